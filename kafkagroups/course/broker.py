@@ -1,7 +1,6 @@
 """Brokers for lessons: start a broker, restart a broker after a crash, start a follower.
 
-A lesson's broker is only a `GroupCoordinator`, the part of a broker that stores committed offsets and groups. The clock
-is simulated, so the broker's answers are the same in every run.
+A lesson's broker is only a `GroupCoordinator`. Its clock is simulated, so its answers are the same in every run.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
 
 SHOP_TOPICS = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
-"""The topics of Harbour Coffee, the coffee shop of the lessons, with the number of partitions of each topic."""
+"""The partition count of each topic of Harbour Coffee, the coffee shop of the lessons."""
 
 # Without a handler, Python prints the coordinator's warnings into the notebook.
 logging.getLogger("kafkagroups.coordinator").addHandler(logging.NullHandler())
@@ -52,34 +51,28 @@ def start_broker(
     authorize: Authorizer = allow_all,
     **settings_changes: Any,
 ) -> GroupCoordinator:
-    """Start a broker that is the coordinator for all partitions of the offsets topic, and let it load these partitions.
+    """Start a broker that is the coordinator for all partitions of the offsets topic, and let it load them.
 
     Parameters
     ----------
     logs
-        The logs of the offsets topic, or the path of a folder with one folder for each partition. The partition folders
-        are copied, so the lesson's data does not change. If `logs` is None, the offsets topic is empty.
+        The logs of the offsets topic, or a folder of partition folders, which are copied so that the lesson's data does
+        not change. None: the offsets topic is empty.
     kafka
-        The version whose rules apply: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
+        1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0. Another version raises UsageError.
     now_ms
         The time on the broker's clock, in ms since 1970.
     topics
-        The topics that exist, with the number of partitions of each topic. If `topics` is None, every topic exists.
+        The partition count of each topic. None: every topic exists.
     authorize
-        A function that returns whether the client is allowed to do an operation. Its arguments are the operation, the
-        type of the resource (for example a topic) and the name of the resource.
+        Says whether the client may do an operation, from the operation, and the type and the name of the resource.
     **settings_changes
         The settings (`kafkagroups.coordinator.Settings`) that differ from the defaults of this Kafka version.
 
     Returns
     -------
     GroupCoordinator
-        The broker's coordinator. Member ids consist of the client's name and a number; a real broker's ids are random.
-
-    Raises
-    ------
-    UsageError
-        `kafka` is not 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
+        Its member ids are the client's name and a number; a real broker's ids are random.
     """
     settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):
@@ -92,10 +85,10 @@ def start_broker(
 
 
 def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
-    """Start a new broker on the logs of a broker that crashed. The time and the settings stay the same.
+    """Start a new broker on the logs of a broker that crashed, with the same time and settings.
 
-    The memory of the crashed broker is lost. Requests without a response never get a response. If the crashed broker
-    used `HeldLogs` (logs that hold back their answers), the new broker uses the same logs without this delay.
+    The memory is lost, and requests without a response never get one. If the crashed broker used `HeldLogs` (logs that
+    hold back their answers), the new broker uses the same logs without this delay.
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs
@@ -112,18 +105,13 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
 
 
 class Replica:
-    """The copy of a partition's log that a follower (a broker that is not the partition's leader) has.
-
-    The copy contains the batches that begin below `end_offset`, or all batches if `end_offset` is None. Nothing can be
-    appended to the copy.
-    """
+    """A follower's read-only copy of a partition's log: the batches that begin below `end_offset`, or all of them."""
 
     def __init__(self, logs: OffsetsLogs, partition: int, end_offset: int | None = None) -> None:
         self.partition = partition
         self.batches = [batch for batch in logs.read(partition) if end_offset is None or batch.base_offset < end_offset]
 
     def magic(self, partition: int) -> int | None:
-        """Return 2, the number of the newest format of a log."""
         return 2
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
@@ -131,15 +119,13 @@ class Replica:
         raise UsageError("the log of a follower cannot be appended to; append to the leader's log")
 
     def read(self, partition: int) -> Iterable[Batch]:
-        """Return the batches of the copied partition, and no batches for another partition."""
         return self.batches if partition == self.partition else ()
 
 
 def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None = None) -> GroupCoordinator:
     """Start the broker that would become the group's coordinator if `broker` crashed now. `broker` continues to run.
 
-    The new broker has a copy of the partition that stores the group. The copy contains the batches that begin below
-    `end_offset`, or all batches if `end_offset` is None.
+    The new broker has a `Replica` of the partition that stores the group, up to `end_offset`.
     """
     manager = broker.manager
     replica = Replica(manager.logs, manager.partition_for(group), end_offset)
@@ -147,13 +133,12 @@ def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None 
 
 
 def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
-    """Return one printable line for each record of the partition that stores the group."""
     log = broker.manager.logs.read(broker.manager.partition_for(group))
     return Lines(line for batch in log for line in read_batch_lines(batch))
 
 
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
-    """Send the commit that is stored in a batch to the broker again, at the time of the batch's first record.
+    """Send the commit that is stored in a batch again, at the time of the batch's first record.
 
     All records of the batch must belong to one group. Raises UsageError if a record is not a committed offset.
     """
@@ -172,43 +157,29 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
 
 
 class ReadCountingLogs:
-    """Logs with a counter of the records that were read.
-
-    Parameters
-    ----------
-    logs
-        The logs, or the path of a folder of partition folders.
-
-    Attributes
-    ----------
-    records_read
-        The number of records that were read from these logs so far.
-    """
+    """Logs, or a folder of partition folders, that count in `records_read` the records that were read so far."""
 
     def __init__(self, logs: OffsetsLogs | str | Path) -> None:
         self.logs = DiskLogs(logs) if isinstance(logs, str | Path) else logs
         self.records_read = 0
 
     def magic(self, partition: int) -> int | None:
-        """Return the number of the log's format (0, 1 or 2), or None if the partition is not on this broker."""
         return self.logs.magic(partition)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Append a batch to the log of a partition."""
         self.logs.append(partition, batch, callback)
 
     def read(self, partition: int) -> Iterator[Batch]:
-        """Yield the batches of a partition's log, and count their records."""
         for batch in self.logs.read(partition):
             self.records_read += batch.count
             yield batch
 
 
 def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
-    """Return fetched offsets in the format of the JSON files in data/harbour.
+    """Return fetched offsets as in the JSON files in data/harbour.
 
     The keys are partitions such as "orders-0". The value is a dict with the offset, the leader epoch and the metadata,
-    or the name of the partition's error.
+    or the name of an error.
     """
     formatted: dict[str, Any] = {}
     for partition, fetched in result.offsets.items():

@@ -1,12 +1,9 @@
 """Check, hint and solution: the functions that a learner calls for an exercise.
 
-If the answer of an exercise is a function, `check` calls the learner's function and the solution with the cases of the
-exercise, and compares the results. Otherwise `check` compares the learner's value with the solution's value. `check`
-prints a line that begins with the result: ✓ passed, ✗ failed, ! error, · not attempted. `check` never raises an error,
-so that a wrong answer does not stop the notebook. It stops a function that does not end (`limit_time`).
-
-A known mistake is a wrong answer that learners often give. If the learner's answer is a known mistake, `check` also
-prints a sentence about this mistake.
+`check` compares the learner's value with the solution's value, or the results of both functions for the exercise's
+cases. It prints a line that begins with the result (✓ passed, ✗ failed, ! error, · not attempted), and a sentence about
+a mistake that learners often make. It never raises an error, so that a wrong answer does not stop the notebook, and it
+stops a function that does not end (`limit_time`).
 """
 
 from __future__ import annotations
@@ -32,15 +29,10 @@ class TookTooLong(BaseException):
 
 @contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Stop the `with` block after some seconds of real time.
+    """Stop the `with` block with TookTooLong after some seconds of real time.
 
-    It uses the timer of Unix, which works only in the main thread. A notebook runs its cells there. In another thread,
-    and on a system without this timer, the block has no limit.
-
-    Raises
-    ------
-    TookTooLong
-        If the block did not end in time.
+    The timer of Unix works only in the main thread, where a notebook runs its cells. In another thread, and on a system
+    without this timer, the block has no limit.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
@@ -59,9 +51,7 @@ def limit_time(seconds: float) -> Iterator[None]:
 
 
 AnyFunction = Callable[..., Any]
-"""The function of an exercise. The functions of different exercises have different arguments."""
 _MAX_SHOWN_CHARACTERS = 90
-"""A longer value is cut off when it is printed."""
 _EXPECTED_BY_TYPE = {
     int: "a whole number is expected, without quotes",
     str: "a text in quotes is expected",
@@ -75,12 +65,7 @@ _SECONDS_FOR_ALL_CASES = 5
 def check(name: str, attempt: Any) -> None:
     """Print one line that says whether an exercise is solved, and remember it in the learner's progress.
 
-    Parameters
-    ----------
-    name
-        The exercise's name.
-    attempt
-        The learner's function or value. `...` and None mean "not attempted yet".
+    `attempt` is the learner's function or value. `...` and None mean "not attempted yet".
     """
     exercise = _find_exercise(name)
     if exercise is None:
@@ -95,15 +80,7 @@ def check(name: str, attempt: Any) -> None:
 
 
 def hint(name: str, number: int = 1) -> None:
-    """Print a hint for an exercise.
-
-    Parameters
-    ----------
-    name
-        The exercise's name.
-    number
-        The number of the hint, from 1. The first hint helps least.
-    """
+    """Print a hint for an exercise. The first hint is number 1, and helps least."""
     exercise = _find_exercise(name)
     if exercise is None:
         return
@@ -116,13 +93,6 @@ def hint(name: str, number: int = 1) -> None:
 
 
 def solution(name: str) -> None:
-    """Print the solution of an exercise.
-
-    Parameters
-    ----------
-    name
-        The exercise's name.
-    """
     exercise = _find_exercise(name)
     if exercise is not None:
         print(exercise.solution)
@@ -139,7 +109,6 @@ def _format_not_attempted(exercise: Exercise) -> str:
 
 
 def _check_value(exercise: Exercise, attempt: Any) -> str:
-    """Return the line that `check` prints for a value."""
     if attempt is ... or attempt is None:
         return _format_not_attempted(exercise)
     expected_type = type(exercise.correct)
@@ -153,7 +122,6 @@ def _check_value(exercise: Exercise, attempt: Any) -> str:
 
 
 def _check_function(exercise: Exercise, attempt: Any) -> str:
-    """Return the line that `check` prints for a function."""
     if attempt is ... or attempt is None:
         return _format_not_attempted(exercise)
     if not callable(attempt):
@@ -186,12 +154,7 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
 def _find_known_mistake(
     exercise: Exercise, results: list[Any], failed_case: tuple[Any, ...], failed_result: Any
 ) -> str | None:
-    """Return the sentence about the known mistake that explains the learner's wrong result, or None.
-
-    A known mistake has a sentence and a wrong function. Choose a function that returns the learner's result in the
-    failed case; of several functions, the function that returns the learner's results in the most cases. `results` has
-    the learner's result in each case. `failed_case` has the arguments of the failed case.
-    """
+    """Return the text about the mistake that gives the learner's result in the failed case, and in the most cases."""
 
     def count_agreements(function: AnyFunction) -> int:
         pairs = zip(exercise.cases, results, strict=True)
@@ -210,7 +173,6 @@ def _format_mistake(sentence: str | None) -> str:
 
 
 def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
-    """Return a function's result, or the type of the error with which the function refused the arguments."""
     try:
         return function(*arguments)
     except (KafkagroupsError, ValueError, IndexError, ArithmeticError) as error:
@@ -218,9 +180,9 @@ def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
 
 
 def _are_same(expected: Any, result: Any) -> bool:
-    """Return whether a result is the expected answer.
+    """Compare more strictly than `==`, for which 1, 1.0 and True are equal.
 
-    Python's `==` is not enough: for example, 1, 1.0 and True are equal. The order of a dict's keys does not count.
+    The order of a dict's keys does not count.
     """
     return _represent(expected) == _represent(result)
 

@@ -1,8 +1,7 @@
 """Lesson 10: the passes of the log cleaner over the shop's log, and four classes of records.
 
-The log cleaner is the part of a broker that compacts logs. In a pass, the cleaner removes each record that has a newer
-record with the same key, and it removes old tombstones and old transaction markers. The offset map is the cleaner's
-table of the newest offset of each key. The shop's log is the log of one partition of the offsets topic
+In a pass, the cleaner removes each record that has a newer record with the same key, and old tombstones and transaction
+markers. Its offset map has the newest offset of each key. The shop's log is one partition of the offsets topic
 (data/harbour/cleaning).
 """
 
@@ -24,25 +23,16 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 
 OFFSET_MAP_CLASSES = ("value", "tombstone")
-"""The classes of records whose keys are in the offset map. The other classes are "marker" and "aborted"."""
 # The braces stand for the name of a copy of the log: before-clean, after-clean or after-clean-2.
 _SHOP_LOG_PATTERN = "harbour/cleaning/{}/__consumer_offsets-38"
 _HANGING_OFFSET = 216
 _HANGING_PRODUCER = 77
-"""The offset and the producer id of the record that `write_log_with_hanging_transaction` adds."""
 
 
 class CleanerPass(NamedTuple):
-    """One pass of the cleaner.
+    """One pass of the cleaner, with the partition folder before and after it.
 
-    Attributes
-    ----------
-    title
-        The name that a widget shows.
-    log_before, log_after
-        The partition folder before and after the pass.
-    end_offset
-        The offset at which the pass stopped. From this offset on, the log is unchanged.
+    From `end_offset` on, the log is unchanged. `title` is the name that a widget shows.
     """
 
     title: str
@@ -52,17 +42,12 @@ class CleanerPass(NamedTuple):
 
 
 def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
-    """Yield each record of a log with its class for the cleaner: "marker", "aborted", "tombstone" or "value".
+    """Yield each record of a partition folder with its class for the cleaner.
 
     - "marker": a control record that ends a transaction
     - "aborted": a record in a transaction that was aborted
     - "tombstone": another record without a value
     - "value": another record with a value
-
-    Parameters
-    ----------
-    log
-        A partition folder.
     """
     classified: dict[int, tuple[str, LogRecord]] = {}  # The keys are offsets.
     open_transactions: dict[int, list[LogRecord]] = {}  # The keys are producer ids.
@@ -80,7 +65,6 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
 
 
 def _classify_record(batch: Batch, record: LogRecord) -> str:
-    """Return the class of a record that is not aborted."""
     if batch.is_control:
         return "marker"
     return "tombstone" if record.value is None else "value"
@@ -89,12 +73,7 @@ def _classify_record(batch: Batch, record: LogRecord) -> str:
 def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:
     """Return the offset, key and value of each record that the cleaner reads into its offset map.
 
-    The cleaner ignores transaction markers and records of aborted transactions.
-
-    Parameters
-    ----------
-    log
-        A partition folder.
+    These are no transaction markers and no records of aborted transactions.
     """
     return [
         (record.offset, record.key, record.value)
@@ -104,24 +83,12 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
 
 
 def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
-    """Repeat the three passes that the log cleaner of the shop's broker (Kafka 4.3.1) made, at the same times.
+    """Repeat in `folder` the three passes of the shop's cleaner (Kafka 4.3.1), at the same times.
 
-    Between pass 1 and pass 2, the broker wrote the ten records of day 12 (offsets 499 to 508). The broker's pass 3
-    removed the first eight of the ten records. data/harbour contains the log after pass 3, so this function appends
-    only the last two records:
+    Between pass 1 and pass 2, the broker wrote offsets 499 to 508, and its pass 3 removed the first eight. data/harbour
+    contains only the log after pass 3, so around pass 2 this function's log lacks the eight records; after pass 3 it is
+    equal to the broker's. A pass ends where the active segment begins: at offset 498, 499 and 509.
 
-    - before and after pass 2, this function's log lacks the eight records
-    - after pass 3, this function's log is equal to the broker's log
-
-    A pass ends where the active segment begins: at offset 498 in pass 1, 499 in pass 2 and 509 in pass 3.
-
-    Parameters
-    ----------
-    folder
-        The folder that receives the log before and after each pass.
-
-    Notes
-    -----
     Source: data/harbour/cleaning/server-lines.txt.
     """
     last_copy = Path(find_data(_SHOP_LOG_PATTERN.format("after-clean-2")))
@@ -150,7 +117,7 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 def compare_cleaned_files(passes: list[CleanerPass]) -> None:
     """Print whether the files after pass 1 and after pass 3 are equal to those of the broker's cleaner.
 
-    `passes` is the result of `repeat_cleaner_passes`. The course has no copy of the broker's files after pass 2.
+    The course has no copy of the broker's files after pass 2.
     """
     for cleaner_pass, copy in ((passes[0], "after-clean"), (passes[2], "after-clean-2")):
         ours, brokers = (
@@ -162,21 +129,16 @@ def compare_cleaned_files(passes: list[CleanerPass]) -> None:
 
 
 def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_dirty: int) -> CleanerPass:
-    """Run one pass at the time `now_ms`. `first_dirty` is the first offset that no earlier pass has cleaned."""
+    """Run one pass. `first_dirty` is the first offset that no earlier pass has cleaned."""
     result = compact(log_before, log_after, CleanerConfig(now_ms, delete_retention_ms=2_000, first_dirty=first_dirty))
     return CleanerPass(title, log_before, log_after, result.next_dirty_offset)
 
 
 def write_log_with_hanging_transaction(folder: str | Path) -> Path:
-    """Write the shop's log with one more record, which begins a transaction that never ends, and return the folder.
+    """Write the shop's log with one more record, which begins a transaction without a marker, and return the folder.
 
-    The transaction hangs: it has no marker. The added record has offset 216 and producer id 77. Each later record has
-    an offset that is one larger than in the shop's log. The segments have at most 8,000 bytes.
-
-    Parameters
-    ----------
-    folder
-        The folder that receives the log.
+    The added record has offset 216 and producer id 77, so each later offset is one larger than in the shop's log. The
+    segments have at most 8,000 bytes.
     """
     offset_shift = 0
     with LogWriter(folder, segment_bytes=8_000) as log:
@@ -196,16 +158,9 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
 
 
 def abort_transaction(log: Path, producer_id: int) -> Path:
-    """Copy a log, append an abort marker for a hanging transaction, and return the folder of the copy.
+    """Copy a partition folder, append an abort marker for a hanging transaction, and return the copy.
 
-    The marker is in a new segment, which is the active segment. So the cleaner can clean all earlier segments.
-
-    Parameters
-    ----------
-    log
-        The partition folder of the log. It does not change.
-    producer_id
-        The producer id of the transaction.
+    The marker is in a new, active segment, so the cleaner can clean all earlier segments.
     """
     copy = make_scratch_folder() / "ended"
     shutil.copytree(log, copy)

@@ -12,21 +12,10 @@ from kafkagroups.errors import UsageError
 
 
 def run_command(command: str, folder: str | Path = ".") -> None:
-    """Run a command of this package in a folder, and print the command and what it writes to its output.
+    """Run a command such as "kafkagroups check copy" in a folder, and print the command and its output.
 
-    Messages on stderr are not printed: after a failure, they repeat the first finding.
-
-    Parameters
-    ----------
-    command
-        The command as in a shell, for example "kafkagroups check copy".
-    folder
-        The folder in which the command runs.
-
-    Raises
-    ------
-    UsageError
-        If the command is not `kafkagroups`, or if its arguments are wrong.
+    Messages on stderr are not printed: after a failure, they repeat the first finding. Raises UsageError if the command
+    is not `kafkagroups`, or if its arguments are wrong.
     """
     output = read_output(command, folder)
     print(f"$ {command}")
@@ -34,10 +23,7 @@ def run_command(command: str, folder: str | Path = ".") -> None:
 
 
 def read_output(command: str, folder: str | Path) -> str:
-    """Run a command of this package in a folder, and return what it writes to its output.
-
-    Raises UsageError if the command is not `kafkagroups`, or if its arguments are wrong.
-    """
+    """Return the output of a command, as `run_command` would print it."""
     program, *arguments = shlex.split(command)
     if program != "kafkagroups":
         raise UsageError(f"{command}: only the command kafkagroups can run here")

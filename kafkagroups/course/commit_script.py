@@ -1,8 +1,8 @@
 """Lesson 04: the steps of commits, from a script, and the result of a crash at each step.
 
-A commit outside a transaction is pending until the replicas have its record. A commit in a transaction is pending until
-the transaction ends. A commit is in flight from the append of its record until the replicas have the record. "The next
-broker" is the broker that becomes the group's coordinator after a crash of this broker.
+A commit is pending until the replicas have its record, or in a transaction until the transaction ends. It is in flight
+from the append of its record until the replicas have it. "The next broker" becomes the group's coordinator after a
+crash of this broker.
 """
 
 from __future__ import annotations
@@ -33,21 +33,11 @@ _ACTIONS_WITHOUT_OFFSET = ("marker", "abort")
 
 
 class CommitStep(NamedTuple):
-    """One step of a commit, and what the next broker would answer if this broker crashed after the step.
+    """One step of a commit, and what the next broker would answer to an OffsetFetch after a crash.
 
-    Attributes
-    ----------
-    description
-        What happened in this step.
-    places
-        Where the offsets are after the step.
-    answer_from_whole_log
-        The next broker's answer to an OffsetFetch (an offset, or "–" for no offset) if this broker has the whole log.
-    answer_from_confirmed_log
-        The next broker's answer if this broker has only the records that the replicas confirmed.
-    next_answers
-        The two answers as one text, for example "6 or 5", or "6" if both answers are 6. If offsets still wait for the
-        end of their transaction on the next broker, the text also contains these offsets, for example "5, waits: 6?".
+    The next broker has the whole log, or only the records that the replicas confirmed. "–" means no offset.
+    `next_answers` has both, for example "6 or 5", and the offsets that still wait for the end of their transaction: "5,
+    waits: 6?".
     """
 
     description: str
@@ -71,27 +61,17 @@ class _ObservedLogs(HeldLogs):
 class CommitScript:
     """The steps of commits of the group `dashboard` for orders-0.
 
-    Parameters
-    ----------
-    *script
-        The actions in their order. The number in an action is the committed offset:
+    The number in an action is the committed offset:
 
-        - "commit 6": a commit of offset 6 arrives, and its record is appended to the log.
-        - "txn 6": as "commit 6", but the commit is in a transaction.
-        - "refuse 6": a commit of offset 6 arrives, but the append to the log fails.
-        - "confirm 6": the replicas have the record, and the client receives the response.
-        - "cache 6", then "answer 6": as "confirm 6", but in two steps. The client receives the response in the second
-          step.
-        - "late 6": the replicas do not have the record in time. The client receives the error REQUEST_TIMED_OUT.
-        - "marker": the transaction ends with a commit marker.
-        - "abort": the transaction ends with an abort marker.
-    kafka
-        The coordinator's Kafka version.
+    - "commit 6": a commit of offset 6 arrives, and its record is appended to the log.
+    - "txn 6": as "commit 6", but the commit is in a transaction.
+    - "refuse 6": a commit of offset 6 arrives, but the append to the log fails.
+    - "confirm 6": the replicas have the record, and the client receives the response.
+    - "cache 6", then "answer 6": as "confirm 6", but the response comes in a second step.
+    - "late 6": the replicas do not have the record in time. The client receives the error REQUEST_TIMED_OUT.
+    - "marker" or "abort": the transaction ends with a commit marker or an abort marker.
 
-    Raises
-    ------
-    UsageError
-        If an action is unknown, or is impossible at this point of the script.
+    Raises UsageError if an action is unknown, or is impossible at this point of the script.
     """
 
     def __init__(self, *script: str, kafka: str = "3.9.2") -> None:
@@ -112,20 +92,14 @@ class CommitScript:
             raise UsageError('CommitScript: expected a script, for example CommitScript("commit 5", "confirm 5")')
 
     def read_last_offsets(self) -> tuple[int, int]:
-        """Return the offset that this broker answers after the last step, and the one that the next broker answers.
+        """Return what this broker answers after the last step, and what the next broker with the whole log answers.
 
-        The next broker has the whole log.
-
-        Raises
-        ------
-        ValueError
-            If one of them has no offset.
+        Raises ValueError if one of them has no offset.
         """
         last = self.steps[-1]
         return int(last.places.cache), int(last.answer_from_whole_log)
 
     def _play(self, action: str) -> None:
-        """Do one action of the script, and add its steps."""
         name, _, number = action.partition(" ")
         if name in _ACTIONS_WITHOUT_OFFSET and not number:
             self._end_transaction(commits=name == "marker")
@@ -148,7 +122,6 @@ class CommitScript:
             self._commit(offset, name)
 
     def _commit(self, offset: int, name: str) -> None:
-        """Send a commit. `name` is the name of the action: "commit", "txn" or "refuse"."""
         if offset in self.response_by_offset:
             raise UsageError(f"{name} {offset}: the script already commits offset {offset}; use another offset")
         self.logs.append_error = Errors.NOT_ENOUGH_REPLICAS if name == "refuse" else Errors.NONE
@@ -168,12 +141,9 @@ class CommitScript:
             self._add_step(f"{offset} appended, in flight")
 
     def _confirm(self, offset: int, error: Errors, refusal: str = "") -> None:
-        """End the append of a commit.
+        """End the append of a commit, with REQUEST_TIMED_OUT if the replicas do not have the record in time.
 
-        - The append succeeded: `error` is NONE.
-        - The replicas do not have the record in time: `error` is REQUEST_TIMED_OUT.
-        - The log refused the append: `refusal` is the description of the step, and `error` is NONE. The held answer
-          (`held_appends` in `HeldLogs`) already contains the error.
+        If the log refused the append, `error` is NONE, because the held answer already contains the error.
         """
         index = self.unconfirmed.index(offset)
         record_offset = self.logs.held_appends[index].offset
@@ -212,8 +182,7 @@ class CommitScript:
     def _add_step(self, description: str, new_offset: int | None = None) -> None:
         """Add a step with the present state.
 
-        If `new_offset` is not None, a commit of this offset has begun, but `self.response_by_offset` does not contain
-        the commit yet.
+        `new_offset` is the offset of a commit that has begun, but is not in `self.response_by_offset` yet.
         """
         waiting_offsets = self.unanswered if new_offset is None else {*self.unanswered, new_offset}
         # A new future has no response, so these commits are shown as waiting.
@@ -234,7 +203,6 @@ class CommitScript:
         self.steps.append(CommitStep(description, places, whole_log_answer, confirmed_log_answer, next_answers))
 
     def print_steps(self) -> None:
-        """Print a table with one line for each step."""
         print("\n".join(self._format_table()))
 
     def _format_table(self) -> list[str]:
@@ -248,12 +216,11 @@ class CommitScript:
 
 
 def _join_different(*texts: str) -> str:
-    """Return the different texts joined by "or", for example "6 or 5". An empty text becomes "–"."""
     return " or ".join(dict.fromkeys(text or "–" for text in texts))
 
 
 def print_crash_outcomes() -> None:
-    """Print what is left of a commit of 6 if the broker dies at different moments. 5 was committed before."""
+    """Print what is left of a commit of 6, after one of 5, if the broker dies at different moments."""
     start = ("commit 5", "confirm 5")
     runs = {
         "checked": (CommitScript(*start, "commit 6"), -2),

@@ -1,7 +1,6 @@
 """The requests, commits and fetches of a recorded conversation, with the answers of a real broker and our coordinator.
 
-A conversation is a recording of requests to a real broker and of the broker's responses. `play_conversation` sends the
-same requests to our coordinator (kafkagroups.coordinator).
+`play_conversation` sends the recorded requests to our coordinator (kafkagroups.coordinator).
 """
 
 from __future__ import annotations
@@ -16,18 +15,10 @@ Json = Any
 
 
 class Exchange(NamedTuple):
-    """A request, the real broker's response, and our coordinator's response.
+    """A request of a recording as JSON, with both responses, or None where the request got none.
 
-    Lists in responses are sorted, because the order of the items makes no difference.
-
-    Attributes
-    ----------
-    number
-        The number of the request in the recording.
-    api, version, request
-        The name and version of the API, and the request as JSON.
-    broker_response, our_response
-        The responses as JSON. None means that the request got no response.
+    Lists in responses are sorted, because the order of the items makes no difference. `number` is the request's number
+    in the recording.
     """
 
     number: int
@@ -41,17 +32,8 @@ class Exchange(NamedTuple):
 class Commit(NamedTuple):
     """The commit of one partition in an OffsetCommit request, and the errors of the real broker and our coordinator.
 
-    Attributes
-    ----------
-    number
-        The number of the request in the recording.
-    group, generation, member
-        The group id, generation and member id in the request. The generation is -1 and the member id is "" if
-        the client is not a member.
-    partition, offset, metadata
-        The partition, for example "orders-0", the committed offset and its metadata.
-    broker_error, our_error
-        The errors in the two responses. The error is NONE if the commit succeeded.
+    The generation is -1 and the member id is "" if the client is not a member. The error is NONE if the commit
+    succeeded.
     """
 
     number: int
@@ -66,18 +48,9 @@ class Commit(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """The OffsetFetch of one group, and the answers of the real broker and our coordinator.
+    """The OffsetFetch of one group, and for each partition the offset, or the name of the error, of both coordinators.
 
-    Attributes
-    ----------
-    number, version, group
-        The number of the request in the recording, the version of the API, and the group id.
-    requested_partitions
-        The names of the partitions that the request asks for, or "all" or "none".
-    require_stable
-        Whether the client wants an error for a partition that has a pending commit (requireStable in the request).
-    broker_offsets, our_offsets
-        The answers. For each partition: the offset, or the name of the error.
+    `requested_partitions` are the names, or "all" or "none".
     """
 
     number: int
@@ -90,15 +63,9 @@ class Fetch(NamedTuple):
 
 
 def read_exchanges(name: str) -> list[Exchange]:
-    """Return the exchanges of a recorded conversation, in the order of the recording.
+    """Return the exchanges of a file in data/conversations, for example "3.9.2-commits", also those without a response.
 
-    Requests to other parts of a broker, for example InitProducerId, are left out. All other requests are in the result,
-    also requests without a response.
-
-    Parameters
-    ----------
-    name
-        The name of a file in data/conversations, for example "3.9.2-commits".
+    Requests to other parts of a broker, for example InitProducerId, are left out.
     """
     played = play_conversation(name)
     exchanges = []
@@ -115,7 +82,6 @@ def read_exchanges(name: str) -> list[Exchange]:
 
 
 def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
-    """Yield one `Commit` for each partition of each OffsetCommit request in the exchanges."""
     for exchange in exchanges:
         if exchange.api != "OffsetCommit":
             continue
@@ -138,7 +104,6 @@ def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
 
 
 def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
-    """Yield one `Fetch` for each group of each OffsetFetch request in the exchanges."""
     for exchange in exchanges:
         if exchange.api != "OffsetFetch" or exchange.broker_response is None:
             continue
@@ -162,10 +127,7 @@ def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
 
 
 def print_all_and_by_name(exchanges: list[Exchange]) -> None:
-    """Print what the broker answered to the first fetches of the conversation "3.9.2-fetch".
-
-    These fetches ask for all partitions, for no partition, or for one partition by name.
-    """
+    """Print the answers to the first fetches of "3.9.2-fetch": for all partitions, none, or one by name."""
     rows = [("group", "asked for", "the broker's answer")]
     for fetch in read_fetches(exchanges):
         if fetch.group == "live":  # Here, the second part of the conversation begins.
@@ -188,10 +150,7 @@ def _format_topics(topics: Json) -> str:
 
 
 def _read_offsets(response: Json) -> dict[str, dict[str, int | str]]:
-    """Return the offsets in the response to an OffsetFetch, by group id.
-
-    A response in an older version has only one group and no group id. The key is then "".
-    """
+    """Return the offsets by group id. A response in an older version has only one group, and the key ""."""
     return {
         group.get("groupId", ""): {
             f"{topic['name']}-{partition['partitionIndex']}": _read_offset(partition)
@@ -208,7 +167,6 @@ def _read_offset(partition: Json) -> int | str:
 
 
 def _read_errors(response: Json) -> dict[tuple[str, int], Errors]:
-    """Return the errors in the response to an OffsetCommit, by topic and partition number."""
     return {
         (topic["name"], partition["partitionIndex"]): Errors(partition["errorCode"])
         for topic in response["topics"]

@@ -17,13 +17,7 @@ _BROKERS = (("new", "4.3.1"), ("classic", "3.9.2"))
 
 
 def read_crafted_lines(name: str) -> Lines:
-    """Return one line for each record of a log in `data/crafted`. The group ids are shortened to one letter.
-
-    Parameters
-    ----------
-    name
-        The log's name, for example "b24".
-    """
+    """Return one line for each record of a log in `data/crafted`, for example "b24", with one-letter group ids."""
     return Lines(
         line if line.group is None else line._replace(group=_shorten(name, line.group))
         for line in read_lines(find_data(f"crafted/{name}"))
@@ -34,11 +28,6 @@ def print_crafted_log(name: str) -> None:
     """Print the records of a log in `data/crafted`, and what both coordinators answer about its first group.
 
     The last words of a line say whether a real broker answered the same.
-
-    Parameters
-    ----------
-    name
-        The log's name, for example "b24".
     """
     print(*read_crafted_lines(name), sep="\n")
     recorded = read_answers("crafted")[name]
@@ -70,9 +59,9 @@ _PARTITION = "__consumer_offsets-9"
 
 
 def copy_failing_partition() -> Path:
-    """Return a new folder with a partition that does not load: the folder `copy/__consumer_offsets-9`.
+    """Return a new folder with a partition that does not load: `copy/__consumer_offsets-9`.
 
-    The log is that of the shop's broker (Kafka 4.3.1), and two records follow:
+    To the log of the shop's broker (Kafka 4.3.1), two records are added:
 
     - 45: a record with the key of an offset of `fraud-check` and a value of zero bytes
     - 46: a commit of `billing` for orders-0

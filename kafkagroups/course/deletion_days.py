@@ -1,7 +1,7 @@
 """Lesson 09: the days on which a coordinator deletes offsets.
 
-A coordinator of this package runs on a simulated clock. To delete an offset, it appends a tombstone to its log. The
-tombstone's time is the time of the deletion.
+A coordinator of this package runs on a simulated clock, and the time of an offset's tombstone is the time of its
+deletion.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PARTITION = "orders-0"
 
 @dataclass(frozen=True)
 class Members:
-    """How the group's members behave. The member joins on day 0.
+    """How the group's members behave. The only member joins on day 0.
 
     Attributes
     ----------
     topic
         The topic that the member reads. "" means that the group never has members.
     leaves_on
-        The day on which the only member leaves, or None if it stays.
+        The day on which the member leaves, or None if it stays.
     """
 
     topic: str
@@ -40,18 +40,10 @@ class Members:
 
 
 def find_deletion_day(kafka: str, *, commit_day: int, leaves_on: int, retention: int) -> int | None:
-    """Return the day on which a Kafka version deletes an offset, or None if the offset stays until day 21.
+    """Return the day on which a Kafka version deletes an offset, or None if it stays until day 21.
 
-    Parameters
-    ----------
-    kafka
-        The coordinator's Kafka version.
-    commit_day
-        The day on which the only member commits the offset of a topic that it reads.
-    leaves_on
-        The day on which the member leaves.
-    retention
-        The retention of offsets in days.
+    The only member commits on `commit_day` the offset of a topic that it reads, and leaves on `leaves_on`. `retention`
+    is in days.
     """
     return find_deletion_days(kafka, (commit_day,), (Members("orders", leaves_on),), retention)[0, 0]
 
@@ -60,10 +52,10 @@ def find_deletion_day(kafka: str, *, commit_day: int, leaves_on: int, retention:
 def find_deletion_days(
     kafka: str, commit_days: Sequence[int], members: Sequence[Members], retention: int
 ) -> dict[tuple[int, int], int | None]:
-    """Return the day of the deletion for each commit day and each choice of members, by their numbers.
+    """Return the day of the deletion, or None, for each commit day and each choice of members, by their numbers.
 
-    None means that the offset stays. One coordinator has a group for each case. The members send no heartbeats. Their
-    session timeout is longer than the simulation, so they stay until they leave.
+    One coordinator has a group for each case. The members send no heartbeats, but their session timeout is longer than
+    the simulation, so they stay until they leave.
     """
     broker = start_broker(
         kafka=kafka,
@@ -88,7 +80,6 @@ def find_deletion_days(
 
 
 def _act(life: GroupLife, day: int, commit_day: int, members: Members) -> None:
-    """Let the group's member do what it does on this day."""
     if day == 0 and members.topic:
         # The response to the first JoinGroup may contain only a member id. Then a second JoinGroup is needed.
         while life.read_state_name() in ("Dead", "Empty"):
@@ -101,7 +92,6 @@ def _act(life: GroupLife, day: int, commit_day: int, members: Members) -> None:
 
 
 def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
-    """Return the day of the offset's tombstone in the log, or None if there is no tombstone."""
     for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
         for record in batch.records:
             if record.value is not None or record.key is None:

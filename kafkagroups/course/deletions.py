@@ -1,7 +1,4 @@
-"""Lesson 09: deletions of an offset while a newer commit for the same topic-partition is pending.
-
-A commit is pending until the replicas have its record, or until its transaction ends.
-"""
+"""Lesson 09: deletions of an offset while a newer commit for the same topic-partition is pending."""
 
 from __future__ import annotations
 
@@ -19,20 +16,10 @@ _PRODUCER = 1
 
 
 class DeletionResult(NamedTuple):
-    """The log and the offset of orders-0 after `delete_while_pending`. None means that there is no offset.
+    """The lines of the group's partition, the error of the commit, and the offset of orders-0 (None: there is none).
 
-    Attributes
-    ----------
-    log
-        One line for each record of the group's partition.
-    commit_error
-        The error that the client of the commit received.
-    live_offset
-        The offset that the coordinator returns at the end.
-    loaded_offset
-        The offset that the coordinator returns after a restart, which loads this log.
-    new_coordinator_offset
-        The offset that the new coordinator of Kafka 4.x has after it has loaded this log.
+    `live_offset` is the coordinator's at the end, `loaded_offset` after a restart, and `new_coordinator_offset` what
+    the new coordinator of Kafka 4.x loads from this log.
     """
 
     log: Lines
@@ -43,19 +30,11 @@ class DeletionResult(NamedTuple):
 
 
 def delete_while_pending(cause: str, *, transactional: bool = True, commits_first: bool = True) -> DeletionResult:
-    """Delete the offset of orders-0 while a newer commit is pending, and return what is left.
+    """Delete the offset of orders-0 while a commit of offset 41 is pending, then complete the commit.
 
-    First, offset 1 is committed (only if `commits_first` is true). Then a commit of offset 41 begins and stays pending.
-    Then the offset of orders-0 is deleted. At the end, the pending commit is completed.
-
-    Parameters
-    ----------
-    cause
-        Why the offset is deleted: "OffsetDelete" or "DeleteGroups" (requests), or "topic" (the topic is deleted).
-    transactional
-        Whether the pending commit waits for the end of its transaction. If false, it waits for the replicas.
-    commits_first
-        Whether offset 1 is committed first. If false, there is no committed offset when the deletion comes.
+    The cause is the request "OffsetDelete" or "DeleteGroups", or the deletion of the "topic". A `transactional` commit
+    waits for the end of its transaction, another one for the replicas. With `commits_first`, offset 1 is committed
+    before.
     """
     disk_logs = DiskLogs(make_scratch_folder())
     logs = HeldLogs(disk_logs, holds_answers=False)

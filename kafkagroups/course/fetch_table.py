@@ -1,8 +1,4 @@
-"""Lesson 05: a table that compares cached offsets with the answers to OffsetFetch requests.
-
-A cached offset is a committed offset in the coordinator's memory. A commit is pending until the replicas have its
-record, or until its transaction ends.
-"""
+"""Lesson 05: a table that compares cached offsets with the answers to OffsetFetch requests."""
 
 from __future__ import annotations
 
@@ -14,21 +10,12 @@ _NO_OFFSET = "–"
 
 
 def print_fetches(broker: GroupCoordinator, group_id: str) -> None:
-    """Print the offsets of a group, and the answers to four OffsetFetch requests.
-
-    Each row shows a topic-partition: its cached offset, its pending commits, and the answers. The column titles
-    describe the requests:
+    """Print for each topic-partition of a group its cached offset, its pending commits, and four answers to an
+    OffsetFetch.
 
     - "all": the request asks for all offsets of the group;
     - "by name": the request names the partitions;
     - "stable": the request has requireStable, so the answer for a partition with a pending commit is an error.
-
-    Parameters
-    ----------
-    broker
-        The coordinator that answers the requests.
-    group_id
-        The group. The coordinator need not have it.
     """
     group = broker.manager.get_group(group_id)
     pending = {} if group is None else _list_pending(group)
@@ -50,10 +37,7 @@ def print_fetches(broker: GroupCoordinator, group_id: str) -> None:
 
 
 def _list_row_partitions(broker: GroupCoordinator, used_partitions: set[TopicPartition]) -> list[TopicPartition]:
-    """Return the partitions of the rows: `used_partitions`, and one partition that the group does not use.
-
-    The group uses a partition if it has a committed offset or a pending commit for the partition.
-    """
+    """Return `used_partitions`, and one that the group does not use."""
     topics = broker.validator.topics or {}
     all_partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
     unused_partitions = [partition for partition in all_partitions if partition not in used_partitions]
@@ -61,7 +45,6 @@ def _list_row_partitions(broker: GroupCoordinator, used_partitions: set[TopicPar
 
 
 def _list_pending(group: ClassicGroup) -> dict[TopicPartition, list[int]]:
-    """Return the offsets of the group's pending commits, by partition."""
     pending: dict[TopicPartition, list[int]] = {}
     # Commits without a transaction, and the commits of each open transaction.
     for commits in (group.offsets.pending, *group.offsets.transactions.values()):

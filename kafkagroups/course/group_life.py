@@ -1,7 +1,7 @@
 """Lessons 06 and 09: one group and its consumers. After each request, the changes are printed.
 
-States, responses and records come from the coordinator. The consumers are simulated consumers
-(`kafkagroups.coordinator.Consumer`). A late response is sent only during a later request or while time passes.
+States, responses and records come from the coordinator, and the consumers are simulated. A late response is sent only
+during a later request or while time passes.
 """
 
 from __future__ import annotations
@@ -21,37 +21,27 @@ from kafkagroups.records.serde import Record, decode
 
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]
-"""A group's state, generation, and the ids of its members."""
 
 
 class GroupLife:
     """A group and its consumers. Each method sends one request and prints the response and the changes of the group.
 
-    The times of events are in seconds since this object was created. The first `join` of a consumer sets its
-    configuration, for example its topics and timeouts. A later `join` ignores the configuration in its arguments,
-    except if `new_process` is true.
+    The first `join` of a consumer sets its configuration, for example its topics and timeouts. A later `join` ignores
+    the configuration in its arguments, unless `new_process` is true.
 
     Parameters
     ----------
-    group
-        The group id.
-    kafka
-        The Kafka version of a new coordinator.
     verbose
         Whether the event of each request is printed.
     broker
-        An existing coordinator, or None for a new one. `kafka` and `settings` are only for a new coordinator.
-    **settings
-        The settings of a new coordinator that differ from the defaults, as in `start_broker`.
+        An existing coordinator, or None for a new one. Only a new one uses `kafka` and `settings` (see `start_broker`).
 
     Attributes
     ----------
-    consumers
-        The consumers, by name.
     events
-        The past events. There is one event for each request and for each `wait`.
+        One event for each request and each `wait`. Times are in seconds since this object was created.
     last_responses
-        The text of each consumer's last response to a JoinGroup or SyncGroup. The keys are the consumers' names.
+        The text of each consumer's last response to a JoinGroup or SyncGroup, by name.
     """
 
     def __init__(
@@ -85,22 +75,9 @@ class GroupLife:
         rebalance_s: float = 300,
         new_process: bool = False,
     ) -> None:
-        """Send a JoinGroup request of a consumer.
+        """Send a JoinGroup request of a consumer. The preferred assignor comes first in `protocols`.
 
-        Parameters
-        ----------
-        name
-            The consumer's name.
-        instance
-            The group instance id of a static member, or None for a dynamic member.
-        topics
-            The topics that the consumer wants to read.
-        protocols
-            The names of the assignors that the consumer supports. The first name is the preferred assignor.
-        session_s, rebalance_s
-            The session timeout and the rebalance timeout in seconds.
-        new_process
-            Whether the consumer is a new process. A new process has no member id yet.
+        `instance` is the group instance id of a static member. A `new_process` has no member id yet.
         """
         if name not in self.consumers or new_process:
             self.consumers[name] = Consumer(
@@ -130,8 +107,8 @@ class GroupLife:
     def sync(self, name: str) -> None:
         """Send a SyncGroup request of a consumer.
 
-        The group's leader sends the assignments, which the range assignor computes. Exception: the leader sends none if
-        the response to its JoinGroup contained skip_assignment.
+        The group's leader sends the assignments, which the range assignor computes, unless the response to its
+        JoinGroup contained skip_assignment.
         """
         consumer = self.consumers[name]
 
@@ -145,22 +122,15 @@ class GroupLife:
         self._add_event(name, "SyncGroup with the assignments" if consumer.is_leader else "SyncGroup", send)
 
     def heartbeat(self, name: str) -> None:
-        """Send a Heartbeat request of a consumer."""
         consumer = self.consumers[name]
         request = f"Heartbeat, generation {consumer.generation}"
         self._add_event(name, request, lambda: consumer.request_heartbeat().name)
 
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> None:
-        """Send an OffsetCommit request.
+        """Send an OffsetCommit request with an offset for each partition, such as "orders-0".
 
-        Parameters
-        ----------
-        name
-            The consumer's name. If no consumer has this name, the request comes from a client that is not a member.
-        offsets
-            The offset of each partition. The partitions have names like "orders-0".
-        generation
-            The generation in the request. None means the consumer's generation, or -1 if there is no consumer.
+        If no consumer has this name, the request comes from a client that is not a member. Without `generation`, the
+        request has the consumer's, or -1 if there is no consumer.
         """
         consumer = self.consumers.get(name)
         commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
@@ -191,15 +161,13 @@ class GroupLife:
         del self.consumers[name]
 
     def delete(self) -> None:
-        """Send a DeleteGroups request of an operator."""
-
         def send() -> str:
             return self.coordinator.delete_groups([self.group_id])[self.group_id].name
 
         self._add_event("operator", "DeleteGroups", send)
 
     def delete_offsets(self, *partitions: str) -> None:
-        """Send an OffsetDelete request of an operator. The partitions have names like "orders-0"."""
+        """Send an OffsetDelete request of an operator for partitions such as "orders-0"."""
 
         def send() -> str:
             result = self.coordinator.offset_delete(self.group_id, [TopicPartition.parse(name) for name in partitions])
@@ -208,7 +176,7 @@ class GroupLife:
         self._add_event("operator", f"OffsetDelete {', '.join(partitions)}", send)
 
     def wait(self, seconds: float) -> None:
-        """Advance the coordinator's clock without a request. The timers that are due run."""
+        """Advance the coordinator's clock without a request, and run the timers that are due."""
 
         def advance() -> str:
             self.coordinator.clock.advance(round(seconds * 1000))
@@ -220,24 +188,19 @@ class GroupLife:
 
     @property
     def group(self) -> ClassicGroup | None:
-        """The group in the coordinator's cache; None if the group does not exist."""
         return self.coordinator.manager.get_group(self.group_id)
 
     @property
     def now_s(self) -> float:
-        """The time in seconds since this object was created."""
         return (self.coordinator.clock.now_ms - self.start_ms) / 1000
 
     @property
     def log_lines(self) -> Lines:
-        """One line for each record of the partition of the offsets topic that stores the group."""
+        """One line for each record of the partition that stores the group."""
         return read_partition_lines(self.coordinator, self.group_id)
 
     def read_record(self, record_offset: int) -> Record:
-        """Return the record at an offset of the partition that stores the group.
-
-        Raises UsageError if this partition has no record at this offset.
-        """
+        """Return the record at an offset of the partition that stores the group, or raise UsageError."""
         manager = self.coordinator.manager
         for batch in manager.logs.read(manager.partition_for(self.group_id)):
             for record in batch.records:
@@ -246,23 +209,22 @@ class GroupLife:
         raise UsageError(f"group {self.group_id}: the partition has no record at offset {record_offset}; see log_lines")
 
     def read_state(self) -> GroupState:
-        """Return the group's state, generation and member ids. The state is "Dead" if the group does not exist."""
+        """Return the group's state. It is "Dead" if the group does not exist."""
         group = self.group
         if group is None:
             return "Dead", 0, ()
         return self.read_state_name(), group.generation, tuple(group.members)
 
     def read_state_name(self) -> str:
-        """Return the name of the group's state, as DescribeGroups returns it."""
         (group,) = self.coordinator.describe_groups([self.group_id])
         return group.state
 
     # Events
 
     def _add_event(self, client: str, request: str, send: Callable[[], str]) -> None:
-        """Call `send` and add an event to `events`.
+        """Call `send` and add an event.
 
-        `send` sends a request and returns the response as text. For `wait`, `send` advances the clock and returns "".
+        `send` sends a request, or advances the clock, and returns the response or "".
         """
         line_count_before = len(self.log_lines)
         self._late_responses = []
@@ -291,11 +253,7 @@ class GroupLife:
     def _receive_response(
         self, name: str, api: str, response: ResponseFuture[Result], handle_response: Callable[[Result], str]
     ) -> str:
-        """Return the response as text, or "waits" if there is no response yet.
-
-        A late response is added to the event during which it arrives. `api` is the name of the request.
-        `handle_response` passes a response to the consumer, and returns the response as text.
-        """
+        """Return the response as text, or "waits". A late response is added to the event during which it arrives."""
         is_late = not response.done
 
         def receive(result: Result) -> None:
@@ -330,5 +288,4 @@ def _format_sync(result: SyncGroupResult) -> str:
 
 
 def _format_errors(errors: Mapping[TopicPartition, Errors]) -> str:
-    """Return the names of the errors. An error that several partitions have appears once."""
     return ", ".join(dict.fromkeys(error.name for error in errors.values()))

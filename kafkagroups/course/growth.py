@@ -1,8 +1,4 @@
-"""Lesson 10: how a cleaned replica grows, compared with a replica that is never cleaned.
-
-A replica is a copy of a partition's log. The log cleaner compacts a log in passes: it removes each record that has a
-newer record with the same key.
-"""
+"""Lesson 10: how a cleaned replica grows, compared with a replica that is never cleaned."""
 
 from __future__ import annotations
 
@@ -21,19 +17,10 @@ from kafkagroups.synth import write as write_synthetic
 
 @dataclass(frozen=True)
 class ReplicaSizes:
-    """The sizes of the two replicas after a round.
+    """The sizes of the two replicas after a round, in bytes. Around a cleaner pass, they are equal if no pass ran.
 
-    Attributes
-    ----------
-    records
-        How many records were appended to each replica so far.
-    live_offsets
-        How many committed offsets the coordinator has after it loads the cleaned replica.
-    never_cleaned_bytes
-        The size of the replica that is never cleaned, in bytes.
-    bytes_before_pass, bytes_after_pass
-        The size of the cleaned replica before and after a cleaner pass, in bytes. The two sizes are equal if no pass
-        ran.
+    `records` were appended to each replica so far. `live_offsets` is how many committed offsets the coordinator loads
+    from the cleaned replica.
     """
 
     records: int
@@ -46,23 +33,10 @@ class ReplicaSizes:
 def grow_replicas(
     folder: Path, records: int = 40_000, groups: int = 50, rounds: int = 10, min_dirty_ratio: float = 0.5
 ) -> Iterator[ReplicaSizes]:
-    """Append the same synthetic records to two replicas, clean only one replica, and yield the sizes after each round.
+    """Append the same synthetic records to two replicas, clean only one, and yield the sizes after each round.
 
-    The replicas are `folder`/never-cleaned and `folder`/cleaned.
-
-    Parameters
-    ----------
-    folder
-        The folder that receives the replicas.
-    records
-        The total number of records.
-    groups
-        The number of groups that commit.
-    rounds
-        The number of rounds. Each round appends the same number of batches. The last round may append fewer.
-    min_dirty_ratio
-        A pass runs if more than this fraction of the bytes is dirty (not yet cleaned by a pass). The bytes of the
-        newest segment do not count. This is Kafka's setting min.cleanable.dirty.ratio.
+    The replicas are `folder`/never-cleaned and `folder`/cleaned. A pass runs if more than `min_dirty_ratio` of the
+    bytes, without the newest segment, is not yet cleaned. This is Kafka's setting min.cleanable.dirty.ratio.
     """
     never_cleaned = folder / "never-cleaned"
     cleaned = folder / "cleaned"
@@ -99,10 +73,7 @@ def _count_bytes(log: Path) -> int:
 
 
 def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
-    """Return the dirty bytes divided by all bytes. `first_dirty` is the first offset that no pass has cleaned.
-
-    The newest segment does not count, because the cleaner does not clean it.
-    """
+    """Return the dirty bytes divided by all bytes, without the newest segment, which the cleaner does not clean."""
     older_segments = sorted(log.glob("*.log"))[:-1]
     size_by_base_offset = {int(segment.stem): segment.stat().st_size for segment in older_segments}
     dirty_bytes = sum(size for base_offset, size in size_by_base_offset.items() if base_offset >= first_dirty)

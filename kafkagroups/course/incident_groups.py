@@ -6,12 +6,9 @@ from kafkagroups.course.group_life import GroupLife
 
 
 def run_silent_member() -> GroupLife:
-    """Run a group with two members, of which `billing-2` sends nothing for 50 seconds.
+    """Return the group `billing`, whose second member has sent nothing for 50 seconds.
 
-    Returns
-    -------
-    GroupLife
-        The group `billing`. The session of `billing-2` has ended, and `billing-1` has not joined again yet.
+    The session of `billing-2` has ended, and `billing-1` has not joined again yet.
     """
     life = GroupLife("billing", verbose=False)
     # The response to the first JoinGroup of a client contains only the member id.
@@ -31,13 +28,7 @@ def run_silent_member() -> GroupLife:
 
 
 def start_two_vans() -> GroupLife:
-    """Run a group with two static members.
-
-    Returns
-    -------
-    GroupLife
-        The group `shipping`, which is Stable in generation 2. Its members are van-1, the leader, and van-2.
-    """
+    """Return the group `shipping`, Stable in generation 2, with the static members van-1, the leader, and van-2."""
     life = GroupLife("shipping", verbose=False)
     life.join("van-1", instance="van-1")
     life.wait(3)
@@ -51,15 +42,9 @@ def start_two_vans() -> GroupLife:
 
 
 def run_duplicate_static_member() -> GroupLife:
-    """Run a group with three static members. Two processes run as the member van-2.
+    """Return the group `shipping` after four rounds, in each of which a new process joins as the static member van-2.
 
-    A static member has a fixed id, the group instance id. If two processes have the same group instance id, the process
-    that joins last removes the other process from the group.
-
-    Returns
-    -------
-    GroupLife
-        The group `shipping` after four rounds. In each round, a new process joins with the group instance id van-2.
+    The process that joins last removes the other process from the group.
     """
     topics = ("orders", "stock")
     life = GroupLife("shipping", verbose=False)

@@ -1,7 +1,7 @@
 """Lesson 14: open an incident, and show its worked solution.
 
-An incident's folder stands next to the notebook: `incidents/01-growing-partition/`. It contains the partition folders,
-`symptoms.md` and, for some incidents, `chart.svg`. So an incident can also be solved in a terminal.
+An incident's folder stands next to the notebook (`incidents/01-growing-partition/`) and contains the partition folders,
+`symptoms.md` and sometimes `chart.svg`, so an incident can also be solved in a terminal.
 """
 
 from __future__ import annotations
@@ -37,24 +37,10 @@ class Page:
 
 
 def open_incident(name: str) -> Path:
-    """Write the log and the page of an incident, and show the page.
+    """Write the log and the page of an incident, show the page, and return the folder relative to the current one.
 
-    An incident can be opened again. Then its log is written again, and other files in its folder stay.
-
-    Parameters
-    ----------
-    name
-        The incident's name, for example "growing_partition".
-
-    Returns
-    -------
-    pathlib.Path
-        The incident's folder, relative to the current folder.
-
-    Raises
-    ------
-    UsageError
-        If there is no incident with this name.
+    If an incident is opened again, its log is written again, and other files in its folder stay. Raises UsageError if
+    there is no incident with this name, for example "growing_partition".
     """
     incident = _find_incident(name)
     folder = FOLDER / incident.folder_name
@@ -69,17 +55,7 @@ def open_incident(name: str) -> Path:
 def show_worked_solution(name: str) -> None:
     """Run the commands of an incident's worked solution, and show their outputs, the cause and the prevention.
 
-    The commands run in a new copy of the incident's folder.
-
-    Parameters
-    ----------
-    name
-        The incident's name.
-
-    Raises
-    ------
-    UsageError
-        If there is no incident with this name.
+    The commands run in a new copy of the incident's folder. Raises UsageError if there is no incident with this name.
     """
     incident = _find_incident(name)
     folder = make_scratch_folder() / incident.folder_name
@@ -115,7 +91,6 @@ def write_incident(incident: Incident, folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, or a link or file with a folder's name."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -147,7 +122,6 @@ def _format_questions(incident: Incident) -> str:
 
 
 def _run_step(step: Step, folder: Path) -> str:
-    """Run the command of a step, and return the shown lines of its output."""
     lines = [line.rstrip() for line in read_output(step.command, folder).splitlines()]
     shows = " ".join(step.shows.split())
     first = next((number for number, line in enumerate(lines) if " ".join(line.split()).startswith(shows)), None)

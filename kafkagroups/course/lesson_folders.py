@@ -1,7 +1,4 @@
-"""Folders of a lesson: find a file in `data/`, make a scratch folder, link the older segments of a topic.
-
-A segment is one file of a partition's log. A broker writes only to the newest segment.
-"""
+"""Folders of a lesson: find a file in `data/`, make a scratch folder, link the older segments of a topic."""
 
 from __future__ import annotations
 
@@ -17,32 +14,15 @@ _temporary_folders: list[TemporaryDirectory[str]] = []
 
 
 def find_data(name: str) -> str:
-    """Return the path of a file or folder in the project's `data/`.
+    """Return the path of a file or folder in the project's `data/`, for example "harbour/3.9.2", or raise UsageError.
 
-    Parameters
-    ----------
-    name
-        The path inside `data/`, for example "harbour/3.9.2".
-
-    Returns
-    -------
-    str
-        A path relative to the current folder, so that a lesson prints the same path on every machine.
-
-    Raises
-    ------
-    UsageError
-        If neither the current folder nor a folder above it contains the path `data/name`.
+    It is relative to the current folder, so that a lesson prints the same path on every machine.
     """
     return os.path.relpath(find_upwards(f"data/{name}"))
 
 
 def find_upwards(name: str) -> Path:
-    """Return the path of a file or folder of the project.
-
-    The search begins in the current folder and continues in the folders above. Raises UsageError if no folder contains
-    `name`.
-    """
+    """Return the path of a file or folder in the current folder or the folders above, or raise UsageError."""
     current_folder = Path.cwd()
     for folder in (current_folder, *current_folder.parents):
         if (folder / name).exists():
@@ -53,24 +33,16 @@ def find_upwards(name: str) -> Path:
 
 
 def make_scratch_folder() -> Path:
-    """Make a new, empty folder and return its path. The folder is removed when Python ends."""
+    """Make an empty folder, which is removed when Python ends."""
     folder = TemporaryDirectory(prefix="kafkagroups-")
     _temporary_folders.append(folder)
     return Path(folder.name)
 
 
 def link_older_segments(topic: str | Path) -> Path:
-    """Return a copy of a topic without the newest segment of each partition.
+    """Return a copy of a folder of partition folders, without the newest segment of each partition.
 
-    Parameters
-    ----------
-    topic
-        A folder of partition folders.
-
-    Returns
-    -------
-    pathlib.Path
-        A new folder of partition folders. The segments in these folders are symbolic links, so no bytes are copied.
+    The segments of the copy are symbolic links, so no bytes are copied.
     """
     copy = make_scratch_folder()
     for partition in Path(topic).iterdir():

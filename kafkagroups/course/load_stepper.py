@@ -1,7 +1,7 @@
 """Lessons 11 and 13: a widget that loads a log record by record, and shows the loaded state.
 
-In a notebook with a kernel (a Python process), a widget has buttons and sliders. Each widget also has a static version
-as HTML and as text, for a page without a kernel. The static version is the same in every run, so tests can check it.
+Each widget also has a static version as HTML and as text, for a page without a kernel. It is the same in every run, so
+tests can check it.
 """
 
 from __future__ import annotations
@@ -16,28 +16,23 @@ import ipywidgets as widgets
 from kafkagroups.course.load_steps import list_load_steps
 
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
-"""CSS for monospaced text whose columns stay aligned."""
 
 
 def format_html(css_class: str, lines: Iterable[str]) -> str:
-    """Return lines of text as one HTML block with aligned columns and this class."""
     text = escape("\n".join(lines))
     return f'<div class="{css_class}" style="{MONO}">{text}</div>'
 
 
 class StaticWidget(widgets.VBox):
-    """A widget with a static version. A page without a kernel shows `static_html` or `static_text`."""
+    """A widget with a static version for a page without a kernel."""
 
     def static_html(self) -> str:
-        """Return the static version as HTML."""
         raise TypeError(f"{type(self).__name__} must implement static_html")
 
     def static_text(self) -> str:
-        """Return the static version as plain text."""
         raise TypeError(f"{type(self).__name__} must implement static_text")
 
     def _repr_mimebundle_(self, **arguments: Any) -> dict[str, Any]:
-        """Return the live widget and its static version, by MIME type. Jupyter calls this method."""
         live_bundle = super()._repr_mimebundle_(**arguments)
         # IPython also allows a tuple: the bundle, and metadata of the bundle.
         bundle: dict[str, Any] = dict(live_bundle[0] if isinstance(live_bundle, tuple) else live_bundle)
@@ -47,19 +42,10 @@ class StaticWidget(widgets.VBox):
 
 
 class Stepper(StaticWidget):
-    """A widget that shows one item of a list. A subclass shows the chosen item in `_draw`.
+    """A widget with the buttons "previous" and "next". A subclass shows the chosen item in `_draw`.
 
-    The buttons "previous" and "next" choose another item. They do nothing at the first and the last item.
-
-    Parameters
-    ----------
-    chooser
-        An ipywidgets slider or drop-down list with which the user chooses an item. Its values are the indexes of the
-        items, from 0.
-    item_count
-        The number of items.
-    noun
-        The word for an item in the tooltips of the buttons, for example "record".
+    `chooser` is an ipywidgets slider or drop-down list whose values are the indexes of the items. `noun` is the word
+    for an item in the tooltips.
     """
 
     def __init__(self, chooser: Any, item_count: int, noun: str) -> None:
@@ -78,7 +64,6 @@ class Stepper(StaticWidget):
         self.chooser.value = min(max(self.chooser.value + distance, 0), self.item_count - 1)
 
     def _draw(self) -> None:
-        """Show the chosen item in `view`."""
         raise TypeError(f"{type(self).__name__} must implement _draw")
 
 
@@ -90,23 +75,18 @@ _MIN_LOG_COLUMN_WIDTH = 46
 class LoadStepper(Stepper):
     """A widget that steps through the records of a partition's log and shows what each record changes.
 
-    A page without a kernel shows the static version: the effect of every record, and the coordinator's state after the
-    record at `shown_offset`.
+    The static version shows the effect of every record, and the coordinator's state after the record at `shown_offset`.
 
     Parameters
     ----------
     path
         A partition folder. From a folder of partition folders, the widget loads only the first partition.
     coordinator
-        The coordinator that loads the log: "classic" (up to Kafka 3.9) or "new" (since Kafka 3.7).
+        "classic" (up to Kafka 3.9) or "new" (since Kafka 3.7).
     kafka
-        The coordinator's Kafka version. None means 3.9.2 for the classic coordinator and 4.3.1 for the new coordinator.
-    first_offset, last_offset
-        The offsets of the first and the last record to show. If `last_offset` is None, the last record to show is the
-        last record of the log.
+        None means 3.9.2 for the classic coordinator and 4.3.1 for the new coordinator.
     shown_offset
-        The offset of the record that is shown initially. If `shown_offset` is None or no record has this offset, the
-        last record is shown.
+        The record that is shown first. Without such a record, the last one is shown.
     """
 
     def __init__(
@@ -142,16 +122,15 @@ class LoadStepper(Stepper):
         self.view.value = format_html("kg-loader", self._format_current())
 
     def _format_current(self) -> list[str]:
-        """Return lines with the effect of the current record, and a table with the log and the coordinator's state."""
         step = self.steps[self.record_slider.value]
         rows = zip_longest(["the log", *self._format_log()], ["the coordinator's state", *step.state], fillvalue="")
         title = [f"record {step.line.record_offset}: {step.effect}", ""]
         return title + [f"{left:<{self._log_column_width}} │ {right}" for left, right in rows]
 
     def _format_log(self) -> Iterable[str]:
-        """Yield the lines of the current record and of the records around it, at most `_VISIBLE_LINE_COUNT` lines.
+        """Yield at most `_VISIBLE_LINE_COUNT` lines around the current record (▶).
 
-        The mark ▶ means the current record. The mark · means that the coordinator has not loaded the record yet.
+        Records with · are not loaded yet.
         """
         current_index = self.record_slider.value
         first_index_if_centered = current_index - _VISIBLE_LINE_COUNT // 2

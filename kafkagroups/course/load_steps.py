@@ -1,7 +1,6 @@
 """Lessons 11 and 13: what each record of a log changes while a coordinator loads the log.
 
-The fate of a record is what happened to it, for example that a newer record superseded it (`Fate` in
-groups/observer.py).
+`Fate` in groups/observer.py is what happened to a record, for example that a newer record superseded it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kafkagroups.records.dialects import dialect
 
 
 class _FateEvent(NamedTuple):
-    """The offset of a record, the fate of this record, and the offset of the record that caused the fate."""
+    """The offset of a record, its fate, and the offset of the record that caused the fate."""
 
     record_offset: int
     fate: Fate
@@ -33,8 +32,6 @@ class _FateEvent(NamedTuple):
 
 
 class _FateRecorder(Observer):
-    """An observer that stores the fates of a load in a list. The load calls `set_fate` for each fate."""
-
     def __init__(self) -> None:
         self.events: list[_FateEvent] = []
 
@@ -44,16 +41,10 @@ class _FateRecorder(Observer):
 
 @dataclass(frozen=True)
 class Step:
-    """One record of a load.
+    """One record of a load, with the state of a coordinator that has loaded the log up to it.
 
-    Attributes
-    ----------
-    line
-        The record as a line.
-    effect
-        What the record changed, for example "counts, replaces record 22". Each number is the offset of a record.
-    state
-        The state of a coordinator that has loaded the log up to this record: one line for each group and each offset.
+    `effect` is what the record changed, for example "counts, replaces record 22". Each number is the offset of a
+    record.
     """
 
     line: Line
@@ -62,10 +53,9 @@ class Step:
 
 
 def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]:
-    """Yield one step for each record of a partition.
+    """Yield one step for each record of a partition. `LoadStepper` explains the parameters.
 
-    Each step loads the log again from the log's beginning, so use this function only for small logs. The parameters are
-    explained in `LoadStepper` (load_stepper.py).
+    Each step loads the log again from its beginning, so use this function only for small logs.
     """
     reading_rules = dialect(coordinator, kafka)
     log = open_logs(path)[0]
@@ -93,13 +83,11 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
 
 
 def keep_first_records(batch: Batch, count: int) -> Batch:
-    """Return a copy of the batch that contains only its first `count` records."""
     records = batch.records[:count]
     return replace(batch, parse_records=lambda _: records)
 
 
 def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> str:
-    """Return what a record changed. `events` are the fates that the record caused."""
     if line.record_type in ("commit", "abort"):
         return _describe_marker(line, events)
     if line.record_type == "group" and line.group is not None:
@@ -119,20 +107,17 @@ def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> st
 
 
 def _describe_group_state(group_id: str | None, groups: Groups) -> str:
-    """Return what a record of the new protocols, or of an unknown type, leads to."""
     if group_id is None:
         return "nothing"
     return f"the group is {groups[group_id].state.value}" if group_id in groups else "the group is deleted"
 
 
 def _find_replaced_records(events: list[_FateEvent]) -> dict[int, int]:
-    """Return the offsets of superseded and deleted records, each with the offset of the newer record."""
     replacing_fates = (Fate.SUPERSEDED, Fate.DELETED)
     return {event.record_offset: event.cause_offset for event in events if event.fate in replacing_fates}
 
 
 def _is_pending(line: Line, groups: Groups) -> bool:
-    """Return whether the offset in a record waits for the marker of its transaction."""
     pending_by_producer = (offsets for group in groups.values() for offsets in group.pending.values())
     pending_offsets = (offset for offsets in pending_by_producer for offset in offsets.values())
     return any(offset.record_offset == line.record_offset for offset in pending_offsets)
@@ -172,7 +157,6 @@ def _count_members(group: AnyGroup) -> str:
 
 
 def _format_members(group: AnyGroup, names: Names) -> Iterator[str]:
-    """Yield the epochs of a group of the new protocols, and a line for each member. Nothing for a classic group."""
     if isinstance(group, Group):
         return
     yield f"  group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
@@ -184,7 +168,6 @@ def _format_members(group: AnyGroup, names: Names) -> Iterator[str]:
 
 
 def _format_state(groups: Iterable[AnyGroup], error: str | None, names: Names) -> Iterator[str]:
-    """Yield the lines of `Step.state`. `error` is the error that ended the load, or None if the load succeeded."""
     if error is not None:
         yield f"the load fails: {error}"
     for group in sorted(groups, key=lambda listed_group: listed_group.group_id):

@@ -17,26 +17,21 @@ from kafkagroups.records.serde import decode
 
 
 class Line(NamedTuple):
-    """One record of a log, without its bytes.
+    """One record of a log, without its bytes. A field that the record does not have is None.
 
     Attributes
     ----------
-    record_offset
-        The record's offset in the log.
     record_type
-        "offset" for a committed offset, "group" for the state of a group, "commit" or "abort" for a transaction marker.
-        For any other record, `record_type` is a short description of the record.
+        "offset" for a committed offset, "group" for the state of a group, "commit" or "abort" for a transaction marker,
+        or a short description of any other record.
     group
-        The group id in an "offset" or "group" record, and in a described record of the new protocols. None for other
-        records.
+        The group id in an "offset" or "group" record, and in a described record of the new protocols.
     partition
-        The partition in an "offset" record, for example "orders-0". None for other records.
+        For example "orders-0".
     value
-        The committed offset in an "offset" record, or the generation in a "group" record. None for other records and
-        for a tombstone (a record that deletes an offset or a group).
+        The committed offset in an "offset" record, or the generation in a "group" record. None for a tombstone.
     producer
-        The producer id of a transaction marker, or of an "offset" or "group" record in a transaction. None for other
-        records.
+        The producer id of a transaction marker, or of a record in a transaction.
     """
 
     record_offset: int
@@ -70,17 +65,9 @@ class Lines(list[Line]):
 
 
 def read_lines(path: str | Path) -> Lines:
-    """Return one line for each record of a log.
+    """Return one line for each record of a partition folder, a segment file, or a folder of partition folders.
 
-    Parameters
-    ----------
-    path
-        A partition folder, one segment file (`.log`), or a folder of partition folders.
-
-    Raises
-    ------
-    UsageError
-        If there is no log at this path.
+    Raises UsageError if there is no log at this path.
     """
     return Lines(line for log in open_logs(path) for batch in log for line in read_batch_lines(batch))
 
@@ -96,7 +83,6 @@ def read_batch_lines(batch: Batch, names: Names | None = None) -> Iterator[Line]
 
 
 def _make_control_line(batch: Batch, record: LogRecord) -> Line:
-    """Return the line of a control record, which is a transaction marker or another type of control record."""
     control_type = read_control_type(record)
     if control_type in (ControlType.COMMIT, ControlType.ABORT):
         return Line(record.offset, control_type.name.lower(), producer=batch.producer_id)

@@ -1,8 +1,7 @@
 """Lesson 12: parts of a log, and how the results of the parts are merged.
 
-The result of a part has the newest line of each key: its position in the log, and the committed offset. Merged results
-are the offsets that the new coordinator loads. The classic coordinator needs the records in their order, which
-`load_described_log` shows.
+The result of a part has the newest line of each key. Merged results are the offsets that the new coordinator loads. The
+classic coordinator needs the records in their order, which `load_described_log` shows.
 """
 
 from __future__ import annotations
@@ -25,11 +24,9 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 
 Key = tuple[str, str]
-"""A group id and a partition such as "orders-0"."""
 NewestLine = tuple[int, int | None]
-"""The position of a line in the log, and the committed offset. The committed offset is None for a tombstone."""
+"""The position of a line in the log, and the committed offset, or None for a tombstone."""
 PartResult = dict[Key, NewestLine]
-"""For each key: the newest line in one part of the log."""
 _MARKERS = ("commit", "abort")
 # The group, the partition and the producer id of a described log.
 _GROUP = "g"
@@ -40,17 +37,8 @@ _PRODUCER_ID = 1
 def list_part_results(path: str | Path) -> list[PartResult]:
     """Return the results of the smallest parts of a log: one for each line that counts.
 
-    An offset in a transaction counts if the next marker of its producer commits. Tombstones count in any case.
-
-    Parameters
-    ----------
-    path
-        A partition folder, one segment file (`.log`), or a folder of partition folders.
-
-    Raises
-    ------
-    UsageError
-        If there is no log at this path.
+    An offset in a transaction counts if the next marker of its producer commits, and a tombstone always. The path is as
+    in `read_lines`. Raises UsageError if there is no log at this path.
     """
     results: list[PartResult] = []
     for log in open_logs(path):
@@ -69,7 +57,6 @@ def _list_results_of_partition(lines: Sequence[Line]) -> Iterator[PartResult]:
 
 
 def _counts(line: Line, markers: Sequence[Line]) -> bool:
-    """Return whether a line of an offset counts. `markers` are all markers of the log, in their order."""
     if line.producer is None or line.value is None:
         return True
     for marker in markers:
@@ -79,13 +66,7 @@ def _counts(line: Line, markers: Sequence[Line]) -> bool:
 
 
 def merge_results(left: PartResult, right: PartResult) -> PartResult:
-    """Return the result of two parts together. `left` can be the earlier or the later part.
-
-    Parameters
-    ----------
-    left, right
-        The results of the parts.
-    """
+    """Return the result of two parts together. `left` can be the earlier or the later part."""
     merged = dict(left)
     for key, line in right.items():
         merged[key] = max(left.get(key, line), line, key=_read_position)
@@ -98,14 +79,9 @@ def _read_position(line: NewestLine) -> int:
 
 
 def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key, int]:
-    """Merge the results of all parts, two at a time, and return the offsets that count.
+    """Merge the results of all parts, two at a time, in an order that depends only on the seed.
 
-    Parameters
-    ----------
-    results
-        The results of the parts.
-    seed
-        The order depends only on this number.
+    Returns the offsets that count.
     """
     dice = random.Random(seed)
     remaining = list(results)
@@ -117,13 +93,7 @@ def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key,
 
 
 def read_answered_offsets(log: str) -> dict[Key, int]:
-    """Return the offsets that a real broker answered after it had loaded a log of the course.
-
-    Parameters
-    ----------
-    log
-        The log's name below `data`, for example "harbour/4.3.1".
-    """
+    """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1"."""
     offsets_by_group = read_answers(log)["offsets"]
     return {
         (group, partition): answer["offset"]
@@ -133,25 +103,10 @@ def read_answered_offsets(log: str) -> dict[Key, int]:
 
 
 def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:
-    """Write a log of records about one offset, and return the offset that a coordinator loads.
+    """Write a log about one offset, and return the offset that the "new" or "classic" coordinator loads, or None.
 
-    Parameters
-    ----------
-    lines
-        The records, each in a batch. A line is "commit: 100", "commit in a transaction: 101" (any number), "tombstone"
-        or "marker that commits the transaction".
-    coordinator
-        The coordinator that loads the log: "new" or "classic".
-
-    Returns
-    -------
-    int or None
-        None means that the coordinator loaded no offset.
-
-    Raises
-    ------
-    UsageError
-        If a line has another text.
+    Each line is a batch: "commit: 100", "commit in a transaction: 101" (any number), "tombstone" or "marker that
+    commits the transaction". Another text raises UsageError.
     """
     with TemporaryDirectory() as folder:
         with LogWriter(folder) as log:
@@ -163,7 +118,6 @@ def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:
 
 
 def _encode_line(line: str, offset: int) -> bytes:
-    """Return the batch that a line of `load_described_log` describes. `offset` is the offset of its record."""
     kind, _, committed = line.partition(": ")
     timestamp_ms = START_MS + offset
     if kind == "marker that commits the transaction":

@@ -20,18 +20,9 @@ from kafkagroups.records.serde import decode
 
 
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
-    """Print whether a real broker had the same result as this package.
+    """Print whether a real broker of this version had the same result as this package.
 
-    Parameters
-    ----------
-    our_result
-        The result that this package computed.
-    broker_result
-        The recorded result of the real broker.
-    version
-        The broker's Kafka version.
-    verb
-        What the broker did, as a verb of the printed sentence, for example "answered" or "stored".
+    `verb` is what the broker did, in the printed sentence, for example "answered" or "stored".
     """
     if our_result == broker_result:
         print(f"✓ a {version} broker {verb} the same")
@@ -42,18 +33,8 @@ def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb:
 def compare_epochs_with_broker(name: str, group: ModernGroup, answer: dict[str, Any], version: str) -> None:
     """Print the state and the epochs of a loaded group, and whether a real broker answered the same.
 
-    The epochs of the members are compared, too.
-
-    Parameters
-    ----------
-    name
-        The group id.
-    group
-        The loaded group: a consumer, share or streams group.
-    answer
-        The broker's description of the group, as in `read_answers`.
-    version
-        The broker's Kafka version.
+    The group is a consumer, share or streams group, whose members' epochs are compared, too. `answer` is the broker's
+    description of it, as in `read_answers`.
     """
     epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
     print(f"{name:<9} {group.state.value}, {epochs}, {len(group.offsets)} offsets", end="  ")
@@ -67,12 +48,7 @@ def compare_epochs_with_broker(name: str, group: ModernGroup, answer: dict[str, 
 def print_first_remedy(path: str | Path, kafka: str) -> None:
     """Print the remedy of the first finding of `kafkagroups check`, with each sentence on its own line.
 
-    Parameters
-    ----------
-    path
-        The folder of a partition that does not load.
-    kafka
-        The Kafka version of the broker.
+    `path` is the folder of a partition that does not load.
     """
     first_finding = check(path, kafka=kafka).findings[0]
     for sentence in re.split(r"(?<=\.) (?=[A-Z0-9])", first_finding.remedy):
@@ -80,24 +56,11 @@ def print_first_remedy(path: str | Path, kafka: str) -> None:
 
 
 def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = False) -> dict[str, Any]:
-    """Return the offsets that a broker with these groups would return for OffsetFetch requests.
+    """Return what a broker with these loaded groups would return for OffsetFetch requests, by group id and "orders-0".
 
-    Parameters
-    ----------
-    groups
-        The loaded groups.
-    names
-        The ids of the groups to fetch.
-    require_stable
-        The value of requireStable in the requests. If it is true, the answer for a partition with a pending commit is
-        the error UNSTABLE_OFFSET_COMMIT.
-
-    Returns
-    -------
-    dict
-        One dict for each group id in `names`. The keys of this dict are partitions ("orders-0"). Each value is a dict
-        with offset, leader epoch and metadata, or the name of an error. For a group that is not loaded, the dict is
-        empty.
+    An answer is a dict of offset, leader epoch and metadata, or the name of an error. If `require_stable` is true, it
+    is UNSTABLE_OFFSET_COMMIT for a partition with a pending commit. For a group that is not loaded, there are no
+    partitions.
     """
     answers: dict[str, Any] = {}
     for name in names:
@@ -118,40 +81,20 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
 
 
 def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:
-    """Return what a real broker answered after it had loaded a log of the course.
+    """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1".
 
-    Parameters
-    ----------
-    log
-        The log's name below `data`, for example "harbour/4.3.1".
-    file
-        The file with the answers: "before.json" has those that clients got before the crash.
-
-    Returns
-    -------
-    dict
-        `offsets`: for each group, the partitions ("orders-0"), each with offset, leader epoch and metadata.
-        `stable`: the same, asked with requireStable. `groups`: the descriptions of the groups. `listed`: the answer to
-        ListGroups.
+    The file "before.json" has the answers that clients got before the crash. `offsets` has for each group the
+    partitions ("orders-0"), each with offset, leader epoch and metadata, and `stable` the same, asked with
+    requireStable. `groups` has the descriptions of the groups, and `listed` the answer to ListGroups.
     """
     answers: dict[str, Any] = json.loads(Path(find_data(f"{log}/{file}")).read_text(encoding="utf-8"))
     return answers
 
 
 def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
-    """Return the key and the value of one record as bytes.
+    """Return the key and the value of the record at an offset of a partition folder or a segment file.
 
-    Parameters
-    ----------
-    path
-        A partition folder or one segment file (`.log`).
-    offset
-        The record's offset in the log.
-
-    Raises
-    ------
-    UsageError
-        If the log has no record at this offset.
+    Raises UsageError if the log has no record at this offset.
     """
     for batch in open_log(path):
         for record in batch.records:
@@ -161,29 +104,16 @@ def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
 
 
 def read_group_value(log: str, offset: int) -> GroupMetadataValue:
-    """Return the value of a group record in a log of the course.
-
-    Parameters
-    ----------
-    log
-        The partition's name below `data`, for example "harbour/4.3.1/__consumer_offsets-9".
-    offset
-        The record's offset in the log.
-    """
+    """Return the value of a group record in a partition below `data`, such as "harbour/4.3.1/__consumer_offsets-9"."""
     value = decode(*read_record(find_data(log), offset)).value
     assert isinstance(value, GroupMetadataValue)
     return value
 
 
 def read_string(data: bytes, position: int) -> tuple[str | None, int]:
-    """Return the text at a position of a key, and the position after the text. A negative length means null.
+    """Return the text at a position of a key or of a value that is not flexible, and the position after the text.
 
-    Parameters
-    ----------
-    data
-        The bytes of a key, or of a value that is not flexible.
-    position
-        The position of the text's length, which has two bytes.
+    At the position is the text's length, which has two bytes. A negative length means null.
     """
     length = int.from_bytes(data[position : position + 2], "big", signed=True)
     start = position + 2
@@ -193,16 +123,9 @@ def read_string(data: bytes, position: int) -> tuple[str | None, int]:
 
 
 def hexdump(data: bytes, first_position: int = 0) -> None:
-    """Print bytes, 16 per line. Each line has the position, the bytes in hex, and the characters.
+    """Print bytes, 16 per line: the position, the bytes in hex, and the characters, with a dot for unprintable ones.
 
-    A character that is not a printable ASCII character is printed as a dot.
-
-    Parameters
-    ----------
-    data
-        The bytes.
-    first_position
-        The position that is printed for the first byte.
+    `first_position` is printed for the first byte.
     """
     for start in range(0, len(data), 16):
         line = data[start : start + 16]

@@ -1,7 +1,6 @@
 """Lesson 04: where the offsets of one partition are: pending, in the log, in the cache.
 
-A pending commit waits until the replicas have its record, or until its transaction ends. The cache is the memory of the
-coordinator. A marker is a record that commits or aborts a transaction.
+A pending commit waits for the replicas or for the end of its transaction. The cache is the memory of the coordinator.
 """
 
 from __future__ import annotations
@@ -14,28 +13,24 @@ from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.course.log_lines import read_batch_lines
 
 ResponseByOffset = Mapping[int, ResponseFuture[CommitErrors]]
-"""The responses to commits of one partition. The keys are the offsets that the clients committed."""
+"""The responses to commits of one partition, by the offset that the client committed."""
 
 
 class OffsetPlaces(NamedTuple):
-    """The offsets of one partition in each place, as text. The text is "–" if a place contains no offset.
+    """The offsets of one partition in each place, as text, or "–" for a place without one.
 
     Attributes
     ----------
     pending
-        The offsets of pending commits, for example "6" or "6?". A question mark means that the commit waits for the end
-        of its transaction.
+        For example "6", or "6?" for a commit that waits for the end of its transaction.
     log
-        The offsets and markers in the log, for example "5 6? commit!". A question mark means that the offset belongs to
-        a transaction. A marker is "commit!" or "abort!".
+        For example "5 6? commit!". Here, a question mark means that the offset belongs to a transaction.
     cache
-        The offset in the cache. An OffsetFetch returns this offset.
+        The offset that an OffsetFetch returns.
     stable_fetch
-        The answer to an OffsetFetch with requireStable: the offset, or the name of an error. While a commit is pending,
-        the error is UNSTABLE_OFFSET_COMMIT.
+        The answer to an OffsetFetch with requireStable: UNSTABLE_OFFSET_COMMIT while a commit is pending.
     responses
-        The name of the error in the response to each commit, or "waits" if there is no response yet. For example
-        "5: NONE, 6: waits".
+        The error in the response to each commit, or "waits" without a response: "5: NONE, 6: waits".
     """
 
     pending: str
@@ -48,10 +43,6 @@ class OffsetPlaces(NamedTuple):
 def read_offset_places(
     broker: GroupCoordinator, group: str, partition: TopicPartition, response_by_offset: ResponseByOffset | None = None
 ) -> OffsetPlaces:
-    """Return where the group's offsets for this partition are.
-
-    If `response_by_offset` is None, the result contains no responses.
-    """
     cached_group = broker.manager.get_group(group)
     pending_offsets = []
     if cached_group is not None and partition in cached_group.offsets.pending:
@@ -72,23 +63,11 @@ def read_offset_places(
 
 
 def print_offset_places(broker: GroupCoordinator, group: str, partition: TopicPartition) -> None:
-    """Print where the group's offsets for this partition are.
-
-    Parameters
-    ----------
-    broker
-        The coordinator, as `start_broker` returns it.
-    group
-        The group id.
-    partition
-        The partition whose offsets are printed.
-    """
     places = read_offset_places(broker, group, partition)
     print(f"pending {places.pending}   log {places.log}   cache {places.cache}")
 
 
 def read_cached_offset(broker: GroupCoordinator, group: str, partition: TopicPartition) -> str:
-    """Return the offset in the cache as text, or "–" if the cache has no offset."""
     return _format_offset(broker.offset_fetch(group, [partition]).offsets[partition].offset)
 
 
@@ -100,7 +79,6 @@ def list_transactional_offsets(broker: GroupCoordinator, group: str, partition: 
 
 
 def _list_log_entries(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
-    """Return the group's offsets for the partition and all markers as texts, in the order of the log."""
     entries = []
     for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
         for line in read_batch_lines(batch):

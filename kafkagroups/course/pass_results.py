@@ -1,7 +1,7 @@
 """Lesson 10: what a pass of the log cleaner did with each record, found from the log before and after the pass.
 
-A tombstone or a transaction marker is removed only after a waiting time. The end of this time is the delete horizon.
-A result is the record's class (`classify_records`) and one of these words:
+A tombstone or a transaction marker is removed only after its delete horizon. A result is the record's class
+(`classify_records`) and one of these words:
 
 - kept: the record stays
 - set: the record stays, and the pass stored a delete horizon
@@ -20,7 +20,6 @@ from kafkagroups.log.folders import open_log
 
 
 def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
-    """Return the result of each record, by record offset."""
     horizons_before = _read_horizons(cleaner_pass.log_before)
     horizons_after = _read_horizons(cleaner_pass.log_after)
     records = list(classify_records(cleaner_pass.log_before))
@@ -47,7 +46,6 @@ def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
 
 
 def _describe_kept(record_class: str, horizon_before: int | None, horizon_after: int | None) -> str:
-    """Return the word for a record that stays after a pass: "kept", "set" or "waits"."""
     if record_class not in ("tombstone", "marker") or horizon_after is None:
         return "kept"
     if horizon_before is None:
@@ -56,8 +54,5 @@ def _describe_kept(record_class: str, horizon_before: int | None, horizon_after:
 
 
 def _read_horizons(log: Path) -> dict[int, int | None]:
-    """Return the delete horizon of the batch of each record, by record offset.
-
-    A delete horizon is in ms since 1970. None means that the batch has no delete horizon.
-    """
+    """Return the delete horizon of the batch of each record in ms since 1970, or None, by record offset."""
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}

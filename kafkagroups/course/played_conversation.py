@@ -1,8 +1,5 @@
 """Recorded conversations with a real broker, sent again to our coordinator for a comparison.
 
-A conversation is a recording: the requests to a real broker, the broker's responses, and the batches that the broker
-appended to the offsets topic. "Our coordinator" is the coordinator of this package.
-
 Lists in responses are sorted before the comparison, because a broker takes the order of these lists from a hash map.
 """
 
@@ -23,19 +20,11 @@ from kafkagroups.course.recordings import Recording, read_compressed
 
 @dataclass(frozen=True)
 class PlayedConversation(Recording):
-    """A recorded conversation with the responses of the real broker and of our coordinator.
+    """A recorded conversation (see `Recording`) with the responses of the real broker and of our coordinator.
 
-    Attributes
-    ----------
-    broker_version, lines
-        The Kafka version of the real broker, and the lines of the recording: see `Recording`.
-    our_responses, broker_responses
-        The keys are the numbers of requests. Each value is a pair: the response (with sorted lists), and the batches
-        that the request appended.
-    our_appends, broker_appends
-        The batches that were appended without a request, for example at the end of a timer, as text.
-    log_folder
-        The folder of the log that our coordinator wrote.
+    A response, with sorted lists, stands with the batches that its request appended, by the request's number. Appends
+    are batches without a request, for example at the end of a timer. `log_folder` has the log that our coordinator
+    wrote.
     """
 
     our_responses: dict[int, Any]
@@ -50,10 +39,8 @@ class PlayedConversation(Recording):
         return f"{sum(apis.values())} requests: {counts}"
 
     def read_offsets(self, number: int) -> dict[str, int]:
-        """Return the offsets in the real broker's response to an OffsetFetch.
-
-        `number` is the number of the request in the recording. The keys of the result are the partitions ("orders-0")
-        of all groups in the response.
+        """Return the real broker's answer to the OffsetFetch of this number: the partitions ("orders-0") of all
+        its groups.
         """
         response, _ = self.broker_responses[number]
         return {
@@ -64,13 +51,6 @@ class PlayedConversation(Recording):
         }
 
     def print_expired(self, *groups: str) -> None:
-        """Print the time, the group and the content of each deletion of expired offsets in the recording.
-
-        Parameters
-        ----------
-        groups
-            The ids of the groups to print. Without any, all groups are printed.
-        """
         for line in self.lines:
             if line.get("why") != "expiry" or (groups and line["group"] not in groups):
                 continue
@@ -99,15 +79,8 @@ class PlayedConversation(Recording):
 def play_conversation(name: str) -> PlayedConversation:
     """Send the requests of a recorded conversation to our coordinator, which uses the rules of the broker's version.
 
-    Parameters
-    ----------
-    name
-        The name of a file in data/conversations without ".jsonl.xz", for example "3.9.2-rebalance".
-
-    Raises
-    ------
-    UsageError
-        If the file does not exist.
+    `name` is a file in data/conversations without ".jsonl.xz", for example "3.9.2-rebalance". Raises UsageError if it
+    does not exist.
     """
     folder = make_scratch_folder()
     header, lines = read_compressed(f"conversations/{name}.jsonl.xz")
@@ -134,7 +107,6 @@ def play_conversation(name: str) -> PlayedConversation:
 
 
 def _sort_lists(value: Any) -> Any:
-    """Return a copy of a JSON value in which every list is sorted."""
     if isinstance(value, dict):
         return {key: _sort_lists(element) for key, element in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,7 @@
 """Predictions: the answer is folded away until the reader predicts it or opens the fold.
 
-A saved notebook shows outputs to readers who have not thought about the question yet. So `reveal` and `fold` write the
-answer into a `<details>` element, which JupyterLab and static pages can open without a kernel. If the reader made a
-prediction, the element is open.
+A saved notebook shows outputs to readers who have not thought about the question yet, so `reveal` and `fold` write the
+answer into a `<details>` element, which opens without a kernel. After a prediction, it is open.
 """
 
 from __future__ import annotations
@@ -25,18 +24,9 @@ _is_inside_fold = ContextVar("is_inside_fold", default=False)
 
 
 def reveal(name: str, prediction: Any, answer: Any) -> None:
-    """Show the answer to a prediction, and what is wrong with a frequent wrong prediction.
+    """Show the answer to a prediction (`...` for none), and what is wrong with a frequent wrong one (`MISCONCEPTIONS`).
 
     Without a prediction, the answer is folded away. Inside `fold`, it is only printed: the reader opens one line.
-
-    Parameters
-    ----------
-    name
-        The prediction's name. The sentences about its frequent mistakes are in `MISCONCEPTIONS`.
-    prediction
-        The learner's prediction, or `...` if the learner made no prediction.
-    answer
-        The correct answer.
     """
     if prediction is ... and _is_inside_fold.get():
         print(f"The answer is {answer!r}.")
@@ -51,16 +41,8 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
 def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
     """Fold away everything that the `with` block prints and displays, until there is a prediction.
 
-    Use it where the output of a program contains the answer. If the block raises an error, its output is shown.
-
-    Parameters
-    ----------
-    name
-        The prediction's name. The sentences about its frequent mistakes are in `MISCONCEPTIONS`.
-    prediction
-        The learner's prediction, or `...` if the learner made no prediction.
-    answer
-        The correct answer, to be compared with the prediction in the last line. None if the output says enough.
+    Use it where the output of a program contains the answer. If the block raises an error, its output is shown. Without
+    `answer`, the output says enough.
     """
     if prediction is not ...:
         yield
@@ -99,7 +81,6 @@ def _show_folded(content: str) -> None:
 
 
 def _read_html(data: Mapping[str, Any]) -> str:
-    """Return the HTML form of a display, or its text if there is no HTML form."""
     if "text/html" in data:
         return str(data["text/html"])
     return f"<pre>{_escape_text(str(data.get('text/plain', '')))}</pre>"

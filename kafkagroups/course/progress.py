@@ -1,9 +1,7 @@
 """The learner's progress: which exercises are solved, kept in a file next to the lessons.
 
-`course.check` notes each exercise that passes. `progress` shows what is solved, and `reset` forgets it.
-
-The environment variable KAFKAGROUPS_PROGRESS names another file. If it is empty, the progress is kept in memory only:
-tests use this, so that they do not change a learner's file.
+The environment variable KAFKAGROUPS_PROGRESS names another file. If it is empty, the progress is kept in memory only,
+so that a test does not change a learner's file.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ _solved_in_memory: set[str] = set()
 
 
 def progress() -> None:
-    """Show how many exercises of each lesson are solved."""
     solved = read_solved()
     rows = []
     for lesson, exercises in EXERCISES_BY_LESSON.items():
@@ -73,9 +70,9 @@ def note_solved(name: str) -> None:
 
 
 def _find_file() -> Path | None:
-    """Return the file of the progress, or None if the progress is kept in memory.
+    """Return the file of the progress, or None if it is kept in memory.
 
-    A notebook runs in its own folder. So the solved notebooks, in `solutions/`, do not count as the learner's progress.
+    A notebook runs in its own folder, so the solved notebooks, in `solutions/`, do not count as the learner's progress.
     """
     named = os.environ.get(VARIABLE)
     if named is None:

@@ -1,8 +1,7 @@
 """Lesson 13: the records of consumer, share and streams groups as short lines.
 
-In the lines, a member has the name of its client, and a topic has its name. The records contain ids instead, so the
-names are collected from the log first: a member's record contains the name of its client, and the record of a commit
-contains the id and the name of the topic.
+The records contain ids, so the names are collected from the log first: a member's record contains the name of its
+client, and the record of a commit contains the id and the name of the topic.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ _TEXT_BY_TYPE = {
     16: "regular expression",
     23: "topology",
 }
-"""The texts about the types that belong to the whole group and to one kind of group only."""
 PROTOCOL_TYPES = (
     *_MEMBER_TYPES,
     *_GROUP_EPOCH_TYPES,
@@ -39,7 +37,6 @@ PROTOCOL_TYPES = (
     *_CURRENT_TYPES,
     *_TEXT_BY_TYPE,
 )
-"""The types of records that only the new protocols have."""
 
 
 class Names(NamedTuple):
@@ -52,15 +49,8 @@ class Names(NamedTuple):
 class ProtocolLine(NamedTuple):
     """One record of a group, without its bytes.
 
-    Attributes
-    ----------
-    record_offset, record_type
-        The record's offset in the log, and the number of its type.
-    text
-        What the record says.
-    bracket
-        A part of the bracket around the group's records in one batch: "┌" for the first record, "└" for the last
-        record, "│" for the others. If the group has only one record in the batch, the bracket is a blank.
+    `bracket` is a part of the bracket around the group's records in one batch: "┌" for the first record, "└" for the
+    last record, "│" for the others, and a blank for a single record.
     """
 
     record_offset: int
@@ -73,24 +63,13 @@ class ProtocolLine(NamedTuple):
 
 
 def print_protocol_lines(path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None) -> None:
-    """Print one line for each record of a group. The parameters are explained in `read_protocol_lines`."""
     print(*read_protocol_lines(path, group, first_offset, last_offset), sep="\n")
 
 
 def read_protocol_lines(
     path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None
 ) -> list[ProtocolLine]:
-    """Return one line for each record of a group.
-
-    Parameters
-    ----------
-    path
-        A partition folder.
-    group
-        The group id.
-    first_offset, last_offset
-        The offsets of the first and the last record. If `last_offset` is None, the last record of the log.
-    """
+    """Return one line for each record of a group in a partition folder, up to `last_offset` or the end of the log."""
     names = collect_names(path)
     end = math.inf if last_offset is None else last_offset
     records_by_batch: dict[int, list[tuple[int, Record]]] = {}
@@ -106,7 +85,6 @@ def read_protocol_lines(
 
 
 def collect_names(path: str | Path) -> Names:
-    """Return the names of clients and topics that the records of a log contain."""
     names = Names({}, {})
     for _, _, record in _read_records(path):
         if record.type in _MEMBER_TYPES and record.value is not None:
@@ -120,7 +98,6 @@ def collect_names(path: str | Path) -> Names:
 
 
 def describe_record(record: Record, names: Names) -> str:
-    """Return a short text about a record: what it says about a group, a member or an offset."""
     text = name_record(record, names)
     if record.value is None:
         return text
@@ -165,7 +142,6 @@ def describe_current(value: Any, names: Names) -> list[str]:
 
 
 def _name_member(record: Record, names: Names) -> str:
-    """Return the client's name of the member in a record's key."""
     member_id: str = _get(record.key, "member_id")
     return names.clients.get(member_id, member_id)
 
@@ -190,7 +166,6 @@ def _describe_group_value(record: Record) -> str:
 
 
 def _list_assignment(value: Any, names: Names) -> str:
-    """Return the partitions in a target or a current assignment. A streams member has tasks instead."""
     if hasattr(value, "active_tasks"):
         tasks = [f"{task.subtopology_id}_{partition}" for task in value.active_tasks for partition in task.partitions]
         return f"tasks {' '.join(tasks)}" if tasks else "no tasks"
@@ -210,12 +185,10 @@ def _list_partitions(topics: Sequence[Any], names: Names) -> str:
 
 
 def _draw_bracket(record_count: int) -> str:
-    """Return one character for each of the records that a group has in one batch."""
     return " " if record_count == 1 else "┌" + "│" * (record_count - 2) + "└"
 
 
 def _get(message: Any, field: str) -> Any:
-    """Return a field that only some classes of keys and values have."""
     return getattr(message, field)
 
 

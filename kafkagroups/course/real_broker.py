@@ -22,7 +22,6 @@ HOUR_MS = 3_600_000
 START_SECONDS = 120
 STOP_SECONDS = 30
 MAX_SHOWN_CHARACTERS = 3000
-"""How much of the broker's log an error shows."""
 SEGMENT_BYTES = 100 * 1024 * 1024
 """Kafka's default of offsets.topic.segment.bytes."""
 QUICK = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -61,37 +60,20 @@ LOG_LEVELS = ("TRACE ", "DEBUG ", "INFO ", "WARN ", "ERROR ", "FATAL ")
 
 
 def find_jars(version: str) -> Path:
-    """Return the folder where `make brokers` puts a version's jars. The folder need not exist."""
+    """Return the folder where `make brokers` puts a version's jars. It need not exist."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kafkagroups", f"kafka-{version}")
 
 
 def has_jars(version: str) -> bool:
-    """Return whether `make brokers` has fetched a version's jars."""
     return (find_jars(version) / ".complete").exists()
 
 
 class RealBroker:
-    """One broker in `folder`. It can start and stop many times, and its data stays.
+    """One broker of a `version` in `EXTRA_SETTINGS`. It can start and stop many times, and keeps its data in `folder`.
 
-    Use it in a `with` statement. At the end of the block, the broker is stopped, also after an error or Ctrl-C.
-
-    Parameters
-    ----------
-    version
-        The Kafka version, a key of `EXTRA_SETTINGS`.
-    folder
-        An existing folder for the broker's data, its settings and its log.
-    partitions
-        The partition count of `__consumer_offsets`.
-    segment_bytes
-        The largest size of a segment of `__consumer_offsets`.
-
-    Raises
-    ------
-    NoJava
-        If there is no Java 17 or newer.
-    UsageError
-        If the folder cannot be prepared.
+    Use it in a `with` statement, which stops the broker also after an error or Ctrl-C. `partitions` and `segment_bytes`
+    are those of `__consumer_offsets`. Raises NoJava without Java 17 or newer, and UsageError if the folder cannot be
+    prepared.
     """
 
     extra_ports = 0
@@ -120,16 +102,13 @@ class RealBroker:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the broker."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:
-        """What the broker printed since its last start."""
         return (self.folder / "server.log").read_text(errors="replace")
 
     def build_settings(self) -> dict[str, str]:
-        """Return the broker's settings. All listeners are on the loopback."""
         controller = f"127.0.0.1:{self.controller_port}"
         return {
             "process.roles": "broker,controller",
@@ -163,10 +142,7 @@ class RealBroker:
         self.wait_for(r"Kafka Server started")
 
     def wait_for(self, pattern: str, times: int = 1) -> None:
-        """Wait until the broker has printed that many different matches of a pattern.
-
-        Raises UsageError if the broker ends or needs too long.
-        """
+        """Wait until the broker has printed that many different matches of a pattern, as `start` waits."""
         deadline = time.monotonic() + START_SECONDS
         while len(set(re.findall(pattern, self.log))) < times:
             if self.process is None or self.process.poll() is not None:
@@ -223,7 +199,6 @@ def find_reason(log: str) -> str:
 
 
 def find_free_ports(count: int) -> list[int]:
-    """Return that many free ports of the loopback."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

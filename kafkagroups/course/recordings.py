@@ -1,7 +1,6 @@
 """The requests of a recorded conversation, with the responses of the real broker.
 
-A conversation is a recording: the requests to a real broker, the broker's responses, and the batches that the broker
-appended to the offsets topic.
+A recording also has the batches that the broker appended to the offsets topic.
 """
 
 from __future__ import annotations
@@ -23,22 +22,16 @@ _WIDE_COLUMN = 15
 
 @dataclass(frozen=True)
 class Recording:
-    """A recorded conversation with a real broker.
+    """A recorded conversation with a real broker of `broker_version`.
 
-    Attributes
-    ----------
-    broker_version
-        The Kafka version of the real broker.
-    lines
-        The lines of the recording, as JSON. A line is a request, or an event that no request caused, for example the
-        end of a timer. Only requests have a number, in the field "n". The field "ms" is the time in milliseconds.
+    A line is a request, or an event that no request caused, for example the end of a timer, as JSON. Only requests have
+    a number, in the field "n". The field "ms" is the time in milliseconds.
     """
 
     broker_version: str
     lines: list[Json]
 
     def find_response(self, number: int) -> Json:
-        """Return the real broker's response to a request, as JSON. `number` is its number in the recording."""
         return next(line["response"] for line in self.lines if line.get("n") == number)
 
     def read_group_errors(self, first_number: int, last_number: int) -> dict[str, str]:
@@ -47,10 +40,7 @@ class Recording:
         return {group["groupId"]: Errors(group["errorCode"]).name for group in groups}
 
     def print_requests(self, first_number: int, last_number: int) -> None:
-        """Print requests of the recording with the responses and the appended batches of the real broker.
-
-        `first_number` and `last_number` are the numbers of the first and the last request to print.
-        """
+        """Print these requests with the responses and the appended batches of the real broker."""
         # A line without a number is printed if the request before this line is printed.
         is_in_range = False
         for line in self.lines:
@@ -68,17 +58,9 @@ class Recording:
 
 
 def read_recording(name: str) -> Recording:
-    """Return a recorded conversation about the new protocols.
+    """Return a recorded conversation in data/new_protocols, for example "4.3.1-ghost".
 
-    Parameters
-    ----------
-    name
-        The name of a folder in data/new_protocols, for example "4.3.1-ghost".
-
-    Raises
-    ------
-    UsageError
-        If the folder has no recording.
+    Raises UsageError if the folder has no recording.
     """
     header, lines = read_compressed(f"new_protocols/{name}/conversation.jsonl.xz")
     return Recording(header["broker"], lines)
@@ -105,7 +87,6 @@ def _format_request(line: Json) -> str:
 
 
 def _find_error_codes(value: Any) -> Iterator[int]:
-    """Yield every error code in a JSON value."""
     elements: list[Any] = []
     if isinstance(value, dict):
         if "errorCode" in value:
@@ -118,7 +99,6 @@ def _find_error_codes(value: Any) -> Iterator[int]:
 
 
 def _format_appends(line: Json) -> str:
-    """Return the appended batches of a line as partition/offsets, for example "0/9" or "0/9–11"."""
     appends = []
     for append in line["appended"]:
         last_offset = f"–{append['last']}" if append["last"] > append["first"] else ""

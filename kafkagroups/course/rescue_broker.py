@@ -1,11 +1,10 @@
 """Incident 10 of lesson 14: a rescue plan is applied to a new broker, which is started for it.
 
-The broker is a real one (Kafka 4.3.1). It needs Java, the broker's jars (`make brokers KAFKA=4.3.1`) and the Python
-package kafka-python. If something is missing, the plan is compared with the answers that a real broker gave after the
-right plan: `data/incidents/dead-cluster.json`.
+The real broker (Kafka 4.3.1) needs Java, its jars (`make brokers KAFKA=4.3.1`) and kafka-python. If something is
+missing, the plan is compared with what a real broker answered after the right plan (data/incidents/dead-cluster.json).
 
-If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started. Tests use this, because their
-results must not depend on the machine.
+If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started, so that a test does not depend on
+the machine.
 """
 
 from __future__ import annotations
@@ -54,14 +53,7 @@ Offsets = dict[tuple[str, TopicPartition], int]
 class RecordedAnswers:
     """What a new Kafka 4.3.1 broker answered after the right plan was applied to it.
 
-    Attributes
-    ----------
-    topics
-        The partition count of each topic of the new cluster.
-    records
-        The number of records in each partition of these topics.
-    offsets
-        The committed offsets of all groups.
+    `topics` has the partition count of each topic, and `records` the number of records in each partition.
     """
 
     topics: dict[str, int]
@@ -70,15 +62,10 @@ class RecordedAnswers:
 
 
 def rescue_into_new_broker(plan: str | Path) -> None:
-    """Apply a rescue plan of incident 10 to a new broker, and print what this broker then answers for each offset.
+    """Apply a plan that `kafkagroups rescue plan --out` has written to a new broker, and print its answer for each
+    offset.
 
-    A real broker is started for this and stopped again; it takes about 20 seconds. Without Java, without the broker's
-    jars or without kafka-python, the plan is compared with the recorded answers of a real broker.
-
-    Parameters
-    ----------
-    plan
-        The path of the plan: the file that `kafkagroups rescue plan --out` has written, also after you have edited it.
+    You may have edited the plan. The whole takes about 20 seconds.
     """
     path = Path(plan)
     if not path.exists():
@@ -138,7 +125,6 @@ def correct_plan(plan: dict[str, Any]) -> None:
 
 
 def find_missing() -> list[str]:
-    """Return what keeps this machine from starting a real broker, in one sentence each. Empty: nothing."""
     if os.environ.get(VARIABLE) == RECORDED:
         return [f"the environment variable {VARIABLE} is {RECORDED}"]
     missing = []
@@ -154,7 +140,6 @@ def find_missing() -> list[str]:
 
 
 def read_recorded_answers() -> RecordedAnswers:
-    """Return the answers of the real broker in `data/`."""
     content = json.loads(Path(find_data(ANSWERS_FILE)).read_text(encoding="utf-8"))
     offsets = {
         (group, TopicPartition.parse(name)): offset
@@ -170,9 +155,10 @@ def read_planned_offsets(plan: RescuePlan) -> Offsets:
 
 
 def ask_new_broker(path: Path, plan: RescuePlan, recorded: RecordedAnswers) -> Offsets:
-    """Start a broker, apply a plan to it, and return the committed offsets of all groups. The broker is stopped.
+    """Start a broker, apply a plan to it, stop it, and return the committed offsets of all groups. Each step is
+    printed.
 
-    Each step is printed, because the whole takes about 20 seconds. Raises UsageError if a step fails.
+    Raises UsageError if a step fails.
     """
     with (
         TemporaryDirectory(prefix="kafkagroups-broker-") as folder,
@@ -214,10 +200,6 @@ def fetch_offsets(bootstrap: str, keys: Iterable[tuple[str, TopicPartition]]) ->
 
 
 def print_comparison(answers: Offsets, right: Offsets, columns: tuple[str, str]) -> None:
-    """Print a line for each offset: the answer, the right offset, and whether they are equal.
-
-    `columns` has the headings of the answers and of the right offsets.
-    """
     keys = sorted({*answers, *right})
     count = 0
     print(f"\n  {'group':<16} {'topic-partition':<16} {columns[0]:>10} {columns[1]:>10}")

@@ -9,24 +9,11 @@ from kafkagroups.course.log_lines import Lines
 
 @dataclass(frozen=True)
 class Event:
-    """A request of a client, or a time in which no request was sent.
+    """A request of a client, as text, or a time in which no request was sent.
 
-    Attributes
-    ----------
-    time_s
-        The time of the event, in seconds since the `GroupLife` was created.
-    client
-        The name of the client. It is "" if there was no request.
-    request
-        The request, for example "JoinGroup, without an id".
-    response
-        The response, or "waits" if there is no response yet.
-    late_responses
-        The responses that arrived during this event, but answer earlier requests, as text.
-    written_lines
-        One line for each record that the event appended to the partition that stores the group.
-    state
-        The group's state, generation and number of members after the event, as text.
+    `time_s` counts from the start of the `GroupLife`. `client` is "" without a request, and `response` is "waits"
+    without a response. `late_responses` arrived during this event, but answer earlier requests. `written_lines` has the
+    records that the event appended to the group's partition.
     """
 
     time_s: float
@@ -38,7 +25,6 @@ class Event:
     state: str
 
     def format_lines(self) -> list[str]:
-        """Return one line for the request and its response, for each late response, and for each written record."""
         request = f"{self.time_s:>6.1f} s  {self.client:<10} {self.request}"
         lines = [f"{request} → {self.response}" if self.response else request]
         lines += [f"{'':10}{response}" for response in self.late_responses]
@@ -47,5 +33,4 @@ class Event:
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun: "1 member", "2 members" or "no members"."""
     return f"{count} {noun}" if count == 1 else f"{count or 'no'} {noun}s"

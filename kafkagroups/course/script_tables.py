@@ -1,7 +1,4 @@
-"""Lesson 06: print the states of a group before and after a crash of its coordinator, for each request of a script.
-
-A script is a list of requests (scripts.py).
-"""
+"""Lesson 06: print the states of a group before and after a crash of its coordinator, for each request of a script."""
 
 from __future__ import annotations
 
@@ -17,21 +14,11 @@ from kafkagroups.groups.classic_group import ClassicGroup
 
 
 def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TWO_CONSUMERS) -> None:
-    """Print a heading, and a line for each request: the written records, the live state, and the loaded state.
+    """Print for each request the written records ("+"), the live state, and the loaded state, each with its generation.
 
-    The live state is the group's state in the coordinator. The loaded state is the state that the next coordinator
-    loads from the log if this coordinator crashes after the request. The number after a state is the group's
-    generation. Each "+" is a written record.
-
-    If a request writes the group's record, there are two lines. The first line shows the states after this coordinator
-    appended the record. The second line shows the states after the replicas confirmed the record.
-
-    Parameters
-    ----------
-    kafka
-        The coordinator's Kafka version.
-    script
-        The requests.
+    The loaded state is the one that the next coordinator loads from the log if this coordinator crashes after the
+    request. If a request writes the group's record, the first of two lines shows the states after this coordinator
+    appended the record, and the second after the replicas confirmed it.
     """
     requests = select_requests(script, kafka)
     print(f"    {'step':<25}{'':<5}{'in memory':<24}the next coordinator loads")
@@ -53,7 +40,6 @@ def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TW
 
 
 def _format_request(event: Event) -> str:
-    """Return the client and the name of the request, for example "billing-1 JoinGroup"."""
     if not event.client:
         return event.request
     request_name = event.request.split()[0].removesuffix(",")
@@ -61,12 +47,7 @@ def _format_request(event: Event) -> str:
 
 
 def _format_states(life: GroupLife, end_offset: int | None) -> str:
-    """Return the live state and the loaded state as text (see `print_crash_table`).
-
-    - `end_offset` is None: the next coordinator has all records of the log.
-    - Otherwise: the next coordinator has all records, or only the records below `end_offset`. If the two loaded states
-      differ, the text contains both.
-    """
+    """Return the live state and the loaded states, with all records and with only those below `end_offset`."""
     state, generation, _ = life.read_state()
     live_state = f"{state} {generation}" if life.group else "Dead"
     next_coordinators = [start_follower(life.coordinator, life.group_id, log_end) for log_end in (None, end_offset)]

@@ -1,6 +1,6 @@
 """Lesson 06: a script of requests, and what follows if a consumer or coordinator crashes.
 
-A script is a list of requests of several consumers to one group. `GroupLife` (group_life.py) sends the requests.
+`GroupLife` (group_life.py) sends the requests of several consumers to one group.
 """
 
 from __future__ import annotations
@@ -21,19 +21,10 @@ _HEARTBEAT_INTERVAL_S = 3
 
 
 class ScriptRequest(NamedTuple):
-    """One request in a script.
+    """A call of a method of `GroupLife`, `delay_s` after the previous one. `wait` sends no request.
 
-    Attributes
-    ----------
-    delay_s
-        The seconds between the previous request and this request.
-    method
-        The name of the method of `GroupLife` that sends the request. The method `wait` sends no request.
-    arguments
-        The arguments of this method.
-    first_version
-        The first Kafka version to which the request is sent. For example, a new consumer sends a second JoinGroup since
-        Kafka 2.2, because the response to the first JoinGroup contains only a member id.
+    Only `first_version` and later versions get the request. For example, a new consumer sends a second JoinGroup since
+    Kafka 2.2, because the response to the first JoinGroup contains only a member id.
     """
 
     delay_s: float
@@ -69,26 +60,13 @@ TWO_CONSUMERS = (
 
 
 def select_requests(script: Sequence[ScriptRequest], kafka: str) -> list[ScriptRequest]:
-    """Return the requests of a script that are sent to this Kafka version."""
     return [request for request in script if parse_release(kafka) >= parse_release(request.first_version)]
 
 
 def play_script(
     script: Sequence[ScriptRequest], kafka: str = "3.9.2", broker: GroupCoordinator | None = None
 ) -> GroupLife:
-    """Send the requests of a script to a coordinator of this Kafka version, and return the group.
-
-    Requests that are sent only to later Kafka versions are left out.
-
-    Parameters
-    ----------
-    script
-        The requests, for example `TWO_CONSUMERS` or its beginning.
-    kafka
-        The coordinator's Kafka version.
-    broker
-        The coordinator. If it is None, a new coordinator starts.
-    """
+    """Send the requests of a script for this Kafka version to a broker, by default a new one, and return the group."""
     life = GroupLife("billing", kafka, verbose=False, broker=broker)
     for request in select_requests(script, kafka):
         send_script_request(life, request)
@@ -96,7 +74,6 @@ def play_script(
 
 
 def send_script_request(life: GroupLife, request: ScriptRequest) -> None:
-    """Advance the clock by the request's delay, and send the request."""
     life.coordinator.clock.advance(round(request.delay_s * 1000))
     getattr(life, request.method)(*request.arguments)
 
@@ -116,7 +93,7 @@ def describe_consumer_crash(life: GroupLife, name: str) -> list[str]:
 def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
     """Let the other consumers continue after the consumer `name` has crashed, until the group is settled.
 
-    The function yields after each request, and after each second.
+    Yields after each request, and after each second.
     """
     start_s = life.now_s
     next_heartbeat_s = start_s + _HEARTBEAT_INTERVAL_S
@@ -132,22 +109,13 @@ def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
 
 
 class _ChangeObserver:
-    """An object that finds the changes of a group between two calls of `describe_changes`.
-
-    `state` and `event_count` (the number of events) are the values at the previous call. Before the first call, they
-    are the values at the creation of this object.
-    """
-
     def __init__(self, life: GroupLife) -> None:
         self.life = life
         self.state: GroupState = life.read_state()
         self.event_count = len(life.events)
 
     def describe_changes(self) -> list[str]:
-        """Return two lines about the newest event, or an empty list if nothing changed since the previous call.
-
-        A change is a new state of the group, or a written record.
-        """
+        """Return two lines about the newest event, or nothing without a new state of the group or a written record."""
         state_before = self.state
         new_events = self.life.events[self.event_count :]
         self.state = self.life.read_state()
@@ -170,7 +138,6 @@ def _list_other_consumers(life: GroupLife, name: str) -> list[Consumer]:
 
 
 def _is_settled(life: GroupLife, crashed_name: str) -> bool:
-    """Return whether the crashed consumer is removed and the other consumers only send heartbeats."""
     group = life.group
     crashed_consumer = life.consumers.get(crashed_name)
     if group is not None and crashed_consumer is not None:
@@ -186,7 +153,6 @@ def _is_settled(life: GroupLife, crashed_name: str) -> bool:
 
 
 def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due: bool) -> None:
-    """Send the request that the consumer needs in its state. After its SyncGroup, it needs only heartbeats."""
     name = consumer.client_id
     if consumer.state is ConsumerState.JOINING:
         life.join(name)
@@ -197,7 +163,6 @@ def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due:
 
 
 def describe_group(group: ClassicGroup | None) -> str:
-    """Return the group's state, generation and members as text."""
     if group is None:
         return "no group with this id"
     members = [f"{member} (leads)" if member == group.leader else member for member in group.members]
@@ -205,11 +170,7 @@ def describe_group(group: ClassicGroup | None) -> str:
 
 
 def list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
-    """Return what the crash lost, as texts.
-
-    `group_before` is the group before the crash, and `group_after` is the group that the next coordinator loaded. None
-    means that there is no group.
-    """
+    """Return what the crash lost, from the group before it and the group that the next coordinator loaded, or None."""
     losses = []
     if group_before is not None:
         members_after = set(group_after.members) if group_after else set()

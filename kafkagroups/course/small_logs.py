@@ -12,8 +12,8 @@
 The committed offset is 100 plus the position of the letter: in "CTC", the first C commits 100 and the second C
 commits 102.
 
-The log has two segments (files). The first segment contains the batches of all letters. The cleaner can clean them,
-because the second segment (a commit of another group) is the active segment, which the cleaner does not change.
+The cleaner can clean the batches of all letters, because they stand in the first segment. A second segment, with a
+commit of another group, is the active one, which the cleaner does not change.
 """
 
 from __future__ import annotations
@@ -42,19 +42,9 @@ _PRODUCER_ID = 1
 
 
 def write_small_log(folder: str | Path, letters: str) -> Path:
-    """Write the log of these letters into a new folder, and return the folder.
+    """Write the log of these letters into a new folder, and return it.
 
-    Parameters
-    ----------
-    folder
-        The folder of the new log.
-    letters
-        One letter for each batch. The docstring of this module explains the letters.
-
-    Raises
-    ------
-    UsageError
-        If a letter is unknown.
+    Raises UsageError if a letter is unknown.
     """
     folder = Path(folder)
     next_offset = 0
@@ -68,26 +58,11 @@ def write_small_log(folder: str | Path, letters: str) -> Path:
 
 
 def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> list[int | None]:
-    """Return the committed offsets of group g for partition t-0 before and after passes of the log cleaner.
+    """Return the committed offsets of group g for partition t-0 before the first pass of the log cleaner and after
+    each.
 
-    The log is loaded before the first pass, and after each pass. A pass sets a delete horizon for tombstones and
-    markers: the time from which they may be removed. The next pass is one hour later and removes them, because
-    delete.retention.ms is one minute.
-
-    Parameters
-    ----------
-    letters
-        The log, one letter for each batch.
-    coordinator
-        The coordinator that loads the log: "new" or "classic".
-    passes
-        The number of passes.
-
-    Returns
-    -------
-    list
-        The offset before the first pass, and the offset after each pass. None means that the coordinator loaded no
-        offset.
+    A pass sets a delete horizon for tombstones and markers, and the next pass is one hour later and removes them,
+    because delete.retention.ms is one minute. None means that the coordinator ("new" or "classic") loaded no offset.
     """
     with TemporaryDirectory() as folder:
         log = write_small_log(Path(folder, "0"), letters)
@@ -101,10 +76,7 @@ def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> l
 
 
 def print_deletion_in_transaction() -> None:
-    """Print a log in which an offset is deleted during an open transaction, and its answers around a cleaning pass.
-
-    The log is "XTM". For each coordinator, the answer before the pass and the answer after it are printed.
-    """
+    """Print the log "XTM", whose offset is deleted in an open transaction, and the answers around a cleaning pass."""
     letters = "XTM"
     with TemporaryDirectory() as folder:
         lines = read_lines(write_small_log(Path(folder, "0"), letters))
@@ -122,7 +94,7 @@ def _load_offset(log: Path, coordinator: str) -> int | None:
 
 
 def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
-    """Return the key and the value of a commit for partition 0 of a topic. If `offset` is None, return a tombstone."""
+    """Return the key and the value of a commit for partition 0 of a topic, or of a tombstone if `offset` is None."""
     commit_value = None if offset is None else OffsetCommitValue(offset, -1, "", START_MS)
     value_version = None if offset is None else 3
     record_type = 1  # A committed offset.
@@ -134,10 +106,9 @@ def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndVal
 def encode_records(
     offset: int, timestamp_ms: int, pairs: list[KeyAndValue], attributes: int = 0, producer_id: int = -1
 ) -> bytes:
-    """Return the bytes of a batch with these keys and values. All records have the same timestamp.
+    """Return a batch of these keys and values, all with the same timestamp. `offset` is that of its first record.
 
-    `offset` is the offset of the first record. `timestamp_ms` is in milliseconds since 1970. `attributes` are the flags
-    of the batch (`TRANSACTIONAL`, `CONTROL`). `producer_id` is -1 for a batch without a producer.
+    `attributes` are the flags `TRANSACTIONAL` and `CONTROL`.
     """
     records = [LogRecord(offset + index, timestamp_ms, key, value) for index, (key, value) in enumerate(pairs)]
     producer_epoch = -1 if producer_id == -1 else 0
@@ -145,13 +116,12 @@ def encode_records(
 
 
 def encode_marker(offset: int, timestamp_ms: int, control_type: ControlType, producer_id: int) -> bytes:
-    """Return the bytes of a batch that contains a transaction marker."""
     pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(coordinator_epoch=0))]
     return encode_records(offset, timestamp_ms, pairs, TRANSACTIONAL | CONTROL, producer_id)
 
 
 def _append_letter(folder: Path, offset: int, letter: str, *, committed_offset: int, timestamp_ms: int) -> int:
-    """Append the batch of one letter at `offset`, and return the offset of the next batch."""
+    """Append the batch of one letter, and return the offset of the next batch."""
     # Type 2: the record of a classic group.
     group_tombstone = encode(Record(2, GroupMetadataKey("g"), None, None))
     pairs_by_letter: dict[str, list[KeyAndValue]] = {

@@ -44,7 +44,6 @@ EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
     "13": new_protocols.EXERCISES,
     "14": forensics.EXERCISES,
 }
-"""The exercises of each lesson, by the lesson's number."""
 
 EXERCISES: dict[str, Exercise] = {
     exercise.name: exercise for exercises in EXERCISES_BY_LESSON.values() for exercise in exercises
@@ -53,13 +52,9 @@ EXERCISES: dict[str, Exercise] = {
 
 @functools.cache
 def run_solutions() -> dict[str, Any]:
-    """Run all solutions in the order of the lessons, as the solved notebooks do.
+    """Run all solutions in the order of the lessons, and return the functions and values that they define, by name.
 
-    Returns
-    -------
-    dict
-        What the solutions define: functions and values, by the names of the exercises. A check compares the learner's
-        answer with them, so a solution that a learner reads is the one that the check runs.
+    A check compares the learner's answer with them, so a solution that a learner reads is the one that the check runs.
     """
     from kafkagroups import course  # It imports this module.
 

@@ -1,12 +1,8 @@
 """Exercises of lesson 10: which records remain after a pass, when a tombstone goes, and why a partition grows.
 
-The log cleaner compacts a log in passes. A pass first fills the offset map, which contains the newest offset of each
-key. Then the pass removes every record that has a newer record with the same key.
-
-A segment is one file of a log. The last segment of a log is the active segment, which the cleaner does not change. The
-last stable offset is the first offset of the oldest open transaction.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
+A pass of the log cleaner first fills the offset map with the newest offset of each key, and then removes every record
+that has a newer record with the same key. It never changes the active segment, which is the last one, and stops at the
+last stable offset, the first offset of the oldest open transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ from typing import Any
 from kafkagroups.course.exercises.exercise import Exercise
 
 Records = list[tuple[int, Any, Any]]
-"""The offset, key and value of each record. The value of a tombstone (a record that deletes) is None."""
+"""The offset, key and value of each record. The value of a tombstone is None."""
 
 
 # Exercise `survivors`: which records remain after one pass? The functions return the offsets of these records.
@@ -57,10 +53,10 @@ def _return_list_positions(records: Records, active_offset: int) -> list[int]:
 
 
 def _find_removing_pass(pass_times: list[int], retention: int) -> int | None:
-    """Return the number of the pass that removes a tombstone, from 1; None if no pass does.
+    """Return the number of the pass that removes a tombstone, from 1: the first later one at or after the delete
+    horizon.
 
-    The first pass sets the delete horizon: its time plus the retention. The first later pass at or after the horizon
-    removes the tombstone.
+    The first pass sets the delete horizon: its time plus the retention.
     """
     horizon = pass_times[0] + retention
     return next((number for number, time in enumerate(pass_times[1:], 2) if time >= horizon), None)

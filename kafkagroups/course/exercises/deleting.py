@@ -1,7 +1,4 @@
-"""Exercises of lesson 09: the tombstones of a deleted group, expired offsets, offsets that are gone on Monday.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
-"""
+"""Exercises of lesson 09: the tombstones of a deleted group, expired offsets, offsets that are gone on Monday."""
 
 from __future__ import annotations
 

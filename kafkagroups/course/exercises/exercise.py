@@ -9,25 +9,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. The learner's answer is a function or a value.
+    """One exercise, whose answer is a function or a value.
 
     Attributes
     ----------
-    name
-        The name that the learner gives to `course.check`.
     correct
         The correct answer: a function of this package that follows Kafka's rules, or a value.
     solution
-        The code of the answer as a learner would write it. `course.solution` prints it, the solved notebook contains
-        it, and `course.check` runs it: a learner's function must return the same results for all `cases`. The tests
-        compare it with `correct`.
+        The answer as a learner would write it. `course.check` compares the learner's results for all `cases` with it,
+        and the tests compare it with `correct`.
     hints
-        The hints. The first hint helps least, and the last hint helps most.
+        The hints, from the one that helps least to the one that helps most.
     cases
-        One tuple of arguments for each call of the learner's function. If the answer is a value, there are no cases.
+        One tuple of arguments for each call of the learner's function.
     known_mistakes
-        Wrong answers, by the text that corrects them. A wrong answer is a function if `correct` is a function.
-        `course.check` prints the text if the learner's answer gives the same results as the wrong answer.
+        Wrong answers, by the text that `course.check` prints if the learner's answer gives the same results.
     """
 
     name: str

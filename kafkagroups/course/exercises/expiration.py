@@ -1,9 +1,6 @@
 """Exercise of lesson 09: which offsets of a group expire.
 
-The coordinator deletes an offset when its retention has passed, except if another rule keeps the offset. In this
-exercise, a time is the number of a day, and the retention is a number of days.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
+The coordinator deletes an offset when its retention has passed, unless another rule keeps it. All times are days.
 """
 
 from __future__ import annotations
@@ -23,18 +20,12 @@ class ExpiringGroup(NamedTuple):
 
     Attributes
     ----------
-    state
-        The group's state, for example "Stable".
     type
-        The group's protocol type. It is "consumer" for a group of consumers, and "" for a simple group, which has never
-        had a member.
-    read_topics
-        The topics that the group's members read.
+        The protocol type: "consumer", or "" for a simple group, which has never had a member.
     state_start
         The day on which the group entered its state.
     offsets
-        The keys are the partitions that have a committed offset. The value of a partition is a pair: the day of the
-        commit, and the expiry day that the client requested. The expiry day is None if the client requested no day.
+        For each partition: the day of the commit, and the expiry day that the client requested, or None.
     """
 
     state: str
@@ -50,10 +41,7 @@ class ExpiringGroup(NamedTuple):
 
 
 def make_commit(commit_day: int = 0, expiry_day: int | None = None) -> OffsetAndMetadata:
-    """Return a commit of offset 1 on `commit_day`.
-
-    `expiry_day` is the expiry day that the client requested, or None if the client requested no day.
-    """
+    """Return a commit of offset 1. `expiry_day` is the day that the client requested, or None."""
     return OffsetAndMetadata(
         offset=1,
         metadata="",
@@ -70,7 +58,6 @@ def make_commit(commit_day: int = 0, expiry_day: int | None = None) -> OffsetAnd
 
 
 def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
-    """Return the correct answer of the exercise."""
     classic_group = ClassicGroup(
         group_id="g",
         kafka=(3, 9, 2),
@@ -87,12 +74,10 @@ def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
 
 
 def _find_retention_start(group: ExpiringGroup, commit_day: int) -> int:
-    """Return the day on which the retention of an offset starts."""
     return group.state_start if group.state == "Empty" and group.type else commit_day
 
 
 def _keeps_topic(group: ExpiringGroup, topic: str) -> bool:
-    """Return whether the group keeps its offsets of this topic, even after their expiry day."""
     if group.state == "Stable" and group.type == "consumer":
         return topic in group.read_topics
     return _has_members(group)
@@ -111,16 +96,7 @@ def _make_wrong_function(
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
     """Return a function for the exercise. The defaults are the correct rules, so the caller passes one wrong rule.
 
-    Parameters
-    ----------
-    find_start
-        A function of the group and a commit day. It returns the day on which the retention of the offset starts.
-    keeps_topic
-        A function of the group and a topic. It returns whether the group keeps its offsets of this topic.
-    uses_requested_day
-        Whether an expiry day that the client requested replaces the end of the retention.
-    includes_expiry_day
-        True: an offset expires on its expiry day. False: it expires one day later.
+    If not `includes_expiry_day`, an offset expires one day after its expiry day.
     """
 
     def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
@@ -171,7 +147,6 @@ def _keep_everything_of_groups_with_members(group: ExpiringGroup, topic: str) ->
 
 
 def _expire_read_topics_on_expiry_day(group: ExpiringGroup, now: int, retention: int) -> list[str]:
-    """Return the wrong answer in which an offset expires on its expiry day, although a member reads its topic."""
     correct_names = _list_expired(group, now, retention)
     names = []
     for name, (_, expiry_day) in group.offsets.items():

@@ -1,9 +1,4 @@
-"""Exercises of lesson 05: the offsets of an OffsetFetch, the end of an epoch, and a proof that offsets are lost.
-
-A leader epoch is the time in which one broker is the leader of a partition. The epochs have ascending numbers.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
-"""
+"""Exercises of lesson 05: the offsets of an OffsetFetch, the end of an epoch, and a proof that offsets are lost."""
 
 from __future__ import annotations
 
@@ -15,12 +10,9 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 
 CommittedOffsets = Mapping[str, int]
-"""The keys are partitions such as "orders-0", and the values are committed offsets."""
+"""Committed offsets by partition, for example "orders-0"."""
 FetchedOffsets = dict[str, int | str]
-"""The keys are the partitions in an answer. The value of a partition is its offset, or the name of an error.
-
-The offset -1 means that the partition has no committed offset.
-"""
+"""An offset or the name of an error by partition. The offset -1 means that the partition has no committed offset."""
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
 
 
@@ -37,7 +29,6 @@ def _make_broker() -> GroupCoordinator:
 # `_fetch_offsets` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]
-"""A function for `get_offsets`: its arguments are `committed`, `pending`, `asked` and `stable`."""
 
 
 def _fetch_offsets(
@@ -69,11 +60,6 @@ def _make_commit(offset: int) -> OffsetAndMetadata:
 
 
 def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
-    """Return a function for `get_offsets` that contains the mistake `mistake`.
-
-    The possible values of `mistake` are the texts in the conditions below.
-    """
-
     def get_offsets(
         committed: CommittedOffsets, pending: Collection[str], asked: str | Sequence[str], stable: bool
     ) -> FetchedOffsets:
@@ -109,7 +95,7 @@ def get_offsets(committed, pending, asked, stable):
     return answers"""
 
 _LEADER_EPOCHS = ((0, 0), (2, 70), (5, 90))
-"""The epochs of the leader in `three_restarts`, each with its first offset."""
+"""The leader epochs in `three_restarts`, each with its first offset."""
 
 
 def _find_restart_offset(committed_offset: int, epoch: int) -> int:

@@ -1,9 +1,6 @@
 """Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover after members have died.
 
-A protocol is the name of an assignor, for example "range". The join phase is the first phase of a rebalance: the
-coordinator waits for a JoinGroup of each member.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
+A protocol is the name of an assignor. In the join phase, the coordinator waits for a JoinGroup of each member.
 """
 
 from __future__ import annotations
@@ -15,12 +12,10 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 
 ProtocolLists = list[list[str]]
-"""For each member: the protocols that the member supports, with the preferred protocol first."""
+"""For each member: the protocols that it supports, the preferred one first."""
 Members = list[tuple[str, int, int | None, str | None]]
-"""For each member: its name, its rebalance timeout, the time of its JoinGroup, and its group instance id.
-
-The rebalance timeout is in seconds. The time of the JoinGroup is in seconds since the join phase began, or None if the
-member sends no JoinGroup. The group instance id is None if the member is not static.
+"""For each member: its name, its rebalance timeout in seconds, the time of its JoinGroup in seconds since the join
+phase began (None if it sends none), and its group instance id (None if it is not static).
 """
 JoinEnd = tuple[int, list[str]]
 """The duration of the join phase in seconds, and the names of the members that are then removed."""

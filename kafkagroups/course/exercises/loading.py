@@ -1,9 +1,6 @@
 """Exercises of lesson 11: replay a log, find the log that loads, and estimate the time of a load.
 
-To replay a log means to compute the committed offsets from the lines of the log. A line is a record without its bytes
-(`Line` in log_lines.py).
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
+To replay a log means to compute the committed offsets from its lines (`Line` in log_lines.py).
 """
 
 from __future__ import annotations
@@ -35,10 +32,7 @@ def _make_wrong_replay(
     apply_line: Callable[[CommittedOffsets, Line], None],
     deletes_group: Callable[[Line], bool] = lambda line: line.value is None,
 ) -> Replay:
-    """Return a function for `replay` that calls `apply_line` with the committed offsets and each line of an offset.
-
-    `deletes_group` is a function of the line of a group. It returns whether the line deletes the group's offsets.
-    """
+    """Return a `replay` that calls `apply_line` with the committed offsets and each line of an offset."""
 
     def replay(lines: Lines) -> CommittedOffsets:
         offsets: CommittedOffsets = {}
@@ -54,7 +48,6 @@ def _make_wrong_replay(
 
 
 def _apply_offset(offsets: CommittedOffsets, line: Line) -> None:
-    """Apply the line of an offset correctly."""
     offsets.pop(make_key(line), None)
     if line.value is not None:
         offsets[make_key(line)] = line.value

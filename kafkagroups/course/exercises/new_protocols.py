@@ -1,7 +1,4 @@
-"""Exercises of lesson 13: a member in hex, the state of a group, and a log whose tombstones are in a correct order.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
-"""
+"""Exercises of lesson 13: a member in hex, the state of a group, and a log whose tombstones are in a correct order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Exercises of lesson 02: Java's hash of a group id, the partition of a group, and more partitions.
-
-Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
-"""
+"""Exercises of lesson 02: Java's hash of a group id, the partition of a group, and more partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from kafkagroups.records.wire import java_hash
 
 
 def _hash_units(units: Iterable[int]) -> int:
-    """Return the hash that Java computes for a text with these UTF-16 units."""
     value = 0
     for unit in units:
         value = (31 * value + unit) & 0xFFFFFFFF

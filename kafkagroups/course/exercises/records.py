@@ -1,7 +1,4 @@
-"""Exercises of lesson 01: a commit on paper, a commit in code, and a record that stops a load.
-
-Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
-"""
+"""Exercises of lesson 01: a commit on paper, a commit in code, and a record that stops a load."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Exercises of lesson 12: merge the results of two parts, two ways that take equally long, and a load for Spark.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
-"""
+"""Exercises of lesson 12: merge the results of two parts, two ways that take equally long, and a load for Spark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Exercises of lesson 00: the offset to commit, and the partition of a group.
-
-Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
-"""
+"""Exercises of lesson 00: the offset to commit, and the partition of a group."""
 
 from __future__ import annotations
 

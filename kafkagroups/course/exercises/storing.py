@@ -1,10 +1,7 @@
 """Exercises of lesson 04: append errors, commits in flight, a commit that is sent again.
 
-A commit is in flight from the append of its record until the replicas have the record. While the commit is in flight,
-its offset is pending. When the replicas have the record, the offset is cached. A coordinator answers an OffsetFetch
-with the cached offset.
-
-Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
+A commit is in flight, and its offset is pending, from the append of its record until the replicas have the record. Then
+the offset is cached, and the coordinator answers an OffsetFetch with it.
 """
 
 from __future__ import annotations
@@ -17,13 +14,11 @@ from kafkagroups.groups.classic_group import GroupOffsets
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 
 Events = list[tuple[Any, ...]]
-"""Each event is ("commit", offset), ("stored", offset, position in the log) or ("failed", offset).
-
-At a "commit" event, the append of the commit's record begins. A "stored" event means that the append succeeded, and a
-"failed" event means that the append failed.
+"""("commit", offset) when the append of the commit's record begins, then ("stored", offset, position in the log) if it
+succeeded, or ("failed", offset).
 """
 CachedAndPending = tuple[int | None, int | None]
-"""The cached offset and the pending offset of one partition. None: no offset is cached, or no offset is pending."""
+"""The cached and the pending offset of one partition, or None."""
 _PARTITION = TopicPartition("orders", 0)
 
 # Exercise `commit_error`: which error does the client of a commit receive if the append failed? `append_error` is the
@@ -49,10 +44,6 @@ def _convert_error(append_error: str) -> str:
 
 
 def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
-    """Return a function for `commit_error` that is wrong for some errors of the append.
-
-    The keys of `wrong_errors` are append errors. The values are the wrong results.
-    """
     return lambda append_error: wrong_errors.get(append_error, _convert_error(append_error))
 
 

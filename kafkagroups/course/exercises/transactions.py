@@ -1,12 +1,7 @@
 """Exercises of lesson 08: replay a log with transactions, an offset after two markers, a transaction that hangs.
 
-To replay a log means to compute the committed offsets from the lines of the log. A line is a record without its bytes
-(`Line` in log_lines.py).
-
-An offset of a transaction is pending until the marker of the transaction. A commit marker commits the pending offsets
-of its producer. An abort marker drops these offsets.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
+To replay a log means to compute the committed offsets from its lines (`Line` in log_lines.py). An offset of a
+transaction is pending until a commit marker commits the pending offsets of its producer, or an abort marker drops them.
 """
 
 from __future__ import annotations
@@ -19,11 +14,10 @@ from kafkagroups.course.log_lines import Line, Lines
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, TopicPartition
 
 CommittedOffsets = dict[Any, Any]
-"""The keys are pairs (group, partition), and the values are committed offsets."""
+"""Committed offsets by (group, partition)."""
 _OffsetPairs = dict[Any, Any]
-"""The keys are pairs (group, partition). The values are pairs (record offset, committed offset)."""
+"""Pairs (record offset, committed offset) by (group, partition)."""
 Replay = Callable[[Lines], CommittedOffsets]
-"""A function for the exercises `replay` and `replay_transactions`."""
 
 
 def make_key(line: Line) -> tuple[str | None, str | None]:
@@ -40,8 +34,8 @@ def _replay_transactions(lines: Lines) -> CommittedOffsets:
 def replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffsets:
     """Return the committed offsets by the rules of the new coordinator.
 
-    The tombstone of a group deletes the committed offsets of this group. If `ignores_transactions` is true, an offset
-    of a transaction is committed immediately.
+    A group's tombstone deletes its committed offsets. If `ignores_transactions` is true, an offset of a transaction is
+    committed immediately.
     """
     offsets = Offsets()
     for record_offset, record_type, group, partition_name, value, producer in lines:
@@ -83,16 +77,7 @@ def replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffset
 
 
 def _make_wrong_replay_transactions(mistake: str) -> Replay:
-    """Return a function for `replay_transactions` that contains the mistake `mistake`.
-
-    The possible values of `mistake` are the texts in the conditions below.
-    """
-
     def wins(pending_record_offset: int, committed: tuple[int, int] | None) -> bool:
-        """Return whether the pending offset in the record at `pending_record_offset` replaces the committed offset.
-
-        `committed` is a pair (record offset, committed offset), or None if no offset is committed.
-        """
         if committed is None or mistake == "marker decides":
             return True
         if mistake == "plain commit wins":
@@ -129,7 +114,6 @@ def _make_wrong_replay_transactions(mistake: str) -> Replay:
 
 
 def make_case(*lines: Line) -> tuple[Lines]:
-    """Return the arguments of a case: the lines of a log."""
     return (Lines(lines),)
 
 

@@ -1,7 +1,4 @@
-"""Exercises of lesson 07: the metadata limit, three refused commits, a duplicate member.
-
-The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
-"""
+"""Exercises of lesson 07: the metadata limit, three refused commits, a duplicate member."""
 
 from __future__ import annotations
 

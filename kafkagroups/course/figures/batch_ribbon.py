@@ -11,15 +11,7 @@ from kafkagroups.records.spans import Span
 
 
 class BatchRibbon(ByteRibbon):
-    """The fields of one batch: its header and its records.
-
-    Parameters
-    ----------
-    data
-        The bytes of a segment.
-    position
-        The position in `data` at which the batch begins.
-    """
+    """The header and the records of the batch that begins at `position` of a segment's bytes."""
 
     def __init__(self, data: bytes, position: int = 0) -> None:
         spans = list_batch_fields(data, position)
@@ -36,7 +28,6 @@ class BatchRibbon(ByteRibbon):
         return list_batch_fields(segment, position)
 
     def choose_changes(self) -> list[ByteChange]:
-        """Return changes of four fields before the checksum, of the checksum, and of a value."""
         changes = []
         batch = self.bytes_by_part["batch"]
         for span in self.spans:

@@ -9,21 +9,17 @@ from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label,
 from kafkagroups.records.spans import Span
 
 MARGIN = 6
-"""The distance of the blocks from the sides of the picture."""
 _GAP = 4
 _SIZE = 11
 _BLOCK_HEIGHT = 44
 _ROW_HEIGHT = _BLOCK_HEIGHT + 4
 _HEADING_HEIGHT = 18
 _SHOWN_BYTES = 11
-"""A block shows at most this number of bytes."""
 _NAME_OF_REST = "rest"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the block of a span is drawn."""
-
     span: Span
     x: float
     y: float
@@ -42,7 +38,6 @@ def find_name(span: Span) -> str:
 
 
 def _find_label(span: Span) -> str:
-    """Return the words in the block of a span."""
     if span.type.endswith("length"):
         return "length"
     if span.type == "uvarint, uvarint":
@@ -51,7 +46,6 @@ def _find_label(span: Span) -> str:
 
 
 def _find_section(span: Span) -> str:
-    """Return the heading above a span."""
     record, separator, _ = span.field.rpartition(": ")
     if separator:
         return record
@@ -82,7 +76,6 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
 
 
 def _format_hex(span: Span) -> str:
-    """Return as many characters as the hex bytes of a span have in its block."""
     count = span.end - span.start
     return "00 " * (min(count, _SHOWN_BYTES) - 1) + "00" + (" …" if count > _SHOWN_BYTES else "")
 
@@ -90,7 +83,6 @@ def _format_hex(span: Span) -> str:
 def draw_block(
     number: int, place: Place, bytes_by_part: Mapping[str, bytes], *, is_selected: bool, is_changed: bool
 ) -> Box:
-    """Return the block of a place. A reader of the lesson can select it."""
     span = place.span
     data = bytes_by_part[span.part][span.start : span.end]
     rest = " …" if len(data) > _SHOWN_BYTES else ""
@@ -121,7 +113,6 @@ def draw_block(
 
 
 def draw_changed_byte(place: Place, position: int, byte: int) -> list[Mark]:
-    """Return a frame around the changed byte, if its block shows it."""
     index = position - place.span.start
     count = place.span.end - place.span.start
     if index >= _SHOWN_BYTES:

@@ -1,7 +1,7 @@
 """Lessons 01 and 03: the fields of some bytes as blocks. The base of the figures of a record and of a batch.
 
-The reader of the lesson selects a block, or changes one byte. The figure then shows what a reader of Kafka's bytes
-believes: other values, or nothing because it refuses the bytes.
+If the reader of the lesson changes one byte, the figure shows what a reader of Kafka's bytes believes: other values, or
+nothing because it refuses the bytes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s
 
 @dataclass(frozen=True)
 class ByteChange:
-    """One changed byte: where it is, and its new value. `part` is "key", "value" or "batch"."""
+    """A new value for one byte. `part` is "key", "value" or "batch"."""
 
     part: str
     position: int
     byte: int
 
     def apply(self, bytes_by_part: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the bytes of all parts with this change."""
         changed = bytearray(bytes_by_part[self.part])
         changed[self.position] = self.byte
         return {**bytes_by_part, self.part: bytes(changed)}
@@ -46,15 +45,13 @@ class ByteChange:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader believes. `error` says why it refuses the bytes; then it believes no value."""
+    """What a reader believes: nothing if it refuses the bytes, with the reason in `error`."""
 
     value_by_name: Mapping[tuple[str, str], str]
     error: str | None = None
 
 
 class ByteRibbon(Figure):
-    """The fields of some bytes as blocks. `RecordRibbon` and `BatchRibbon` are its two kinds."""
-
     def __init__(self, title: str, bytes_by_part: Mapping[str, bytes]) -> None:
         self._title = title
         self.bytes_by_part = bytes_by_part
@@ -67,18 +64,17 @@ class ByteRibbon(Figure):
 
     @abstractmethod
     def read_spans(self, bytes_by_part: Mapping[str, bytes]) -> list[Span]:
-        """Return the fields that a reader finds. Raises BadBytes if the reader refuses the bytes."""
+        """Return the fields that a reader finds, or raise BadBytes if it refuses the bytes."""
 
     @abstractmethod
     def choose_changes(self) -> list[ByteChange]:
         """Return the changes that the figure offers without a kernel."""
 
     @abstractmethod
-    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
-        """Return a sentence about why a change is noticed or not."""
+    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str: ...
 
     def compute_content(self, value: str) -> Content:
-        """Return the content with one more change, which the reader typed as "value 9=24"."""
+        """Return the content with one more change, typed as "value 9=24"."""
         return self._make_content([self._parse_change(value), None, *self.changes])
 
     def _parse_change(self, text: str) -> ByteChange:
@@ -200,7 +196,6 @@ class ByteRibbon(Figure):
         return Scene((*marks, belief_box), caption, tuple(text))
 
     def _list_differences(self, reading: Reading) -> list[str]:
-        """Return the values that a reader now believes instead of the written ones."""
         if reading.error is not None:
             return []
         written = {(span.part, find_name(span)): span.text for span in self.spans}
@@ -216,7 +211,6 @@ class ByteRibbon(Figure):
 
 
 def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list[str], Tone, list[str]]:
-    """Return the lines of the box about what a reader believes, its tone, and its lines in the text form."""
     if reading.error is not None:
         reason = wrap(reading.error, _LINE_CHARACTERS)[:3]
         return ["A reader refuses the bytes ✗", *reason], Tone.ERROR, [f"refused: {' '.join(reason)}"]
@@ -237,7 +231,6 @@ def _format_range(span: Span) -> str:
 
 
 def _shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
-    """Return a text in quotation marks if it is empty, and with an ellipsis if it is long."""
     if not text:
         return "“”"
     visible = escape(text)

@@ -1,6 +1,6 @@
 """Every figure of the course, by name, with the content that its lesson shows.
 
-Tests, the pages without a kernel, and the pictures of the README build their figures from this catalog.
+Tests, pages without a kernel and the README build their figures from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ _PROMO = "harbour/4.3.1/__consumer_offsets-37/00000000000000000000.log"
 
 
 def _read_promo() -> bytes:
-    """Return the part of a segment that lesson 03 reads: the life of the group `promo`."""
     return Path(find_data(_PROMO)).read_bytes()[:987]
 
 
@@ -40,7 +39,6 @@ def _make_record_ribbon() -> Figure:
 
 
 def _make_partition_grid() -> Figure:
-    """Return the figure with the groups of a middle-sized company, and the shop's groups by name."""
     services = ["billing", "shipping", "mailer", "search", "ads", "stock", "login", "audit", "reports", "invoices"]
     groups = [
         f"{service}-{stage}-{part}" for service in services for stage in ("dev", "test", "prod") for part in range(4)

@@ -1,7 +1,7 @@
 """Lesson 04: a commit on its way from the client to the replicas, and a power cut at each step.
 
-The figure shows where an offset is after each step. If the reader cuts the power, it also shows what the next broker
-answers: with all records of the log, and with the records that the replicas have confirmed.
+After each step, the figure shows where an offset is, and, if the reader cuts the power, what the next broker answers
+with all records of the log and with those that the replicas have confirmed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,11 @@ _SENTENCES = {
     "late": "The replicas did not have the record in time. The client receives an error, but the record stays.",
     "refuses": "The log refused the batch. Nothing was written, and the client receives an error.",
 }
-"""What a step means, by a word of its description. The first word that fits counts."""
+"""What a step means, by the first word of its description that fits."""
 
 
 class CommitAndPowerCut(Figure):
-    """A figure that steps through commits of the group `dashboard` for orders-0.
-
-    Parameters
-    ----------
-    *script
-        The actions in their order, as `CommitScript` explains them.
-    """
+    """Commits of the group `dashboard` for orders-0. `script` has the actions, as `CommitScript` explains them."""
 
     def __init__(self, *script: str) -> None:
         self.steps = CommitScript(*script).steps
@@ -95,7 +89,6 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
 
 
 def _name_answer(answer: str) -> str:
-    """Return an answer to an OffsetFetch. A partition without an offset has the answer −1."""
     return answer.replace("–", "−1")
 
 
@@ -104,11 +97,9 @@ def _explain(step: CommitStep) -> str:
 
 
 Slot = tuple[float, float, float]
-"""The left and the upper edge of a box, and its width."""
 
 
 def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone, *, is_lost: bool = False) -> Box:
-    """Return the box of one place. It is marked as new if its value changed."""
     is_new = before is not None and before != value
     if is_lost:
         tone = Tone.DEAD
@@ -118,7 +109,6 @@ def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone,
 
 
 def _draw_responses(responses: list[str], before: list[str] | None) -> Box:
-    """Return the box of the client, with a line for each commit."""
     is_new = before is not None and before != responses
     return Box(
         "responses", 10, 44, 108, 52, ("responses", *responses), Tone.NEW if is_new else Tone.PLAIN, is_bold=is_new

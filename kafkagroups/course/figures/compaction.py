@@ -1,7 +1,7 @@
 """Lesson 10: a small log as squares, and what three passes of the log cleaner do with each record.
 
-The figure writes the log, and `kafkagroups.compact` cleans it. The keys A, B, C and D are offsets of the group `shop`.
-The reader can let the active segment begin earlier, and can leave the transaction open.
+`kafkagroups.compact` cleans the log. The keys A, B, C and D are offsets of the group `shop`. The reader can let the
+active segment begin earlier, and can leave the transaction open.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TRANSACTIONS = ("committed by record 7", "still open")
 
 
 class _Entry(NamedTuple):
-    """A record of the log. `value` is None for a tombstone. A marker has no key."""
+    """A record of the log. `value` is None for a tombstone, and a marker has no key."""
 
     key: str
     value: int | None
@@ -93,7 +93,7 @@ _END_OF_OPEN = "Nearly the whole log remains. It grows until the transaction end
 
 
 class Compaction(Figure):
-    """A figure of three passes of the log cleaner over a log of 18 records."""
+    """Three passes of the log cleaner over a log of 18 records."""
 
     def __init__(self) -> None:
         folder = make_scratch_folder()
@@ -119,7 +119,6 @@ def list_entries(is_open: bool) -> list[_Entry]:
 
 
 def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerPass]:
-    """Write the log, and run the three passes. Each pass begins at the start of the log."""
     log = folder / "log"
     log.mkdir(parents=True)
     _write_log(log, active_start, is_open)
@@ -134,7 +133,6 @@ def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerP
 
 
 def _write_log(folder: Path, active_start: int, is_open: bool) -> None:
-    """Write the log as segments of four records. The last segment is the active one."""
     segments: dict[int, bytes] = {}
     for offset, entry in enumerate(list_entries(is_open)):
         base = min(offset - offset % _SEGMENT_LENGTH, active_start)
@@ -162,7 +160,6 @@ def _list_offsets(log: Path) -> list[int]:
 
 
 def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool) -> Scene:
-    """Return the scene of a step: the log before the first pass, a pass, or the log after the last pass."""
     is_pass = 1 <= step <= len(passes)
     results: dict[int, str] = {}
     words: dict[int, str] = {}
@@ -195,7 +192,6 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
 
 
 def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
-    """Return the word for each result, by record offset. A delete horizon is read from the batch of its record."""
     horizons = {
         record.offset: batch.delete_horizon_ms
         for batch in open_log(log_after)
@@ -211,7 +207,6 @@ def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
 
 
 def _explain(step: int, results: dict[int, str], active_start: int, is_open: bool) -> str:
-    """Return what the step shows, in a few sentences."""
     if step == 0:
         end = "Nothing ends it: record 7 is a commit of C." if is_open else "Record 7 is its marker."
         return (
@@ -242,7 +237,6 @@ def _find_place(offset: int) -> tuple[float, float]:
 
 
 def _draw_frames(active_start: int) -> list[Mark]:
-    """Return the offsets, and the line where the active segment begins."""
     marks: list[Mark] = []
     for offset, _ in enumerate(_LOG):
         x, y = _find_place(offset)
@@ -278,7 +272,6 @@ def _draw_frames(active_start: int) -> list[Mark]:
 
 
 def _draw_record(offset: int, entry: _Entry, result: str | None, word: str | None) -> Box:
-    """Return the square of a record, with the word for what the pass does with it."""
     x, y = _find_place(offset)
     lines = (_name_entry(entry),) if word is None else (_name_entry(entry), word)
     tone = Tone.PLAIN

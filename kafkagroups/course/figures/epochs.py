@@ -60,14 +60,7 @@ class _State(NamedTuple):
 
 
 class Epochs(Figure):
-    """A figure that loads a consumer group record by record, and shows its epochs.
-
-    Parameters
-    ----------
-    path
-        A partition folder.
-    group
-        The group id.
+    """The epochs of the consumer group `group`, loaded from the partition folder `path` record by record.
 
     Raises
     ------
@@ -103,7 +96,7 @@ class Epochs(Figure):
 
 
 def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
-    """Yield the type, a title and the group's state after it, for each record of the group that is not a commit."""
+    """Yield the type, a title and the state after it for each record of the group that is not a commit."""
     names = collect_names(path)
     rules = dialect("new", None)
     log = open_logs(str(path))[0]
@@ -142,7 +135,6 @@ def _name_state(member: _Member) -> str:
 
 
 def _list_partitions(assignment: list[Any], topics: dict[str, str]) -> tuple[str, ...]:
-    """Return the names of partitions, for example "orders-0"."""
     return tuple(f"{topics[each.topic_id]}-{number}" for each in assignment for number in sorted(each.partitions))
 
 
@@ -172,7 +164,6 @@ def _draw(caption: str, state: _State, before: _State, members: list[str], epoch
 
 
 def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> list[Mark]:
-    """Return a row with the name of an epoch, and a token in the column of its number."""
     left = _EPOCH_LEFT + epochs.index(epoch) * _EPOCH_WIDTH
     right = _EPOCH_LEFT + len(epochs) * _EPOCH_WIDTH
     tone = Tone.NEW if epoch != before else Tone.LIVE
@@ -186,7 +177,6 @@ def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int
 def _draw_member(
     name: str, number: int, member: _Member | None, before: _Member | None, epochs: list[int]
 ) -> list[Mark]:
-    """Return the rows of a member: its epoch and its partitions, and below them its target."""
     top = _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT
     if member is None:
         return [Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED)]
@@ -210,7 +200,6 @@ def _draw_partition(key: str, partition: str, top: float, tone: Tone, *, is_dash
 
 
 def _explain(record_type: int, state: _State, before: _State) -> str:
-    """Return what a record changed, as one or two sentences."""
     if record_type != 8:
         return _REASON_BY_TYPE.get(record_type, "")
     changed = [name for name, member in state.members.items() if member != before.members.get(name)]

@@ -1,8 +1,8 @@
 """Lesson 09: the two clocks of an offset, and the day on which two rules delete it.
 
-One clock starts at the commit. The other clock starts when the group becomes Empty. Kafka 1.0.1 looks only at the
-first clock. Since Kafka 2.1, the group decides which clock counts. Since Kafka 2.4, the topics that its members read
-decide, too. The days of deletion come from coordinators of this package (deletion_days.py).
+One clock starts at the commit, the other when the group becomes Empty. Kafka 1.0.1 looks only at the first one. Since
+Kafka 2.1, the group decides which clock counts, and since Kafka 2.4 also the topics that its members read. The days of
+deletion come from coordinators of this package (deletion_days.py).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Case:
 
 
 class ExpiryChart(Figure):
-    """A day axis with the two clocks of an offset, and the day of its deletion in Kafka 1.0.1 and since Kafka 2.4."""
+    """The two clocks of an offset on a day axis, and the day of its deletion in Kafka 1.0.1 and since Kafka 2.4."""
 
     def __init__(self) -> None:
         super().__init__(_make_content(_COMMIT_DAYS, _MEMBERS, _RETENTIONS))
@@ -71,7 +71,6 @@ class ExpiryChart(Figure):
 
 
 def _parse(value: str) -> tuple[int, int | None, int]:
-    """Return the day of the commit, the day of the departure (None: the member stays), and the retention."""
     parts = [part.strip() for part in value.split(",")]
     never = len(parts) == 3 and parts[1] == "never"
     numbers = [part for number, part in enumerate(parts) if not (never and number == 1)]
@@ -118,7 +117,6 @@ def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], re
 
 
 def _describe(members: Members) -> str:
-    """Return the words of the control."""
     if not members.topic:
         return "no member at any time"
     if members.leaves_on is not None:
@@ -178,7 +176,6 @@ def _name_members(members: Members) -> str:
 
 
 def _draw_members(members: Members) -> list[Mark]:
-    """Return the bars of the time with a member, and of the time in which the group is Empty."""
     marks: list[Mark] = [Label("members", 4, _MEMBERS_TOP + 20, "the group")]
     start = _find_x(0)
     end = _find_x(LAST_DAY)
@@ -199,7 +196,6 @@ def _draw_members(members: Members) -> list[Mark]:
 
 
 def _draw_clocks(step: int, case: _Case) -> list[Mark]:
-    """Return the commit, and from the second step on the two clocks."""
     commit_x = _find_x(case.commit_day)
     marks: list[Mark] = [
         Label("commit clock title", 4, _COMMIT_TOP + 20, "since commit"),
@@ -228,7 +224,6 @@ def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Ma
 
 
 def _draw_question(number: int, commit_day: int) -> list[Mark]:
-    """Return a small bar for the offset, and a question instead of its end."""
     x = _find_x(commit_day)
     top = _VERSION_TOPS[number]
     return [
@@ -240,7 +235,6 @@ def _draw_question(number: int, commit_day: int) -> list[Mark]:
 
 
 def _draw_end(number: int, case: _Case) -> Mark:
-    """Return the arrow from the end of the clock that counts to the deletion."""
     day = case.deletion_days[number]
     assert day is not None
     clock_top = _EMPTY_TOP if _follows_empty_clock(case, number) else _COMMIT_TOP
@@ -248,7 +242,6 @@ def _draw_end(number: int, case: _Case) -> Mark:
 
 
 def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
-    """Return the bar of the time in which the offset exists, and a crossed box on the day of its deletion."""
     top = _VERSION_TOPS[number]
     start = _find_x(commit_day)
     key = f"offset {number}"
@@ -270,7 +263,6 @@ def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
 
 
 def _follows_empty_clock(case: _Case, number: int) -> bool:
-    """Return whether the offset is deleted at the end of the clock that starts when the group becomes Empty."""
     leaves_on = case.members.leaves_on
     is_old_rule = number == 0
     return not is_old_rule and leaves_on is not None and case.deletion_days[number] == leaves_on + case.retention
@@ -307,7 +299,6 @@ def _explain(step: int, case: _Case) -> str:
 
 
 def _tell_members(members: Members) -> str:
-    """Return a sentence about the members."""
     if not members.topic:
         return "It is a simple group, without members."
     if members.leaves_on is None:

@@ -1,7 +1,7 @@
 """Lesson 05: a failover of partition 9 to another broker, and a client that asks for an offset.
 
-Three coordinators have a replica of the shop's log. The figure asks each of them in each phase of the failover. It
-tells four answers apart: an offset of −1, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS and UNSTABLE_OFFSET_COMMIT.
+The figure asks three coordinators with replicas of the shop's log in each phase, and tells four answers apart: an
+offset of −1, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS and UNSTABLE_OFFSET_COMMIT.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ _QUESTIONS = (
 
 
 class _Phase(NamedTuple):
-    """A phase of the failover, with the state of partition 9 on each broker."""
-
     words: str
     states: tuple[str, str, str]
 
@@ -61,9 +59,9 @@ _MEANINGS = {
 
 
 class Failover(Figure):
-    """A figure with three brokers, a failover, and a client that asks one of the brokers.
+    """Three brokers, a failover, and a client that asks one of the brokers.
 
-    The phases are a script: the figure sets which broker leads, loads or is dead. The brokers compute the answers.
+    The figure sets which broker leads, loads or is dead in each phase. The brokers compute the answers.
     """
 
     def __init__(self) -> None:
@@ -87,7 +85,6 @@ class Failover(Figure):
 
 
 def _change_state(broker: GroupCoordinator, state: str) -> None:
-    """Let a broker lead partition 9, load it, or not lead it."""
     broker.resign(_PARTITION_OF_OFFSETS)
     broker.manager.loading.discard(_PARTITION_OF_OFFSETS)
     if state == "leader":
@@ -97,7 +94,6 @@ def _change_state(broker: GroupCoordinator, state: str) -> None:
 
 
 def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
-    """Return the number of committed offsets that the broker's memory has of partition 9, or None if it is dead."""
     if state == "dead":
         return None
     manager = broker.manager
@@ -109,7 +105,6 @@ def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
 
 
 def _ask(broker: GroupCoordinator, state: str, question: _Question) -> str:
-    """Return the broker's answer as the words of the figure."""
     if state == "dead":
         return "no connection"
     result = broker.offset_fetch(question.group, [_ORDERS_0], require_stable=question.require_stable)

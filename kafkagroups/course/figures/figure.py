@@ -8,7 +8,7 @@ between them. A figure has four forms:
 - in a saved notebook that JupyterLab does not trust: an image of the first scene.
 - as text: `text`, for tests and screen readers.
 
-A saved notebook also has the figure's fingerprint. With it, `tools/site.py` finds the figure whose image was saved.
+With the fingerprint in a saved notebook, `tools/site.py` finds the figure whose image was saved.
 """
 
 from __future__ import annotations
@@ -35,19 +35,10 @@ _METADATA_KEY = "kafkagroups_figure"
 
 @dataclass(frozen=True)
 class Control:
-    """One control of a figure.
+    """A control of a figure, which `Box.choice` names. The figure shows the first option first.
 
-    Attributes
-    ----------
-    name
-        The control's name in `Box.choice`.
-    label
-        The words next to the control.
-    options
-        The words for each option. The first option is the one that the figure shows first.
-    is_sequence
-        True: the options are steps in their order, with the buttons "previous" and "next" and a slider. False: the
-        options are alternatives.
+    With `is_sequence`, the options are steps, with the buttons "previous" and "next" and a slider; otherwise
+    alternatives.
     """
 
     name: str
@@ -58,14 +49,9 @@ class Control:
 
 @dataclass(frozen=True)
 class FreeInput:
-    """A text field whose value goes to the kernel. A page without a kernel does not show it.
+    """A text field whose value goes to the kernel.
 
-    Attributes
-    ----------
-    label
-        The words next to the field.
-    example
-        The value that the field shows in grey while it is empty.
+    A page without a kernel does not show it. `example` stands in it in grey.
     """
 
     label: str
@@ -78,14 +64,12 @@ class Content:
 
     Attributes
     ----------
-    title
-        One line that says what the picture shows.
     height
         The height of every scene, so that the page below the figure does not move.
     controls
-        The controls, at least one.
+        At least one control.
     scenes
-        A scene for each combination of options: the keys are the numbers of the options, in the order of `controls`.
+        A scene for each combination of options, by the numbers of the options in the order of `controls`.
     free_input
         A field whose value the kernel answers with new scenes, or None.
     """
@@ -106,20 +90,13 @@ class Content:
 
 
 class Figure(anywidget.AnyWidget):
-    """A figure with its four forms. A subclass computes the content.
-
-    Parameters
-    ----------
-    content
-        What the figure shows.
-    """
+    """A figure with its four forms. A subclass computes the content."""
 
     _esm = (_FOLDER / "figure.js").read_text(encoding="utf-8")
     _css = (_FOLDER / "figure.css").read_text(encoding="utf-8")
     shown = traitlets.Dict().tag(sync=True)
-    """The content as JSON, for `figure.js`."""
     message = traitlets.Unicode("").tag(sync=True)
-    """What is wrong with the value in the free input, or nothing."""
+    """What is wrong with the value in the free input, or ""."""
 
     def __init__(self, content: Content) -> None:
         self.content = content
@@ -127,17 +104,10 @@ class Figure(anywidget.AnyWidget):
         self.on_msg(self._answer)
 
     def compute_content(self, value: str) -> Content:
-        """Return new content for a value that the reader typed. A figure with a free input implements it.
-
-        Raises
-        ------
-        UsageError
-            If the value makes no sense. The figure shows the error's text.
-        """
+        """Return new content for a value that the reader typed, or raise UsageError, whose text the figure shows."""
         raise UsageError(f"{self.content.title}: no free input")
 
     def _answer(self, _widget: Any, message: Any, _buffers: Any) -> None:
-        """Compute new content for the value that `figure.js` sent."""
         try:
             content = self.compute_content(str(message["value"]))
         except UsageError as error:
@@ -149,17 +119,14 @@ class Figure(anywidget.AnyWidget):
 
     @property
     def first_scene(self) -> Scene:
-        """The scene that the figure shows first."""
         return self.content.scenes[(0,) * len(self.content.controls)]
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the whole content. Two figures have the same fingerprint if all their scenes are the same."""
         data = json.dumps(_to_json(self.content), sort_keys=True)
         return sha256(data.encode()).hexdigest()[:16]
 
     def text(self, *options: int) -> list[str]:
-        """Return the text form of the scene with these options. Without options: of the first scene."""
         return list(self.content.scenes[options].text if options else self.first_scene.text)
 
     def image_html(self) -> str:
@@ -177,7 +144,7 @@ class Figure(anywidget.AnyWidget):
         return f'<div class="kg-figure-page"><script type="application/json">{data}</script></div>'
 
     def _repr_mimebundle_(self, **arguments: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Return the live figure, and its image and text for pages without a kernel. Jupyter calls this method."""
+        """Return the live figure for Jupyter, and its image and text for pages without a kernel."""
         bundle, metadata = super()._repr_mimebundle_(**arguments) or ({}, {})
         image_and_text = {
             "text/html": self.image_html(),
@@ -187,7 +154,7 @@ class Figure(anywidget.AnyWidget):
 
 
 def read_fingerprint(metadata: Mapping[str, Any]) -> str | None:
-    """Return the fingerprint of the figure in a notebook's output, or None if the output is not a figure."""
+    """Return the fingerprint of the figure in a notebook's output, or None."""
     return metadata.get(_METADATA_KEY)
 
 
@@ -198,9 +165,9 @@ def page_script() -> str:
 
 
 def _to_json(content: Content) -> dict[str, Any]:
-    """Return the content for `figure.js`. The scenes stand in the order of `itertools.product` over the options.
+    """Return the content for `figure.js`, with the scenes in the order of `itertools.product` over the options.
 
-    Many scenes share marks. So the marks stand in one list, and a scene contains their numbers.
+    Many scenes share marks, so the marks stand in one list and a scene contains their numbers.
     """
     combinations = product(*(range(len(control.options)) for control in content.controls))
     number_by_mark: dict[Mark, int] = {}
@@ -217,7 +184,6 @@ def _to_json(content: Content) -> dict[str, Any]:
 
 
 def _scene_to_json(scene: Scene, number_by_mark: dict[Mark, int]) -> dict[str, Any]:
-    """Return a scene, and add its new marks to `number_by_mark`."""
     return {
         "marks": [number_by_mark.setdefault(mark, len(number_by_mark)) for mark in scene.marks],
         "caption": scene.caption,

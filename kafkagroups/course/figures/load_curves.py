@@ -1,7 +1,7 @@
 """Lesson 12: how the time of a load grows with the number of records, as curves.
 
-The times are those that the benchmark measured (docs/performance.md). Both axes are logarithmic: a way whose time is
-proportional to the number of records is a straight line.
+The benchmark measured the times (docs/performance.md). Both axes are logarithmic, so a way whose time is proportional
+to the number of records is a straight line.
 """
 
 from __future__ import annotations
@@ -24,13 +24,7 @@ _TONES = (Tone.ERROR, Tone.DEAD, Tone.LIVE, Tone.NEW, Tone.WAIT)
 
 
 class LoadCurves(Figure):
-    """A chart with a curve for each way of loading.
-
-    Parameters
-    ----------
-    names
-        The text of each curve, by the benchmark's name for the way of loading.
-    """
+    """A curve for each way of loading. `names` has its text by the benchmark's name for the way."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         measurements = read_measurements()
@@ -41,7 +35,6 @@ class LoadCurves(Figure):
 
 
 def draw_curves(ways: Mapping[str, Mapping[int, float]]) -> Scene:
-    """Draw a curve for each way: its seconds by the number of records."""
     record_counts = sorted({records for seconds_by_records in ways.values() for records in seconds_by_records})
     all_seconds = [each for seconds_by_records in ways.values() for each in seconds_by_records.values()]
     first = log10(record_counts[0])

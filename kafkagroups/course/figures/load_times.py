@@ -1,7 +1,6 @@
 """Lesson 12: loading times as bars, and the times that the benchmark measured.
 
-Lesson 12 compares several ways to load a log, for example the engines of this package and a loop in Python. The
-loading times differ between machines and between runs. Only the names and the record counts are always the same.
+Loading times differ between machines and between runs. Only the names and the record counts are always the same.
 """
 
 from __future__ import annotations
@@ -30,27 +29,15 @@ _BAR_DISTANCE = 34
 
 
 def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
-    """Return the shortest time of several calls, in seconds.
-
-    Other programs on the machine can make a call slower, so the shortest time is the most exact time.
-
-    Parameters
-    ----------
-    load
-        The function to measure. It receives no arguments.
-    rounds
-        How many times `load` is called.
-    """
+    """Return the shortest of several calls in seconds, because other programs can only make a call slower."""
     return min(_run_timed(load)[0] for _ in range(rounds))
 
 
 def name_engine() -> str:
-    """Return the name of the engine that loads logs here if nobody chooses one."""
     return "the readable engine" if choose_engine("auto") is PYTHON else "the native engine"
 
 
 def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
-    """Return the duration of one call in seconds, and the result of the call."""
     start = perf_counter()
     result = load()
     return perf_counter() - start, result
@@ -58,10 +45,7 @@ def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
 
 @dataclass(frozen=True)
 class LoadTime:
-    """The seconds in which one way of loading loads a million records.
-
-    `name` is the text before the bar, and `note` is the text after the bar.
-    """
+    """The seconds in which one way loads a million records. `name` stands before the bar, and `note` after it."""
 
     name: str
     seconds: float
@@ -69,33 +53,18 @@ class LoadTime:
 
 
 class LoadTimes:
-    """A chart with a bar for each way of loading. The bar shows the seconds for a million records.
+    """A bar for each way of loading, with the seconds for a million records.
 
-    The time of a smaller load is scaled to a million records. Then a note next to the bar has the number of records
-    that were loaded.
+    The time of a smaller load is scaled, and a note next to its bar has the number of records that were loaded.
     """
 
     def __init__(self) -> None:
         self.times: list[LoadTime] = []
 
     def measure(self, name: str, load: Callable[[], Result], records: int = MILLION, rounds: int = 1) -> Result:
-        """Measure one way of loading, add its bar, and return the loaded result.
+        """Measure `rounds` calls of `load`, which loads `records` records, and return the last result.
 
-        Parameters
-        ----------
-        name
-            The name of the bar. If there is a bar with this name, the new bar replaces the old bar.
-        load
-            The function to measure. It receives no arguments.
-        records
-            How many records `load` loads.
-        rounds
-            How many times `load` is called. The bar shows the shortest time.
-
-        Returns
-        -------
-        object
-            What the last call of `load` returned.
+        The bar shows the shortest time. It replaces a bar with the same name.
         """
         timed_results = [_run_timed(load) for _ in range(rounds)]
         shortest_seconds = min(seconds for seconds, _ in timed_results)
@@ -105,17 +74,9 @@ class LoadTimes:
         return last_result
 
     def add_benchmark(self, name: str, way: str) -> None:
-        """Add a bar for a way of loading that the benchmark measured.
+        """Add the time of a way that the benchmark measured with the most records, if it has measured this way.
 
-        The bar shows the time for the largest number of records that the benchmark measured, scaled to a million
-        records. docs/performance.md describes the machine of the benchmark.
-
-        Parameters
-        ----------
-        name
-            The name of the bar.
-        way
-            The benchmark's name for this way of loading. If the benchmark has not measured this way, no bar is added.
+        docs/performance.md describes the machine of the benchmark.
         """
         seconds_by_record_count = read_measurements().get(way, {})
         if seconds_by_record_count:
@@ -124,15 +85,7 @@ class LoadTimes:
             self._add(LoadTime(name, seconds, "measured on another machine"))
 
     def add_speed(self, name: str, records_per_second: int) -> None:
-        """Add a bar for a way of loading with a known speed.
-
-        Parameters
-        ----------
-        name
-            The name of the bar.
-        records_per_second
-            The speed, which the note next to the bar contains.
-        """
+        """Add a way of loading with a known speed, which the note next to the bar contains."""
         note = f"{records_per_second / MILLION:g} million records per second"
         self._add(LoadTime(name, MILLION / records_per_second, note))
 
@@ -154,7 +107,6 @@ class LoadTimes:
         return "\n".join(self.format_lines())
 
     def draw(self) -> Scene:
-        """Return the chart as marks: for each way a name, a bar and its seconds."""
         longest_seconds = max((time.seconds for time in self.times), default=1.0)
         marks: list[Mark] = [Label("title", 10, 20, "seconds for a million records", is_bold=True)]
         for number, time in enumerate(self.times):
@@ -175,9 +127,9 @@ class LoadTimes:
 
 
 def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the shortest times that the benchmark measured, by way of loading and by record count.
+    """Return the benchmark's shortest times, by way of loading and by record count.
 
-    If several topics have the same record count, only the time of the first topic counts.
+    If several topics have the same record count, only the first topic counts.
     """
     measurements: dict[str, dict[int, float]] = {}
     for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:

@@ -1,8 +1,7 @@
 """The marks of a picture: boxes, labels, arrows and curves, with a tone for each.
 
-A mark has a key. If two scenes of a figure contain a mark with the same key, a browser moves the mark from its old
-place to its new place. Lengths are in pixels of a picture that is `WIDTH` pixels wide. The origin is the upper left
-corner.
+If two scenes contain a mark with the same key, a browser moves the mark from its old place to its new place. Lengths
+are in pixels of a picture that is `WIDTH` pixels wide. The origin is the upper left corner.
 
 Meaning never rests on a tone alone: a mark that matters also has a word, a dashed border or a cross.
 """
@@ -24,9 +23,7 @@ class Tone(StrEnum):
     """What a mark means. The style sheet and `draw_svg` give each tone its colours."""
 
     PLAIN = "plain"
-    """Something that is there, without a judgement."""
     LIVE = "live"
-    """A value that counts."""
     NEW = "new"
     """What this step changed, or what the reader chose."""
     WAIT = "wait"
@@ -41,18 +38,9 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle with centered lines of text.
+    """A rectangle with centered lines of text. A cross covers a box whose thing is gone.
 
-    Attributes
-    ----------
-    lines
-        The texts in the box, from top to bottom.
-    is_dashed
-        Whether the border is dashed.
-    is_crossed
-        Whether a diagonal cross covers the box: the thing is gone.
-    choice
-        The control and the option that a click on the box chooses, or None.
+    `choice` is the control and the option that a click on the box chooses.
     """
 
     key: str
@@ -71,7 +59,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Label:
-    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line of the text."""
+    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line."""
 
     key: str
     x: float
@@ -85,7 +73,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A straight line from the first point to the second, with a head at its end unless `has_head` is False."""
+    """A straight line, with a head at its end unless `has_head` is False."""
 
     key: str
     x1: float
@@ -99,7 +87,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line through points, for example a curve of a chart."""
+    """A line through points."""
 
     key: str
     points: tuple[tuple[float, float], ...]
@@ -112,16 +100,9 @@ Mark = Box | Label | Arrow | Curve
 
 @dataclass(frozen=True)
 class Scene:
-    """What a figure shows at one position of its controls.
+    """What a figure shows at one position of its controls. Marks go from back to front.
 
-    Attributes
-    ----------
-    marks
-        The drawn marks, from back to front.
-    caption
-        One to three sentences about this scene. They are shown next to the picture.
-    text
-        The lines of the scene's text form, for tests and screen readers.
+    The caption has one to three sentences. `text` is the text form, for tests and screen readers.
     """
 
     marks: tuple[Mark, ...]
@@ -130,7 +111,6 @@ class Scene:
 
 
 def list_labels(marks: Sequence[Mark]) -> list[str]:
-    """Return the texts that the marks draw, in drawing order."""
     labels: list[str] = []
     for mark in marks:
         if isinstance(mark, Box):
@@ -141,5 +121,4 @@ def list_labels(marks: Sequence[Mark]) -> list[str]:
 
 
 def measure_text(text: str, size: float) -> float:
-    """Return the estimated width of a text."""
     return len(text) * size * CHARACTER_WIDTH

@@ -1,7 +1,7 @@
 """Lesson 02: the partitions of the offsets topic as cells, and what a widened topic does to the groups.
 
-Each group commits offset 50 while the topic has 50 partitions, and offset 60 while it has 60. So an answer says itself
-how old it is. A classic broker of this package writes the logs, and the coordinators of 3.9 and 4.x load them.
+Each group commits offset 50 while the topic has 50 partitions, and 60 while it has 60, so an answer says how old it is.
+A classic broker of this package writes the logs, and the coordinators of 3.9 and 4.x load them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ _CELL_WIDTH = 42
 _CELL_HEIGHT = 48
 _DOT = 5
 _NAME_LENGTH = 4
-"""A cell shows the first four characters of a group's name."""
 _NAMES_PER_CELL = 2
 _PANEL_LEFT = 438
 _LONGEST_ID = 40
@@ -48,20 +47,15 @@ _LONGEST_ID = 40
 
 @dataclass(frozen=True)
 class _Answers:
-    """The offset that each group finds with each coordinator of `_COORDINATORS`, or None if it finds nothing."""
+    """The offset that each group finds with each coordinator of `_COORDINATORS`, or None."""
 
     by_coordinator: tuple[Mapping[str, int | None], ...]
 
 
 class PartitionGrid(Figure):
-    """A cell for each partition of the offsets topic. The reader widens the topic from 50 to 60 and 65 partitions.
+    """A cell for each partition of the offsets topic, which the reader widens from 50 to 60 and 65 partitions.
 
-    Parameters
-    ----------
-    groups
-        The ids of the groups that are drawn as dots.
-    named
-        The ids of the groups that are drawn with their names.
+    `groups` are drawn as dots, and `named` with their names.
     """
 
     def __init__(self, groups: Iterable[str], named: Sequence[str]) -> None:
@@ -70,7 +64,6 @@ class PartitionGrid(Figure):
         super().__init__(_make_content(self.groups, self.named, None))
 
     def compute_content(self, value: str) -> Content:
-        """Return the content with a group that the reader typed."""
         typed = value.strip()
         if not typed:
             raise UsageError("expected a group id, for example 'my-service'; found an empty text")
@@ -99,7 +92,7 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
     """Return what the coordinators answer with 60 partitions, and later with 65.
 
-    All groups commit with 50 partitions. They commit again with 60, after they have asked.
+    All groups commit with 50 partitions, and again with 60 after they have asked.
     """
     folder = make_scratch_folder()
     _commit(folder, groups, 50)
@@ -109,7 +102,6 @@ def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
 
 
 def _commit(folder: Path, groups: Iterable[str], count: int) -> None:
-    """Let each group commit the offset `count` to a topic of `count` partitions. The logs are then closed."""
     logs = DiskLogs(folder)
     broker = start_broker(logs, offsets_topic_num_partitions=count)
     for group in groups:
@@ -132,13 +124,11 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 
 
 def _list_homes(group: str, step: int) -> list[int]:
-    """Return the group's partition for each number of partitions that the topic has had until this step."""
     count = _COUNT_BY_STEP[step]
     return [partition_for(group, earlier) for earlier in _COUNTS if earlier <= count]
 
 
 def _list_old_copies(group: str, step: int) -> list[int]:
-    """Return the partitions that are not the group's home, and contain a commit of it."""
     homes = _list_homes(group, step)
     return sorted(set(homes[:-1]) - {homes[-1]})
 
@@ -202,7 +192,6 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> list[Mark]:
 
 
 def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[Mark]:
-    """Return a dot for each group in the cell of its partition. A moved group's dot has another colour."""
     marks: list[Mark] = []
     placed: Counter[int] = Counter()
     for group in groups:
@@ -216,10 +205,7 @@ def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[
 
 
 def _draw_names(named: tuple[str, ...], typed: str | None, homes: Mapping[str, list[int]], step: int) -> list[Mark]:
-    """Return the short names of the named groups in their cells, and a crossed name where an old copy is.
-
-    A cell has room for two names. The typed group comes first.
-    """
+    """Draw names, crossed where an old copy is. The typed group comes first, because a cell has room for two."""
     in_order = sorted(named, key=lambda group: group != typed)
     places: list[tuple[str, str, int, bool]] = []
     places += [(f"group {group}", group, homes[group][-1], False) for group in in_order]
@@ -262,7 +248,6 @@ def _draw_panel(
     step: int,
     found: Mapping[str, int | None] | None,
 ) -> list[Mark]:
-    """Return the list of the named groups, with the partitions of each group or with the answer to it."""
     marks: list[Mark] = []
     for number, group in enumerate(named):
         y = _TOP + 12 + number * 36
@@ -277,12 +262,10 @@ def _draw_panel(
 
 
 def _newest(step: int) -> int:
-    """Return the offset that each group has committed last."""
     return 50 if step < 3 else 60
 
 
 def _describe(homes: list[int], step: int, found: int | None) -> str:
-    """Return the group's partition, and the answer that it finds if the consumers ask in this step."""
     if step == 0:
         return f"partition {homes[-1]}"
     has_moved = homes[-1] != homes[-2]

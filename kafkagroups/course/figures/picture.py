@@ -37,7 +37,7 @@ COLOURS = {
 
 
 def draw_svg(scene: Scene, height: float, title: str) -> str:
-    """Return the scene as one SVG document that is `WIDTH` pixels wide and `height` pixels high."""
+    """Return the scene as an SVG document."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
         f'width="{WIDTH}" height="{_number(height)}" role="img" font-family="{escape(FONT)}">',
@@ -51,7 +51,6 @@ def draw_svg(scene: Scene, height: float, title: str) -> str:
 
 
 def encode_data_address(svg: str) -> str:
-    """Return the address of an SVG image that contains the image."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
@@ -87,7 +86,6 @@ def _draw_box(box: Box, colours: _Colours) -> Iterator[str]:
 
 
 def find_base_line(box: Box, line_number: int) -> float:
-    """Return the y of the base line of a line of text in a box."""
     first_middle = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2
     return first_middle + line_number * box.size * LINE_HEIGHT + box.size * 0.35
 
@@ -102,7 +100,6 @@ def _draw_arrow(arrow: Arrow, colours: _Colours) -> Iterator[str]:
 
 
 def find_arrow_head(arrow: Arrow) -> list[tuple[float, float]]:
-    """Return the three corners of an arrow's head."""
     across = arrow.x2 - arrow.x1
     down = arrow.y2 - arrow.y1
     length = (across**2 + down**2) ** 0.5 or 1
@@ -124,5 +121,4 @@ def _draw_text(x: float, y: float, text: str, anchor: str, size: float, colour: 
 
 
 def _number(value: float) -> str:
-    """Return a length with at most one decimal."""
     return f"{round(value, 1):g}"

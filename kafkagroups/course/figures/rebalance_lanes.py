@@ -1,7 +1,4 @@
-"""Lesson 06: two members of a group on a time axis, the group's state, its log, and what a failover loses.
-
-rebalance_run.py makes the moments of the group, and this module draws them.
-"""
+"""Lesson 06: two members of a group on a time axis, the group's state, its log, and what a failover loses."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ class RebalanceLanes(Figure):
         super().__init__(_make_content(_DEATHS))
 
     def compute_content(self, value: str) -> Content:
-        """Return the content with a death that the reader typed as "billing-1 at 9"."""
+        """Return the content with a death that was typed as "billing-1 at 9"."""
         match = _DEATH.fullmatch(value)
         if match is None:
             raise UsageError(f"expected a member and a second, for example 'billing-1 at 9'; found {value[:40]!r}")
@@ -87,7 +84,6 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
 
 
 def _draw(moments: list[Moment], death: Death | None, is_past_end: bool) -> Scene:
-    """Return the scene of the last of the moments."""
     moment = moments[-1]
     state = "Dead: the group does not exist"
     if moment.state != "Dead":
@@ -160,7 +156,6 @@ def _draw_axis(now_s: float) -> list[Mark]:
 
 
 def _draw_band(moments: list[Moment]) -> list[Mark]:
-    """Return a box for each time in which the group did not change its state."""
     marks: list[Mark] = [Label("band title", 4, _BAND_TOP + 15, "state", is_bold=True)]
     now_s = moments[-1].time_s
     start = 0
@@ -183,7 +178,6 @@ def _draw_band(moments: list[Moment]) -> list[Mark]:
 
 
 def _draw_lane(number: int, moments: list[Moment], death_s: float | None) -> list[Mark]:
-    """Return a member's name and status, its time in the group, its requests, and its session."""
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
     moment = moments[-1]
@@ -210,12 +204,10 @@ def _draw_lane(number: int, moments: list[Moment], death_s: float | None) -> lis
 
 
 def _joins(number: int, moments: list[Moment]) -> bool:
-    """Return whether the member has been in the group until now."""
     return any(moment.lanes[number].is_member for moment in moments)
 
 
 def _find_end(number: int, moments: list[Moment]) -> float:
-    """Return the second at which the member left or was removed. While it is in the group, it is the current second."""
     end_s = moments[-1].time_s
     for moment in reversed(moments):
         if moment.lanes[number].is_member:
@@ -232,7 +224,6 @@ def _name_status(number: int, moments: list[Moment]) -> str:
 
 
 def _draw_requests(name: str, events: tuple[Event, ...], top: float, death_s: float | None) -> list[Mark]:
-    """Return a letter for each request of a member, and its death, at its time or after the previous letter."""
     marks: list[Mark] = []
     free_x = 0.0
     for number, event in enumerate(events):
@@ -253,7 +244,6 @@ def _draw_requests(name: str, events: tuple[Event, ...], top: float, death_s: fl
 
 
 def _draw_log(moments: list[Moment]) -> list[Mark]:
-    """Return a box for each append to the log. The appends of the last event are marked."""
     written = moments[-1].written
     before = len(moments[-2].written) if len(moments) > 1 else 0
     marks: list[Mark] = [Label("log title", 4, _LOG_TOP + 20, "log", is_bold=True)]

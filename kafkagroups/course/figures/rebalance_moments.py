@@ -26,16 +26,7 @@ SESSION_S = 10
 class Lane:
     """What the coordinator has about one member.
 
-    Attributes
-    ----------
-    status
-        One or two words about the member.
-    is_leader
-        Whether the member leads the group.
-    session_end_s
-        The second at which the member's session ends, or None if no session runs.
-    is_member
-        Whether the coordinator has the member or its member id.
+    `session_end_s` is None if no session runs. `is_member`: the coordinator has the member or its member id.
     """
 
     status: str
@@ -52,12 +43,6 @@ class Moment:
     ----------
     action
         The request and its response, or what happened without a request.
-    late
-        The late responses that arrived.
-    explanation
-        A sentence about the event.
-    events
-        All events until now.
     written
         The records in the log, one entry for each append.
     loaded, lost
@@ -124,7 +109,6 @@ def _name_action(event: Event, removed: Sequence[str]) -> str:
 
 
 def _name_member(member_id: str) -> str:
-    """Return the name of a member. Its id is the name and a number."""
     return next(name for name in MEMBERS if member_id.startswith(name))
 
 
@@ -151,7 +135,6 @@ def _read_lane(life: GroupLife, name: str, dead: str | None) -> Lane:
 
 
 def _list_appends(coordinator: GroupCoordinator, group: str) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of a box for each append to the log."""
     manager = coordinator.manager
     for batch in manager.logs.read(manager.partition_for(group)):
         records = [decode(record.key, record.value) for record in batch.records]
@@ -175,7 +158,6 @@ def _list_appends(coordinator: GroupCoordinator, group: str) -> Iterator[tuple[s
 def _explain(
     event: Event, state_before: tuple[str, int, tuple[str, ...]], life: GroupLife, removed: Sequence[str]
 ) -> str:
-    """Return a sentence about what an event did, from its request and its response."""
     request = event.request.split()[0].removesuffix(",")
     state, generation, members = life.read_state()
     if not event.client:

@@ -1,7 +1,7 @@
 """Lesson 06: the run of a group of two members, moment by moment, with the death of a member.
 
-The requests of a script (scripts.py) go to a coordinator with the rules of Kafka 3.9. Sessions last ten seconds
-instead of the default of 45, so that they fit on the axis.
+The coordinator has the rules of Kafka 3.9. Sessions last ten seconds instead of the default of 45, so that they fit on
+the axis.
 """
 
 from __future__ import annotations
@@ -18,17 +18,7 @@ from kafkagroups.errors import UsageError
 
 @dataclass(frozen=True)
 class Death:
-    """A member sends nothing more. Exactly one of `step` and `second` is given.
-
-    Attributes
-    ----------
-    member
-        The member's name.
-    step
-        The number of the last step of the script before the death, from 1.
-    second
-        The second of the death. The requests of this second are still sent.
-    """
+    """The death of a member after a `step` of the script, from 1, or at a `second`, whose requests are still sent."""
 
     member: str
     step: int | None = None
@@ -36,7 +26,6 @@ class Death:
 
     @property
     def words(self) -> str:
-        """The words of the control."""
         time = f"at second {self.second}" if self.step is None else f"after event {self.step}"
         return f"{self.member} dies {time}"
 
@@ -80,7 +69,6 @@ def _send(life: GroupLife, request: ScriptRequest) -> None:
 
 
 def _check_member(life: GroupLife, death: Death) -> None:
-    """Raise UsageError if the member cannot die, because it has not joined yet or has left."""
     if death.member in life.consumers:
         return
     names = [event.client for event in life.events]

@@ -10,13 +10,7 @@ from kafkagroups.records.spans import Span, annotate
 
 
 class RecordRibbon(ByteRibbon):
-    """The fields of one record: its key and its value.
-
-    Parameters
-    ----------
-    key, value
-        The bytes of the record. If `value` is None, the record is a tombstone.
-    """
+    """The key and the value of a record. Without a value, it is a tombstone."""
 
     def __init__(self, key: bytes, value: bytes | None) -> None:
         parts = {"key": key} if value is None else {"key": key, "value": value}
@@ -26,7 +20,6 @@ class RecordRibbon(ByteRibbon):
         return list(annotate(bytes_by_part["key"], bytes_by_part.get("value")))
 
     def choose_changes(self) -> list[ByteChange]:
-        """Return a change of the type, of the version, and of the fields that the lesson explains."""
         changes = []
         for span in self.spans:
             name = find_name(span)

@@ -1,7 +1,7 @@
 """Lesson 03: the batches of a segment, the range that each checksum covers, and what recovery keeps after damage.
 
-The reader of the lesson breaks one byte of the file. Then the broker starts after a crash: it checks the batches in
-order, and truncates the file at the first batch whose bytes are wrong.
+The reader breaks one byte. A broker that starts after a crash checks the batches in order, and truncates the file at
+the first batch whose bytes are wrong.
 """
 
 from __future__ import annotations
@@ -33,36 +33,20 @@ _BROKEN_FIELDS = (("offset", 7), ("length", 11), ("leader epoch", 15), ("magic",
 
 @dataclass(frozen=True)
 class BrokenByte:
-    """A byte of the file with a new value."""
-
     position: int
     byte: int
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """What a broker's recovery does with a file.
-
-    Attributes
-    ----------
-    kept
-        The batches that it keeps, as a reader now reads them.
-    reason
-        Why the batch after the last kept one is wrong. None if all batches are kept.
-    """
+    """The batches that a broker's recovery keeps, and why the next one is wrong (None if all are kept)."""
 
     kept: tuple[Batch, ...]
     reason: str | None
 
 
 class Segment(Figure):
-    """The batches of a segment to scale.
-
-    Parameters
-    ----------
-    data
-        The bytes of the segment.
-    """
+    """The batches of a segment's bytes, drawn to scale."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -71,7 +55,7 @@ class Segment(Figure):
         super().__init__(self._make_content([None, *self.choices]))
 
     def compute_content(self, value: str) -> Content:
-        """Return the content with a byte that the reader typed as "571=ff"."""
+        """Return the content with a byte that was typed as "571=ff"."""
         match = _CHANGE.fullmatch(value)
         if match is None:
             raise UsageError(f"expected a position and one byte in hex, for example {_EXAMPLE!r}; found {value[:40]!r}")
@@ -85,7 +69,6 @@ class Segment(Figure):
         return self._make_content([broken, None, *self.choices])
 
     def _check_offsets(self, broken: BrokenByte) -> None:
-        """Raise UsageError if the byte makes an offset that does not belong into the file."""
         first = self.batches[0].base_offset
         for batch in recover(self.data, broken).kept:
             if not first <= batch.last_offset <= first + MAX_RELATIVE_OFFSET:
@@ -121,7 +104,6 @@ class Segment(Figure):
         return next(batch for batch in self.batches if position < batch.position + batch.size)
 
     def _name_place(self, position: int) -> str:
-        """Return which part of its batch a byte belongs to."""
         index = position - self._find_batch(position).position
         name = next((name for name, last in _BROKEN_FIELDS if index <= last), "after the checksum")
         return name if name == "after the checksum" else f"part of the {name}"
@@ -201,7 +183,6 @@ class Segment(Figure):
 
 
 def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
-    """Return what a broker's recovery keeps of a segment with a broken byte."""
     if broken is not None:
         changed = bytearray(data)
         changed[broken.position] = broken.byte
@@ -216,9 +197,9 @@ def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
 
 
 def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
-    """Return bytes of the fourth batch (or of the last one): one in each part of the header, and one in the records.
+    """Return a byte in each part of the fourth batch (or of the last one), and one of the first and of the last batch.
 
-    A byte of the first batch and a byte of the last batch follow, because recovery then keeps nothing, or nearly all.
+    Recovery keeps nothing if the first batch breaks, and nearly all if the last one does.
     """
     batch = batches[min(3, len(batches) - 1)]
     positions = [batch.position + last for _, last in _BROKEN_FIELDS]
@@ -227,7 +208,6 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
 
 
 def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> list[Mark]:
-    """Return the three parts of a batch: before the checksum, the checksum, and what it covers."""
     outside = CRC_POSITION * scale
     covered = CRC_FROM * scale
     width = batch.size * scale
@@ -257,7 +237,6 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
 
 
 def _find_words(batch: Batch) -> str:
-    """Return what a batch contains, in a few words."""
     if batch.is_control:
         return "marker"
     words = []
@@ -275,7 +254,6 @@ def _find_words(batch: Batch) -> str:
 def _describe_result(
     moment: int, number: int, kept_count: int, batch: Batch, now: Batch | None, *, is_broken: bool
 ) -> tuple[str, Tone]:
-    """Return the words at the right of a batch, and their tone."""
     if moment == 0:
         return "", Tone.MUTED
     if now is None and moment == 1:

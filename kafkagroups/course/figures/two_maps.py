@@ -1,7 +1,7 @@
 """Lesson 08: commits in transactions wait by producer until a marker moves them.
 
-The figure writes a log of six records, and loads it up to each record with the new coordinator. The reader chooses in
-which order the transactions of two producers end, and how.
+The new coordinator loads a log up to each of its six records. The reader chooses how, and in which order, the
+transactions of two producers end.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ class _Commit(NamedTuple):
 
 
 class _End(NamedTuple):
-    """The end of a producer's transaction."""
-
     producer: int
     control_type: ControlType
 
@@ -69,7 +67,7 @@ class _State(NamedTuple):
 
 
 class TwoMaps(Figure):
-    """A figure that loads a log with two transactions, record by record."""
+    """A log with two transactions, loaded record by record."""
 
     def __init__(self) -> None:
         folder = make_scratch_folder()
@@ -114,7 +112,6 @@ def _write_log(folder: Path, entries: tuple[_Entry, ...]) -> None:
 
 
 def _load_state(log: Path, until: int) -> _State:
-    """Return the new coordinator's memory after it has loaded the records before `until`."""
     group = load(log, "new", until=until).get(_GROUP)
     if group is None:
         return _State(None, None, {})
@@ -126,7 +123,7 @@ def _load_state(log: Path, until: int) -> _State:
 
 
 def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_past_end: bool) -> Scene:
-    """Return the scene after `loaded` records. `is_past_end`: the log has no more records than these."""
+    """Draw the scene after `loaded` records. `is_past_end`: the log has no more records than these."""
     state = states[loaded]
     before = states[loaded - 1] if loaded else state
     marks: list[Mark] = [
@@ -162,7 +159,6 @@ def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_pas
 
 
 def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loaded: int) -> set[int]:
-    """Return the record that was taken out of the waiting map by the last record, and does not count."""
     last = entries[loaded - 1] if loaded else None
     if not isinstance(last, _End):
         return set()
@@ -170,7 +166,6 @@ def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loade
 
 
 def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fate: str) -> list[Mark]:
-    """Return the box of an offset where it is now: waiting, counting, or with its `fate` if it was dropped."""
     lines = (f"{commit.offset}", f"record {offset}")
     key = f"value {offset}"
     if state.counts == offset:
@@ -185,7 +180,6 @@ def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fat
 
 
 def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> Mark:
-    """Return the box of a record in the log. The record that was loaded last is marked."""
     top = _FIRST_ROW - 14 + offset * (_ROW_HEIGHT + 8)
     line = _name_record(offset, entry)
     is_last = offset == loaded - 1 and not is_past_end
@@ -223,7 +217,6 @@ def _name_offset(offset: int | None) -> str:
 def _explain(
     entries: tuple[_Entry, ...], state: _State, before: _State, loaded: int, lost: set[int], is_past_end: bool
 ) -> str:
-    """Return what the last record changed, as one or two sentences."""
     if loaded == 0:
         return "Four commits of the same partition, and the markers of two transactions. Load them one by one."
     offset = loaded - 1

@@ -1,7 +1,7 @@
 """Lesson 01: the same commit in several value versions, and what a reader of a wrong version makes of the bytes.
 
-Each version is one row, with its fields in common columns. Below it is the row of the chosen reader: the fields that
-this reader cuts out of the same bytes.
+Below the row of each version, with its fields in common columns, is the row of the fields that the chosen reader cuts
+out of the same bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
 _ERROR_SIGN = "✗ "
 _SKIPPED = "skip"
-"""What a reader that ignores the version does with its bytes."""
 # The columns of the picture: the fields that stand in each, the x of its left side, and its width.
 _COLUMNS = (
     (("version",), 0, 32),
@@ -57,16 +56,10 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of commits.
+    """A reader of commits. `words` is what the control shows.
 
-    Attributes
-    ----------
-    words
-        What the reader does. The control shows it.
-    fixed_version
-        The version that the reader expects, no matter which version the bytes name. None: it reads the version.
-    dialect
-        The rules of a Kafka broker, if the reader reads the version.
+    A reader with a `fixed_version` expects it whatever the bytes name. Others read the version, by the rules of
+    `dialect`.
     """
 
     words: str
@@ -76,8 +69,6 @@ class Reader:
 
 @dataclass(frozen=True)
 class ReadField:
-    """A field that a reader cut out of the bytes."""
-
     name: str
     start: int
     end: int
@@ -86,7 +77,7 @@ class ReadField:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader makes of a value: its fields, and why it refuses the value (None if it accepts it)."""
+    """The fields that a reader makes of a value, and why it refuses the value (None if it accepts it)."""
 
     fields: tuple[ReadField, ...]
     error: str | None = None
@@ -108,8 +99,7 @@ class VersionOverlay(Figure):
     Parameters
     ----------
     *records
-        The keys and the values of the commits as brokers of different versions wrote them. Without records: a commit
-        of the group `billing`, as the brokers of three releases stored it.
+        The keys and the values of the commits. Without records: a commit of `billing` from the logs of three releases.
     """
 
     def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
@@ -128,7 +118,6 @@ class VersionOverlay(Figure):
 
 
 def _read_commits_of_billing() -> tuple[tuple[bytes | None, bytes | None], ...]:
-    """Return the commit "till 1" of `billing` from the logs of three releases."""
     return tuple(
         read_record(find_data(f"harbour/{kafka}/__consumer_offsets-9"), offset)
         for kafka, offset in _OFFSET_OF_COMMIT.items()
@@ -136,7 +125,6 @@ def _read_commits_of_billing() -> tuple[tuple[bytes | None, bytes | None], ...]:
 
 
 def _set_epoch(key: bytes | None, value: bytes | None, epoch: int) -> tuple[bytes | None, bytes | None]:
-    """Return the record with another leader epoch, if its version has one."""
     record = decode(key, value)
     assert isinstance(record.value, OffsetCommitValue)
     if record.value_version is not None and record.value_version >= 3:
@@ -156,10 +144,7 @@ def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Conte
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
-    """Return what a reader makes of a commit's value.
-
-    If the reader refuses the value, the fields are those that it has read before.
-    """
+    """Return what a reader makes of a commit's value: if it refuses the value, the fields before the error."""
     data = value
     if reader.fixed_version is not None:
         data = reader.fixed_version.to_bytes(VERSION_BYTES, "big") + value[VERSION_BYTES:]
@@ -179,12 +164,10 @@ def _make_field(span: Span) -> ReadField:
 
 
 def _skip_version(fields: tuple[ReadField, ...]) -> tuple[ReadField, ...]:
-    """Return the fields of a reader that does not look at the version, which is the first field."""
     return (replace(fields[0], value=_SKIPPED), *fields[1:])
 
 
 def _read_until_error(data: bytes) -> Iterator[ReadField]:
-    """Yield the fields of a commit's value before the first field that cannot be read."""
     version = int.from_bytes(data[:VERSION_BYTES], "big")
     message_format = make_format(OffsetCommitValue, version)
     position = VERSION_BYTES
@@ -237,7 +220,7 @@ def _draw(records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader |
 
 
 def _find_sides(written: Reading) -> dict[int, tuple[float, float]]:
-    """Return the x of the left and the right side of each byte. The bytes of a column fill the column evenly."""
+    """Return the x of the left and the right side of each byte. The bytes of a column fill it evenly."""
     sides: dict[int, tuple[float, float]] = {}
     for names, x, width in _COLUMNS:
         fields = [field for field in written.fields if field.name in names]
@@ -253,7 +236,6 @@ def _find_sides(written: Reading) -> dict[int, tuple[float, float]]:
 
 
 def _draw_written(number: int, y: float, record: Record, value: bytes, written: Reading) -> Iterator[Mark]:
-    """Yield the blocks of the fields as they were written, each with its bytes."""
     for names, x, width in _COLUMNS:
         fields = [field for field in written.fields if field.name in names]
         if not fields:
@@ -268,7 +250,6 @@ def _draw_written(number: int, y: float, record: Record, value: bytes, written: 
 def _draw_reading(
     number: int, y: float, size: int, sides: dict[int, tuple[float, float]], reading: Reading, wrong: set[str]
 ) -> Iterator[Mark]:
-    """Yield the blocks of the fields that the reader cuts out, and a crossed block for what it refuses."""
     end = 0
     for field in reading.fields:
         end = max(end, field.end)
@@ -308,12 +289,11 @@ def _draw_reading(
 
 
 def _is_shown(field: ReadField) -> bool:
-    """Return whether the reader's row has a block for a field. The parts of the tagged fields are too narrow."""
+    """Return whether a field has a block. The parts of the tagged fields are too narrow."""
     return field.name not in ("tagged fields", "tag of topicId") and field.end > field.start
 
 
 def _fit(field: ReadField, sides: dict[int, tuple[float, float]]) -> str:
-    """Return as much of a field's value as its block has room for."""
     width = sides[field.end - 1][1] - sides[field.start][0]
     text = field.value
     while measure_text(text, _SIZE) > width and len(text) > 1:
@@ -322,7 +302,6 @@ def _fit(field: ReadField, sides: dict[int, tuple[float, float]]) -> str:
 
 
 def _find_wrong(written: Reading, reading: Reading) -> set[str]:
-    """Return the names of the fields that the reader cuts at another place, or reads with another value."""
     right = set(written.fields)
     return {field.name for field in reading.fields if field.name != "version" and field not in right}
 

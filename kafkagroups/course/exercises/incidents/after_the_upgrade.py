@@ -59,7 +59,6 @@ class _Shop:
         self.positions: dict[str, int] = {}
 
     def run(self, start_ms: int, end_ms: int) -> Consumer:
-        """Let the services work from one time to another time. Return the member of `order-sync`, which stays."""
         clock = self.broker.clock
         member = self._start(KEPT_GROUP, {"orders": 3, "refunds": 1})
         for now_ms in range(start_ms + _STEP_MS // 2, end_ms, _STEP_MS):
@@ -81,7 +80,6 @@ class _Shop:
         return member
 
     def _plan(self, now_ms: int) -> Iterator[tuple[str, ...]]:
-        """Yield each group that works at this time, with the partitions that it commits."""
         hour, minute = divmod(now_ms % DAY_MS // MINUTE_MS, 60)
         is_old = now_ms < STOP_MS
         yield KEPT_GROUP, "orders-0", "orders-1", "orders-2"
@@ -120,7 +118,6 @@ class _Shop:
         return consumer
 
     def _run_job(self, group: str, partitions: list[str]) -> None:
-        """Let the only member of a group join, commit and leave."""
         topic = TopicPartition.parse(partitions[0]).topic
         member = self._start(group, {topic: len(partitions)})
         self._commit(group, partitions, member)

@@ -31,4 +31,3 @@ INCIDENTS: tuple[Incident, ...] = (
     offset_goes_back.INCIDENT,
     dead_cluster.INCIDENT,
 )
-"""The incidents by ascending number."""

@@ -18,17 +18,7 @@ _BOTTOM = 176
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A curve through points. JupyterLab shows it as an image, and a terminal as text.
-
-    Attributes
-    ----------
-    title
-        What is counted, with its unit.
-    times
-        The text below each point, for example "Mon". All points have the same distance from each other.
-    values
-        The number at each time. None: there is no number for this time.
-    """
+    """A curve through equally distant points, as an image or as text. `times` has the text below each point."""
 
     title: str
     times: tuple[str, ...]
@@ -39,13 +29,11 @@ class Chart:
 
     @property
     def text(self) -> str:
-        """The chart as one line of text."""
         pairs = zip(self.times, self.values, strict=True)
         points = (f"{time} {'nothing' if value is None else format(value, ',g')}" for time, value in pairs)
         return f"{self.title}: " + ", ".join(points)
 
     def draw(self) -> str:
-        """Return the chart as an SVG document."""
         largest = max(value for value in self.values if value is not None)
         distance = (_RIGHT - _LEFT) / max(1, len(self.times) - 1)
         marks: list[Mark] = [

@@ -119,7 +119,6 @@ class _Night:
                 self._commit(group, minute, interval, time_ms + 1000 + number * 1500)
 
     def _find_interval(self, group: str, number: int) -> int:
-        """Return how many minutes are between two commits of a group."""
         if group in ("milk-orders", "receipt-mail", OVERLOOKED):
             return 1
         if group == "newsletter":
@@ -140,7 +139,6 @@ class _Night:
         self.log.commit(group, positions, time_ms)
 
     def _write_foreign_records(self, time_ms: int) -> None:
-        """Write what a program copied from a test cluster: two of its five records cannot be read."""
         value = ConsumerGroupMetadataValue(3)
         pairs = [encode(Record(3, ConsumerGroupMetadataKey(group), value, 0)) for group in FOREIGN_GROUPS]
         key, _ = pairs[1]
@@ -150,7 +148,6 @@ class _Night:
         self.log.append(UNREADABLE_PARTITION, NewBatch([(k, v) for k, v in pairs if k is not None], time_ms))
 
     def _write_payments(self, minute: int, time_ms: int) -> None:
-        """Commit in transactions. One transaction is aborted, and the last one never ends."""
         partition = partition_for(PAYMENTS, PARTITIONS)
         position = 200 + 3 * minute
         if minute == 60:
@@ -167,7 +164,6 @@ class _Night:
 
 
 def _damage_batch(segment: Path) -> None:
-    """Change one byte of a batch of `milk-orders`: the first batch of the minute `DAMAGE_MINUTE`."""
     data = bytearray(segment.read_bytes())
     position = 0
     while position < len(data):

@@ -64,8 +64,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Shop:
-    """The clients of the shop."""
-
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random
@@ -79,7 +77,6 @@ class _Shop:
         self._join(*self.bread, self.oven, self.invoice)
 
     def run_step(self, minute: int) -> None:
-        """Do what the clients do at a time. Each member polls, which sends a heartbeat."""
         minute_of_day = minute % (24 * 60)
         if minute == CLOSING:
             for consumer in self.bread:
@@ -110,13 +107,11 @@ class _Shop:
             self.broker.clock.advance(1000)
 
     def _poll(self, consumer: Consumer, least_records: int) -> None:
-        """Send a heartbeat. If there are records in each partition, read and commit them."""
         consumer.poll(self.random.randint(least_records, 2 * least_records))
         if least_records > 0:
             consumer.commit()
 
     def _commit(self, group: str, partitions: range, minute: int) -> None:
-        """Send a commit of a client that is not a member."""
         topic = group.split("-")[0]
         offsets = {TopicPartition(topic, number): OffsetCommit(minute * 3 + number) for number in partitions}
         self.broker.offset_commit(group, offsets)

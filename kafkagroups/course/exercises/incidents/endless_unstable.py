@@ -32,14 +32,13 @@ ABORTED = {(238, 2), (475, 0), (498, 1), (642, 2)}
 LATE_MS = 1_900
 """How long after the marker the late offsets arrive."""
 STEPS_OF_IMPORT = 36
-"""The number of steps between the starts of two imports: six hours."""
 FIRST_IMPORT_PART = 15
 RESTARTED_IMPORT = 16
 FIRST_PRODUCER = 4017
 IMPORT_PRODUCER = 3107
 IMPORT_EPOCH = 3
 RECEIPTS = 12
-"""The number of receipts that each transaction reads from a topic-partition."""
+"""The receipts that each transaction reads from a topic-partition."""
 PARTITION = partition_for(GROUP, 50)
 
 
@@ -52,15 +51,11 @@ class _Processes:
         self.positions = [2_400 + 60 * number for number in range(6)]
 
     def run_transaction(self, process: int, time_ms: int, *, commits: bool) -> None:
-        """Append the offsets of a process after its next receipts, and the marker of their transaction."""
         self.append_offsets(process, self.producers[process], time_ms)
         self.end_transaction(process, time_ms + 300, commits=commits)
 
     def abort_before_late_offsets(self, process: int, time_ms: int, *, repeats: bool) -> None:
-        """Append the marker of an abort. A request with the offsets of the transaction arrives afterwards.
-
-        `repeats` says whether the late request repeats a request that arrived in time.
-        """
+        """Append an abort marker, and then a request of the transaction, which may repeat one that arrived in time."""
         producer_id = self.producers[process]
         if repeats:
             self.append_offsets(process, producer_id, time_ms - 30_000)
@@ -68,7 +63,6 @@ class _Processes:
         self.append_offsets(process, producer_id, time_ms)
 
     def append_offsets(self, process: int, producer_id: int, time_ms: int) -> None:
-        """Append the offsets of a process after its next receipts."""
         offsets: dict[str, int | None] = {
             f"receipts-{number}": self.positions[number] + RECEIPTS for number in (2 * process, 2 * process + 1)
         }
@@ -85,7 +79,6 @@ class _Processes:
             self.use_new_producer(process)
 
     def use_new_producer(self, process: int) -> None:
-        """Give a process a producer with the next producer id."""
         self.producers[process] = max(self.producers) + 1
 
 
@@ -107,7 +100,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 def _write_step(log: IncidentLog, processes: _Processes, step: int, random: Random) -> None:
-    """Write ten minutes: a transaction of each process, commits of the other groups, and a part of an import."""
     time_ms = _find_time(step)
     for process in range(3):
         begin_ms = time_ms + process * MINUTE_MS + random.randrange(20_000)
@@ -130,7 +122,6 @@ def _write_step(log: IncidentLog, processes: _Processes, step: int, random: Rand
 
 
 def _write_import(log: IncidentLog, step: int, time_ms: int) -> None:
-    """Write a part of an import of `price-export`: its offsets, or its marker, which comes twelve minutes later."""
     number, part = divmod(step + FIRST_IMPORT_PART, STEPS_OF_IMPORT)
     epoch = IMPORT_EPOCH if number <= RESTARTED_IMPORT else IMPORT_EPOCH + 2
     if part == 0:
@@ -149,7 +140,6 @@ def _write_import(log: IncidentLog, step: int, time_ms: int) -> None:
 
 
 def _find_time(step: int) -> int:
-    """Return the time at which a step begins, in ms since 1970."""
     return START_MS + step * STEP_MINUTES * MINUTE_MS
 
 

@@ -10,12 +10,11 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 
 HINTS = 3
-"""The number of hints of each incident. The first hint helps least, and the last hint helps most."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question about an incident. `exercise` has its answer. All questions of an incident have the same hints."""
+    """A question about an incident, with its answer in `exercise`. All questions of an incident have the same hints."""
 
     text: str
     exercise: Exercise
@@ -23,19 +22,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a worked solution.
-
-    Attributes
-    ----------
-    text
-        One or two sentences before the command: what it shows, or why it is run.
-    command
-        A command of this package. It runs in the incident's folder.
-    shows
-        The text that begins the first shown line of the output; "" for the first line.
-    lines
-        The number of lines that are shown.
-    """
+    """A step of a worked solution: a text, a command of this package, and the `lines` of its output from `shows` on."""
 
     text: str
     command: str
@@ -45,39 +32,24 @@ class Step:
 
 @dataclass(frozen=True)
 class Incident:
-    """One incident.
+    """One incident. Incidents are numbered from 1 to 10 in the order of their levels.
 
     Attributes
     ----------
-    number
-        1 to 10. The numbers are in the order of the levels.
-    name
-        The incident's name in functions, and in the name of its folder.
     level
         1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
     title
         What people say, in a few words.
-    kafka
-        The Kafka version of the broker that has the log.
     complaint
         What people saw, as Markdown paragraphs. It does not name the cause.
     server_log
         Lines of the broker's or the client's log.
-    chart
-        A picture of a number over time, or None.
-    questions
-        Two to four questions.
     write
-        A function that writes the log. Its arguments are a new folder and a seed for the random numbers. The same seed
-        gives the same bytes.
-    worked_solution
-        The steps of the solution, with the commands of this package.
-    cause
-        The cause in one to four sentences.
+        Writes the log into a new folder. The same seed gives the same bytes.
     prevention
-        What prevents the next incident of this kind. One sentence for each measure.
+        One sentence for each measure against the next incident of this kind.
     replicas
-        The subfolders with partition folders, each with the log of one broker; "" is the incident's folder itself.
+        The subfolders with the log of one broker each; "" is the incident's folder itself.
     """
 
     number: int
@@ -97,5 +69,5 @@ class Incident:
 
     @property
     def folder_name(self) -> str:
-        """The name of the incident's folder, for example "01-growing-partition"."""
+        """For example "01-growing-partition"."""
         return f"{self.number:02d}-{self.name.replace('_', '-')}"

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from kafkagroups.coordinator import Consumer, GroupCoordinator
 
 _SESSION_TIMEOUT_MS = 30 * 60_000
-"""The logs of the incidents have a heartbeat every few minutes, so a session must be longer."""
+"""Longer than usual, because the logs of the incidents have a heartbeat only every few minutes."""
 
 
 def make_consumer(broker: GroupCoordinator, group: str, number: int, partitions: Mapping[str, int]) -> Consumer:
     """Return a consumer that has not joined yet. The group "oven-sync" reads the topic "oven".
 
-    `number` distinguishes the members of a group. `partitions` has the number of partitions of each topic.
+    `number` distinguishes the members of a group. `partitions` has the partition count of each topic.
     """
     topic = group.split("-")[0]
     return Consumer(

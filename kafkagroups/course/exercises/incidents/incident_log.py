@@ -21,17 +21,7 @@ KeyAndValue = tuple[bytes, bytes | None]
 
 
 class IncidentLog:
-    """The partitions of an offsets topic, to which batches are appended. Use it in a `with` statement.
-
-    Parameters
-    ----------
-    folder
-        The folder for the partition folders.
-    partitions
-        The number of partitions of the topic. It decides where a group is stored.
-    segment_bytes
-        The largest size of a segment, in bytes.
-    """
+    """The partitions of an offsets topic in `folder`, to which batches are appended. Use it in a `with` statement."""
 
     def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.partitions = partitions
@@ -46,7 +36,6 @@ class IncidentLog:
         self.logs.close()
 
     def append(self, partition: int, batch: NewBatch) -> int:
-        """Append a batch to a partition, and return the offset of the batch's first record."""
         answers: list[tuple[Errors, int]] = []
         self.logs.append(partition, batch, lambda error, offset: answers.append((error, offset)))
         [(error, offset)] = answers
@@ -65,27 +54,9 @@ class IncidentLog:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = 0,
     ) -> int:
-        """Append one batch with a commit or a tombstone (None) for each topic-partition such as "orders-0".
+        """Append one batch with a commit or a tombstone (None) for each topic-partition, and return its first offset.
 
-        Parameters
-        ----------
-        group
-            The group id. It decides the partition.
-        offsets
-            The committed offset of each topic-partition.
-        time_ms
-            The time of the batch and of the commits, in ms since 1970.
-        version
-            The version of the values.
-        expire_ms
-            The expire timestamp of a value of version 1, in ms since 1970; -1 for none.
-        producer_id, producer_epoch
-            The producer, if the commits are part of a transaction.
-
-        Returns
-        -------
-        int
-            The offset of the batch's first record.
+        Times are in ms since 1970. `version` is the version of the values, and `expire_ms` is for version 1.
         """
         pairs = []
         for name, offset in offsets.items():
@@ -104,18 +75,15 @@ class IncidentLog:
         return self.append(partition_for(group, self.partitions), batch)
 
     def append_records(self, group: str, pairs: Sequence[KeyAndValue], time_ms: int) -> int:
-        """Append a batch of encoded records to the partition of a group. Return the offset of the first record."""
         return self.append(partition_for(group, self.partitions), NewBatch(pairs, time_ms))
 
     def end_transaction(
         self, partition: int, producer_id: int, time_ms: int, *, commits: bool, producer_epoch: int = 0
     ) -> int:
-        """Append the marker that commits or aborts a producer's transaction. Return the marker's offset."""
         return self.logs.append_marker(partition, producer_id, producer_epoch, commits=commits, timestamp=time_ms)
 
 
 def name_partition(group: str, partitions: int = 50) -> str:
-    """Return the name of the partition folder that stores a group."""
     return f"__consumer_offsets-{partition_for(group, partitions)}"
 
 

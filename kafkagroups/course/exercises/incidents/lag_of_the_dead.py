@@ -26,7 +26,6 @@ DEAD_GROUP = "counter-copy"
 FIRST_DELETION = DAY + 10 * 60
 SCRIPT = range(3 * DAY + 120, 7 * DAY + 9 * 60)
 DELETION = 8 * DAY + 10 * 60 + 40
-"""The clean-up: the dead group and two groups with a record are deleted."""
 DELETED_GROUPS = ("recipe-audit", "door-count")
 """Consumer groups. Their members left two days before the clean-up."""
 LAST_DAY_OF_MEMBERS = 6 * DAY + 11 * 60 + 20
@@ -64,8 +63,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Shop:
-    """The clients of the shop, and its operators."""
-
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random
@@ -76,7 +73,6 @@ class _Shop:
         self._join(*self.members.values())
 
     def run_step(self, minute: int) -> None:
-        """Do what the clients and the operators do at a time. Each member polls, which sends a heartbeat."""
         self._use_first_life(minute)
         if minute == RETURNED_DELETION:
             self._leave_and_delete(RETURNED_GROUP)
@@ -105,7 +101,6 @@ class _Shop:
             self.broker.offset_delete(OFFSETS_DELETED_GROUP, lights)
 
     def _use_first_life(self, minute: int) -> None:
-        """Rebalance the dead group in its first life, and delete it."""
         if minute == 6 * 60:
             second = make_consumer(self.broker, DEAD_GROUP, 2, PARTITIONS)
             self._join(second, self.members[DEAD_GROUP])
@@ -119,14 +114,12 @@ class _Shop:
         self.broker.delete_groups([group])
 
     def _join(self, *consumers: Consumer) -> None:
-        """Let the consumers poll until they have received an assignment."""
         for _ in range(4):
             for consumer in consumers:
                 consumer.poll(0)
             self.broker.clock.advance(1000)
 
     def _commit(self, group: str, topic: str, minute: int) -> None:
-        """Send a commit of a client that is not a member."""
         position = minute * 2 + self.random.randrange(STEP)
         offsets = {TopicPartition(topic, number): OffsetCommit(position) for number in range(PARTITIONS[topic])}
         self.broker.offset_commit(group, offsets)

@@ -28,14 +28,12 @@ STUCK_STEP = 270  # 17:00
 CLOSED_STEP = 390  # 21:00
 END_STEP = 465  # 23:30
 RECEIPTS = 5
-"""The number of receipts that each transaction reads."""
 STUCK_AT = 4_870
 READ_AT_CLOSING = 3_930
 SET_BACK_TO = 3_600
 CHOSEN_BY_CONSUMER = 5_210
 """The end of `receipts-2`, where the consumer began without an offset. Nobody committed it."""
 NO_OFFSET = -1
-"""What a broker answers if a group has no offset."""
 
 
 def write(folder: Path, seed: int) -> None:
@@ -46,7 +44,7 @@ def write(folder: Path, seed: int) -> None:
 
 
 def run_broker(logs: DiskLogs, seed: int) -> GroupCoordinator:
-    """Let a coordinator write the log of the Friday. Return this coordinator, as it was before the failover."""
+    """Let a coordinator write the log of the Friday, and return it as it was before the failover."""
     return _Friday(logs, Random(seed)).run()
 
 
@@ -60,7 +58,6 @@ class _Friday:
         self.positions = [2_715, READ_AT_CLOSING - CLOSED_STEP * RECEIPTS, STUCK_AT - STUCK_STEP * RECEIPTS, 3_240]
 
     def run(self) -> GroupCoordinator:
-        """Send all requests of the day."""
         for step in range(END_STEP):
             step_ms = OPEN_MS + step * STEP_MINUTES * MINUTE_MS
             if step < CLOSED_STEP:
@@ -87,7 +84,6 @@ class _Friday:
             self.positions[process] += RECEIPTS
 
     def _set_back(self, time_ms: int) -> None:
-        """Process 1 stores its position in a transaction, and somebody sets its offset back before the marker."""
         self._wait(time_ms + 2_000)
         self._commit_in_transaction(1, self.positions[1])
         self._wait(time_ms + 2_700)
@@ -96,7 +92,6 @@ class _Friday:
         self._end_transaction(1, commits=True)
 
     def _skip_receipts(self, time_ms: int) -> None:
-        """Process 2 stops, and stores its position in a transaction. Somebody deletes its offset before the marker."""
         self._wait(time_ms + 4_000)
         self._commit_in_transaction(2, self.positions[2])
         self._wait(time_ms + 4_600)

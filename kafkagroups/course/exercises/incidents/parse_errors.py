@@ -21,7 +21,6 @@ FIRST_MINUTE = {FIRST_GROUP: 181, SECOND_GROUP: 255}
 """The minute in which a group begins to commit in transactions, by group."""
 PRODUCER_IDS = {FIRST_GROUP: 4011, SECOND_GROUP: 4025}
 ABORTED = {FIRST_GROUP: 11, SECOND_GROUP: 4}
-"""The number of aborted transactions of each group."""
 GROUPS = {FIRST_GROUP: 2, "oven-sync": 2, "scale-view": 1, SECOND_GROUP: 1, "milk-check": 1, "staff-count": 3}
 """The number of partitions that each group commits."""
 _MARKER_DELAY_MS = 17_000

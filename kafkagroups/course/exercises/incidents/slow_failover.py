@@ -29,7 +29,6 @@ MINUTE_MS = 60_000
 STEP_MS = 20 * MINUTE_MS
 STEPS_PER_DAY = 72
 DELETION_STEP = 30
-"""The step of a day in which operators delete groups."""
 DAY_MS = STEPS_PER_DAY * STEP_MS
 START_MS = 1_772_409_600_000  # 2026-03-02 00:00 UTC
 DAYS = 34
@@ -40,7 +39,6 @@ PASS_TIME_MS = 3 * 60 * MINUTE_MS
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write the partition, and clean a copy of it for each broker."""
     name = name_partition(BUSY_GROUP)
     with TemporaryDirectory(prefix="kafkagroups-") as scratch:
         _write_log(Path(scratch) / "uncleaned", Random(seed))
@@ -54,8 +52,7 @@ def write(folder: Path, seed: int) -> None:
 def _clean_replica(begins_ms: dict[Path, int], days: tuple[int, ...], folder: Path) -> None:
     """Clean a copy of the segments on some days. The result of pass 1 is in the folder "1", and so on.
 
-    `begins_ms` has the time of the first batch of each segment. A pass cleans the segments of its time, except for the
-    newest segment, which is active.
+    `begins_ms` has the time of each segment. A pass cleans the segments of its time, except for the active one.
     """
     copied: set[Path] = set()
     first_dirty = 0
@@ -77,7 +74,7 @@ def _copy_segments(segments: set[Path], folder: Path) -> None:
 
 
 def _write_log(folder: Path, random: Random) -> None:
-    """Write the log without cleaning. How many records it has does not depend on the random numbers."""
+    """The number of records does not depend on the random numbers."""
     with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
         broker = start_broker(log.logs, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
         views = [_start_view(broker, group, count) for group, count in VIEW_GROUPS.items()]
@@ -105,7 +102,6 @@ def _commit(log: IncidentLog, group: str, partitions: int, position: int, time_m
 
 
 def _start_view(broker: GroupCoordinator, group: str, partitions: int) -> Consumer:
-    """Return the only member of a consumer group. Its session timeout is longer than the time between two polls."""
     topic = group.split("-")[0]
     view = Consumer(
         broker,
@@ -123,7 +119,6 @@ def _start_view(broker: GroupCoordinator, group: str, partitions: int) -> Consum
 
 
 def _commit_or_delete(broker: GroupCoordinator, day: int, position: int) -> None:
-    """Let each of the deleted groups commit, until its last day."""
     for last_day, group in DELETED_GROUPS.items():
         if day < last_day:
             broker.offset_commit(group, {TopicPartition(group.split("-")[0], 0): OffsetCommit(position)})

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
@@ -32,8 +33,8 @@ from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import Record, UnknownContent
-from kafkagroups.records.versions import EVERY_VERSION, parse_newest_patch
-from kafkagroups.records.wire import MAX_STRING_BYTES
+from kafkagroups.records.versions import EVERY_VERSION, VersionRange, parse_newest_patch
+from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 
 
 class GroupRecord(NamedTuple):
@@ -65,6 +66,13 @@ class GroupRecord(NamedTuple):
     @property
     def is_offset(self) -> bool:
         return isinstance(self.record.key, OFFSET_KEYS)
+
+    @property
+    def form(self) -> tuple[object, ...]:
+        """What decides which Kafka versions can have written an offset record."""
+        has_expire_timestamp = getattr(self.value, "expire_timestamp", -1) != -1
+        has_topic_id = getattr(self.value, "topic_id", UUID.default) != UUID.default
+        return (self.type, self.record.value_version, self.is_pending, has_expire_timestamp, has_topic_id)
 
     @property
     def ends_group(self) -> bool:
@@ -127,8 +135,13 @@ class GroupLog:
 
     def describe_writers(self) -> str | None:
         """Return a line if several Kafka versions wrote the group's records, or a newer one than that of the rules."""
-        steps = [each for partition in self.steps.values() for each in partition if isinstance(each, GroupRecord)]
-        ranges = {writers_of(each.record, is_transactional=each.is_pending) for each in steps}
+        ranges_by_form: dict[object, VersionRange] = {}
+        for each in chain.from_iterable(self.steps.values()):
+            if isinstance(each, GroupRecord):
+                form = each.form if each.is_offset else each.offset
+                if form not in ranges_by_form:
+                    ranges_by_form[form] = writers_of(each.record, is_transactional=each.is_pending)
+        ranges = set(ranges_by_form.values())
         ranges = {versions for versions in ranges if not versions.is_empty()}
         common = EVERY_VERSION
         for versions in ranges:

@@ -115,7 +115,7 @@ class OffsetEvents:
         position = self.positions.get(key)
         is_told = position is not None and old is not None and old.hole_count == self.hole_count
         usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
-        what = "" if is_skipped else f"{self._describe_commit(key, old, offset)}{by}{new_id}."
+        what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
         self._store(key, record, offset, old)
         if not is_skipped:
             fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
@@ -127,10 +127,11 @@ class OffsetEvents:
                 what += f"{usual}; {self._describe_origin(record)}{missing}."
                 yield self._event(at, "skip", what, key, from_offset=old.offset, to_offset=offset)
 
-    def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
+    def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
         if old is None and key in self._deleted:
-            skipped = f", which skips {self._deleted[key]} to {offset - 1}" if offset > self._deleted[key] else ""
+            is_skip = offset > self._deleted[key] and not new_id
+            skipped = f", which skips {self._deleted[key]} to {offset - 1}" if is_skip else ""
             return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it{skipped}"
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"

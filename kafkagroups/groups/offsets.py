@@ -374,11 +374,36 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
     def keys(self) -> Any:
         return self.decode().keys()
 
+    def values(self) -> Any:
+        return self.decode().values()
+
     def __repr__(self) -> str:
         return repr(self.decode())
 
     def __reduce__(self) -> tuple[type, tuple[PartitionOffsets]]:
         return dict, (self.decode(),)
+
+
+def find_expiring(offsets: Mapping[str, ReadOnlyOffsets]) -> set[str]:
+    """Return the groups with an offset that has an expire timestamp. `offsets` are the committed ones by group id.
+
+    Those in the native engine's columns are not decoded if none of them has one.
+    """
+    found = set()
+    in_columns: dict[int, list[GroupOffsets]] = {}
+    for group_id, of_group in offsets.items():
+        if isinstance(of_group, GroupOffsets):
+            in_columns.setdefault(id(of_group.reading), []).append(of_group)
+        elif any(offset.expire_timestamp is not None for offset in of_group.values()):
+            found.add(group_id)
+    for groups in in_columns.values():
+        numbers = [each.number for each in groups]
+        for part in groups[0].reading.offset_columns(numbers, _PART_ROWS, _PART_BYTES):
+            valid, _, _ = part[_EXPIRE_COLUMN]
+            if valid is None or any(valid):
+                rows = zip(_decode_column(part, "group"), _decode_column(part, _EXPIRE_COLUMN), strict=True)
+                found.update(group_id for group_id, expire_ms in rows if expire_ms is not None)
+    return found
 
 
 def _decode_commits(part: dict[str, Any]) -> Iterator[tuple[int, str, TopicPartition, OffsetAndMetadata]]:
@@ -388,13 +413,14 @@ def _decode_commits(part: dict[str, Any]) -> Iterator[tuple[int, str, TopicParti
         yield producer_id, group_id, TopicPartition(topic, number), OffsetAndMetadata(*offset)
 
 
+_EXPIRE_COLUMN = "expire_timestamp_ms"
 _KEY_COLUMNS = ("producer_id", "group", "topic", "topic_partition")
 _OFFSET_COLUMNS = (
     "committed_offset",
     "metadata",
     "commit_timestamp_ms",
     "leader_epoch",
-    "expire_timestamp_ms",
+    _EXPIRE_COLUMN,
     "topic_id",
     "record_offset",
     "batch_offset",

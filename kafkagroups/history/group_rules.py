@@ -27,7 +27,7 @@ from unicodedata import category, name, normalize
 from kafkagroups.groups.expiration import FIRST_WITH_KIP_211, find_expirations
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition, find_expiring
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
@@ -102,11 +102,11 @@ def find_early_expiry(partition: Partition) -> Iterator[Finding]:
     if rules.coordinator == "classic" and rules.version < FIRST_WITH_KIP_211:
         return
     early: list[tuple[int, str, TopicPartition, int]] = []
-    for group_id, parts in partition.parts.items():
-        is_here = parts.group.partition == partition.number
-        if not is_here or all(offset.expire_timestamp is None for offset in parts.offsets.values()):
-            continue
-        group = parts.build()
+    parts_here = {
+        group_id: each for group_id, each in partition.parts.items() if each.group.partition == partition.number
+    }
+    for group_id in find_expiring({key: each.offsets for key, each in parts_here.items()}):
+        group = parts_here[group_id].build()
         for key, _, expire_ms, _ in find_expirations(group, rules):
             offset = group.offsets[key]
             if expire_ms < offset.commit_timestamp + DEFAULT_RETENTION_MS:

@@ -25,7 +25,7 @@ CEILINGS = {
     "course": 10385,
     "engine": 2500,
     "groups": 2062,
-    "history": 4400,
+    "history": 4402,
     "html_report": 514,
     "kafka_tools": 443,
     "loading": 2270,

@@ -26,12 +26,13 @@ TOPIC = "__consumer_offsets"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-"""The largest response that is accepted. This limit must be above the size of every batch, because a broker always
-sends the first batch as a whole."""
+"""The largest response that is accepted.
+
+It must exceed every batch, because a broker sends the first batch as a whole.
+"""
 MAX_WAIT_SECONDS = 30
 """The default limit of all waits of a command."""
 CONNECT_SECONDS = 10.0
-"""How long to wait for a connection."""
 RESPONSE_SECONDS = 30.0
 """How long a request can take at most, with its connection and its response."""
 MIN_REPORTED_SECONDS = 2.0
@@ -50,12 +51,12 @@ class Security:
     service
         The Kerberos service name of the brokers, for the mechanism GSSAPI.
     cafile
-        The path of a PEM file with the brokers' certificate authorities. None means the authorities of the system.
+        A PEM file with the brokers' certificate authorities. None means those of the system.
     certfile, keyfile
-        The paths of PEM files with the client's certificate and private key. If `keyfile` is None, the key is in
-        `certfile`. If both are None, the client has no certificate.
+        PEM files with the client's certificate and private key. If `keyfile` is None, the key is in `certfile`. If both
+        are None, the client has no certificate.
     key_password
-        The password of the client's private key. None means that the key is not encrypted.
+        The password of the private key; None if it is not encrypted.
     check_hostname
         Whether the host name in a broker's certificate must be the name of the broker.
     """
@@ -72,8 +73,7 @@ class Security:
     check_hostname: bool = True
 
 
-def ignore_report(message: str) -> None:
-    """Ignore what a command waits for."""
+def ignore_report(message: str) -> None: ...
 
 
 @dataclass
@@ -103,14 +103,11 @@ class Waits:
         return self.seconds_left <= 0
 
     def explain_end(self) -> str:
-        """Return text that says that the limit is reached, for the end of a message; otherwise ""."""
+        """The end of a message, which says that the limit is reached; otherwise ""."""
         return f"; the limit of all waits is {self.limit_seconds:g} s (--max-wait)" if self.are_over else ""
 
     def wait_for(self, net: Any, future: Any, subject: str) -> bool:
-        """Let kafka-python's event loop `net` work until a future has a result. Return False if the time ends before.
-
-        `subject` is what the command waits for.
-        """
+        """Let kafka-python's event loop work until a future has a result. Return False if the time ends before."""
         start = time.monotonic()
         seconds = min(RESPONSE_SECONDS, self.seconds_left)
         net.poll(timeout_ms=1000 * min(MIN_REPORTED_SECONDS, seconds), future=future)
@@ -123,7 +120,7 @@ class Waits:
         return bool(future.is_done)
 
     def sleep(self, net: Any, seconds: float, reason: str) -> None:
-        """Wait for some seconds. If fewer seconds are left, do not wait at all: the limit is then reached."""
+        """Wait. If less time is left, do not wait at all: the limit is then reached."""
         is_too_long = seconds > self.seconds_left
         if seconds >= MIN_REPORTED_SECONDS:
             lack = f", but only {max(self.seconds_left, 0):.1f} s are left" if is_too_long else ""
@@ -140,11 +137,10 @@ class Waits:
 
 @dataclass
 class Cluster:
-    """A cluster, and the leader of each partition of one topic, usually the offsets topic.
+    """A cluster, and the leaders of the partitions of one topic, usually the offsets topic.
 
-    `net` is kafka-python's event loop, and `manager` is kafka-python's connection manager. `bootstrap` contains the
-    brokers that the user named. `leaders` maps each partition to the broker id of its leader, or to NO_LEADER. `waits`
-    limits the time of all waits. `topic` is the name of the topic.
+    `net` and `manager` are kafka-python's event loop and connection manager. `bootstrap` has the brokers that the user
+    named. `leaders` has the broker id of each partition's leader, or NO_LEADER.
     """
 
     net: Any
@@ -159,8 +155,8 @@ class Cluster:
 def connect(bootstrap: str, security: Security | None = None, waits: Waits | None = None) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end of the `with` block.
 
-    `bootstrap` is HOST:PORT of a broker, or of several brokers, separated by commas. Raises UsageError if kafka-python
-    is not installed or the settings are wrong.
+    `bootstrap` is HOST:PORT of one or more brokers, separated by commas. Raises UsageError if kafka-python is not
+    installed or a setting is wrong.
     """
     try:
         from kafka.net.manager import KafkaConnectionManager
@@ -180,7 +176,6 @@ def connect(bootstrap: str, security: Security | None = None, waits: Waits | Non
 
 
 def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
-    """Return kafka-python's settings. Raises UsageError if a setting is wrong or missing."""
     servers = bootstrap.split(",")
     for server in servers:
         host, _, port = server.rpartition(":")
@@ -216,7 +211,6 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
 
 
 def _load_certificates(security: Security) -> SSLContext:
-    """Return a TLS context with the certificates. Raises UsageError if a file cannot be read."""
     import ssl  # Imported here, because it takes a while, and most programs never connect.
 
     path = security.cafile
@@ -233,10 +227,10 @@ def _load_certificates(security: Security) -> SSLContext:
 
 
 def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
-    """Send a request to a broker and return the response. `broker_id` is kafka-python's id of the broker.
+    """Send a request to a broker, by kafka-python's broker id, and return the response.
 
-    Raises NodeNotReadyError if kafka-python does not connect yet, because an earlier connection to the broker has just
-    failed. Raises KafkaConnectionError if there is no response for another reason.
+    Raises NodeNotReadyError right after a failed connection to this broker, and otherwise KafkaConnectionError if there
+    is no response.
     """
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
@@ -273,7 +267,7 @@ def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
 def _explain_refusal(cluster: Cluster, connection: Any) -> str | None:
     """Return the probable reason why the broker closed the connection early; None if it did not.
 
-    A broker closes it after a wrong protocol or password. kafka-python often loses the error message that it has sent.
+    A broker closes it after a wrong protocol or password, and kafka-python often loses the message that it has sent.
     """
     failure = connection.init_future.exception if connection is not None else None
     if failure is None or "disconnected" not in str(failure):
@@ -286,10 +280,7 @@ def _explain_refusal(cluster: Cluster, connection: Any) -> str | None:
 
 
 def describe_error(error: Any) -> str:
-    """Return an error of kafka-python in one line: its name and its message.
-
-    A connection error has no name in this line, because its message says enough.
-    """
+    """An error of kafka-python in one line. A connection error's message says enough without its name."""
     # In kafka-python, the attribute `message` is Kafka's name of the error, and `args` contains the message.
     name = str(getattr(error, "message", None) or type(error).__name__)
     message = " ".join(", ".join(str(part) for part in error.args if part).split())
@@ -299,7 +290,6 @@ def describe_error(error: Any) -> str:
 
 
 def describe_code(code: int) -> str:
-    """Return Kafka's name of an error code."""
     from kafka.errors import for_code
 
     return describe_error(for_code(code)())

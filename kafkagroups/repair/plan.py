@@ -31,9 +31,9 @@ from kafkagroups.log.outputs import new_file
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
 PLAN_VERSION = 1
-"""The version of the plan's format, the field `kafkagroups_plan`."""
+"""The version of the format, the field `kafkagroups_plan`."""
 MAX_PLAN_BYTES = 1 << 30
-"""The largest size of a plan. A larger file is not a plan."""
+"""A larger file is not a plan."""
 _Int32 = Annotated[int, Meta(ge=MIN_INT32, le=MAX_INT32)]
 _Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
 S = TypeVar("S", bound=Struct)
@@ -74,12 +74,12 @@ class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     offset, metadata
-        The committed offset and the metadata, which `apply_rescue` commits.
+        What `apply_rescue` commits.
     leader_epoch
         The leader epoch of the commit; -1: none. It is never committed, because another cluster has other epochs.
     partition, record_offset
-        The partition of `__consumer_offsets` with the commit record, and the offset of the record. The partition is
-        None if the log's folder has no number.
+        Where the commit record is: the partition of `__consumer_offsets` (None if the log's folder has no number), and
+        the offset in it.
     """
 
     offset: _Int64
@@ -97,10 +97,9 @@ class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
     why
         The reason.
     offset
-        The offset of the commit. None for a share group, because its offsets are in another topic, and for a commit
-        that cannot be read.
+        The offset of the commit. None if it cannot be read, and for a share group, whose offsets are in another topic.
     partition, record_offset
-        The partition of `__consumer_offsets` with the record, and the offset of the record.
+        Where the record is, as in `PlannedOffset`.
     """
 
     why: Why
@@ -117,8 +116,7 @@ class GroupPlan(Struct, kw_only=True, forbid_unknown_fields=True):
     to
         The id of the group in the other cluster.
     type, state
-        The type and the state of the group after the load, as in `load --json`. Both are None if the broker did not
-        have the group, for example because it was deleted.
+        As in `load --json`. None if the broker did not have the group, for example because it was deleted.
     why
         Why the broker did not have the group. None if it had the group.
     offsets
@@ -155,8 +153,7 @@ class RescuePlan:
     groups
         The plan of each group that a record of the log names, by the group's id in the log.
     topic_partitions
-        The partition count of `__consumer_offsets` in the log, and how it was found. None if the plan was read from a
-        file.
+        The partition count of `__consumer_offsets` in the log, and how it was found. None for a plan from a file.
     """
 
     coordinator: str
@@ -172,7 +169,7 @@ class RescuePlan:
 
     @property
     def other_groups(self) -> list[str]:
-        """The groups of the log that are not in the plan, because they do not match the patterns of groups."""
+        """The groups of the log that match no pattern of the plan."""
         return self._read_origin("other_groups")
 
     def _read_origin(self, name: str) -> list[str]:
@@ -181,7 +178,7 @@ class RescuePlan:
         return [str(line) for line in lines] if isinstance(lines, list) else []
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON, as it is written to a file."""
+        """The plan as it is written to a file."""
         return {
             "kafkagroups_plan": PLAN_VERSION,
             "coordinator": self.coordinator,
@@ -192,8 +189,6 @@ class RescuePlan:
 
 
 class _PlanFields(Struct, forbid_unknown_fields=True):
-    """The fields of a plan's file."""
-
     kafkagroups_plan: Literal[1]
     coordinator: Literal["classic", "new"]
     kafka: str
@@ -209,7 +204,6 @@ _EXPECTED = {
     **dict.fromkeys(("offset", "record_offset"), f"a number from {MIN_INT64} to {MAX_INT64}"),
     **dict.fromkeys(("leader_epoch", "partition"), f"a number from {MIN_INT32} to {MAX_INT32}"),
 }
-"""What the fields that are no strings contain, in the words of a message."""
 
 
 def write_plan(plan: RescuePlan, path: str | Path) -> None:
@@ -276,7 +270,6 @@ def _read_group(value: Any, place: str) -> GroupPlan:
 
 
 def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[TopicPartition, S]:
-    """Return the entries of an object whose keys are topic-partitions."""
     entries = {}
     for name, value in values.items():
         _check_name(name, place)
@@ -289,7 +282,7 @@ def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[Topic
 
 
 def _convert(value: Any, struct: type[S], place: str) -> S:
-    """Return the struct in a JSON value at a place of the plan. An optional field that is null has its default."""
+    """Return the struct in a JSON value. An optional field that is null has its default."""
     try:
         if isinstance(value, dict):
             optional = [each.name for each in msgspec.structs.fields(struct) if not each.required]
@@ -304,7 +297,6 @@ def _convert(value: Any, struct: type[S], place: str) -> S:
 
 
 def _explain(error: str, value: Any, place: str) -> str:
-    """Return the message of an error that msgspec has found in a value."""
     if match := re.fullmatch(r"Object contains unknown field `(.*)`", error, re.DOTALL):
         return f"{_join(place, _describe(match[1]))}: this field is unknown"
     if match := re.fullmatch(r"Object missing required field `(\w+)`", error):
@@ -343,6 +335,6 @@ def check_targets(plan: RescuePlan) -> None:
 
 
 def find_ambiguous(plan: RescuePlan) -> list[str]:
-    """Return a line for each planned topic-partition whose text in the file could be read in two ways."""
+    """A line for each planned topic-partition whose text in the file could be read in two ways."""
     keys = sorted({key for group in plan.groups.values() for key in group.offsets})
     return [f"{key} is read as {key.reading}" for key in keys if key.partition >= 0 and key.reading]

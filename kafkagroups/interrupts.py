@@ -1,8 +1,8 @@
 """Ctrl-C while the command `kafkagroups` starts: the process ends without a traceback.
 
-Most of the start is imports. Python raises KeyboardInterrupt in the middle of an import, where no code of this package
-can catch it. So until the function `main` of the command runs, Ctrl-C ends the process directly. In a program that only
-imports this package, this module changes nothing.
+Most of the start is imports, in the middle of which no code of this package can catch a KeyboardInterrupt. So until the
+function `main` of the command runs, Ctrl-C ends the process directly. A program that only imports this package is not
+affected.
 """
 
 from __future__ import annotations

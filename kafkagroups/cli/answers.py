@@ -1,8 +1,5 @@
-"""What the commands that answer about logs have in common.
-
-Each PATH becomes a `Topic` with the rules of the options; its answer is printed as JSON or as a text. Several texts say
-where a log was cut, which bytes are missing, and what was assumed about the topic's partition count.
-"""
+"""What the commands that answer about logs share: each PATH becomes a `Topic`, whose answer is printed as JSON or
+text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command `decode`: decode a record, and explain its bytes field by field or print Kafka's JSON.
-
-It reads bytes in the forms in which people have them: from a hex dump, a program's output, or another tool's JSON.
-"""
+"""The command `decode`: decode a record, and explain its bytes field by field or print Kafka's JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command `diff`: compare two logs, two moments of a log, or the two coordinators.
-
-The two sides of the comparison are called a and b.
-"""
+"""The command `diff`: compare two logs (a and b), two moments of a log, or the two coordinators."""
 
 from __future__ import annotations
 

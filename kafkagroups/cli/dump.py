@@ -1,7 +1,7 @@
 """The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print them.
 
-A marker is a control record that ends a transaction. Its type is COMMIT or ABORT. Control records of other types end no
-transaction. Control records have no group, so every option that looks into the key or the value leaves them out.
+Control records of other types than COMMIT and ABORT end no transaction. Control records have no group, so every option
+that looks into the key or the value leaves them out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The command `explain`: every record of a group or of one of its offsets, and the fate of each record.
 
-The fate says what happened to a record: a broker answers with it, a newer record superseded it, and so on. The text has
-a row for each record, and indented lines below the row about what the columns do not show. A backward commit is a
-commit of a smaller offset than the previous commit of the same topic-partition.
+Below a record's row, indented lines say what the columns do not show. A backward commit is a commit of a smaller offset
+than the previous commit of the same topic-partition.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ A command declares its arguments as its help shows them, one after another, in a
     files:               the title of the options below it
 
 The help follows after two spaces or more, and goes on in indented lines. Arguments that are named without a help are
-those of SHARED, which are declared once for all commands; several of them can stand in one line.
+those of SHARED; several of them can stand in one line.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What the commands print: lines, tables and findings for people, JSON, a line for each error, and progress displays.
 
 A text for people is as wide as COLUMNS says, or as the terminal, or DEFAULT_WIDTH in a file or a pipe. It wraps only
-between words, because a path, a name or a number must stay whole when it is copied: a longer word makes a longer line.
+between words, so that a path, a name or a number can be copied.
 
-Names and metadata in a log can contain any character, so characters that could change a terminal's display are escaped.
-JSON needs no escaping here, because `json.dumps` escapes every character that is not ASCII.
+Names and metadata in a log can contain any character, so texts escape those that could change a terminal's display.
+JSON needs none of this, because `json.dumps` escapes every character that is not ASCII.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The command `stats`: why a log is large and slow to load.
 
-A record is live if a broker answers from it, or if its transaction is open. Other records are dead. A row counts the
-records of one group, topic, record type or partition.
+A record is live if a broker answers from it, or if its transaction is open. Other records are dead.
 """
 
 from __future__ import annotations

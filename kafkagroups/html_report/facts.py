@@ -1,8 +1,8 @@
 """The facts of a report on one path: its load, its statistics, its verdict, and what happened over time.
 
-Two readings tell what happened: who wrote how much, and the history of groups that stand out. The first looks at as few
-bytes of a record as possible, because the group id and the committed offset have fixed places. It chooses the groups
-whose exact history the second takes from their records, as `timeline` does. Damage ends the log, as in a load.
+A first reading finds who wrote how much. It looks only at the group id and the committed offset, which have fixed
+places, and chooses the groups whose history a second reading takes from their records, as `timeline` does. Damage ends
+the log, as in a load.
 """
 
 from __future__ import annotations

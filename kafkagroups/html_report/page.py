@@ -1,10 +1,10 @@
 """The page: the facts of each path, laid out by `page.html.j2`.
 
-The page makes no request and runs no script. Its Content-Security-Policy forbids both: only the page's own style is
-allowed, by its hash. No element has a style attribute or an event handler.
+The page makes no request and runs no script, and its Content-Security-Policy forbids both: only its own style is
+allowed, by its hash, so no element has a style attribute or an event handler.
 
-Names come from the log, and a log can come from anyone. Jinja2 escapes what would be markup, and control and format
-characters are made visible (helpers.py). So no name can become an element, an attribute, or a terminal's command.
+A log can come from anyone, so Jinja2 escapes what would be markup in its names, and helpers.py makes control and format
+characters visible.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The text of Kafka's own dump tool, kafka-dump-log.sh, by version.
 
 The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. The
-text ends where the tool crashes: at a batch with an impossible length or magic (the number of the batch's format), or
-at a record without a key. Before 3.8, the tool also crashes at a record that it cannot read. Each line of the table
-begins with the first version that has the change:
+text ends where the tool crashes: at a batch with an impossible length or magic, or at a record without a key, and
+before 3.8 also at a record that it cannot read. Each line of the table begins with the first version that has the
+change:
 
     0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
     0.11    the sizes of key and value, "keysize: … valuesize: …", are next to each other and before "magic: …"
@@ -13,7 +13,7 @@ begins with the first version that has the change:
     3.0     the record's line has no fields of the batch; names of codecs are in lower case
     3.2     the batch's line contains deleteHorizonMs
     3.3     the first line of a file is "Log starting offset: …" instead of "Starting offset: …"
-    3.8     key and value are printed as Kafka's JSON (dump_text.py); before 3.8, as another text (dump_text.py)
+    3.8     key and value are printed as Kafka's JSON; before 3.8, as another text (dump_text.py)
 
 Source: DumpLogSegments (tags 0.10.2.2 to 3.9.0, class files of 4.0.2 to 4.3.1); the tools' captured output.
 """

@@ -1,10 +1,9 @@
 """Requests about the partitions of one topic, sent to their leaders: where a log begins and ends, and new topics.
 
-If a leader moves or its broker is down, the request is sent again after a wait.
+If a leader moves or its broker is down, the request is sent again after a wait. Brokers before 0.11 are not supported,
+because they create a missing topic when they receive a Metadata request.
 Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest;
 CreateTopicsRequest.json; ProduceRequest.json.
-
-Brokers before 0.11 are not supported, because they create a missing topic when they receive a Metadata request.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The connection to a running cluster: its security settings, the limit of its waits, one request and its response.
 
-The connection uses the Python package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error
-that a user can fix is a UsageError of one line.
+It uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a user can fix
+is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than with other
+clients.
 Source: kafka.net.manager and kafka.net.connection (kafka-python 3.0).
-
-Simpler than other clients: one request is sent at a time, and not requests to several brokers at the same time. The
-responses are the same, but a copy of the topic takes longer.
 """
 
 from __future__ import annotations

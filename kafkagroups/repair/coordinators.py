@@ -1,10 +1,10 @@
 """Requests about groups, sent to their coordinators: describe a group, fetch its offsets, commit offsets.
 
-Each group has a coordinator, a broker that FindCoordinator names. If a coordinator moves, is loading or is down, the
-request is sent again after a wait. A request that a coordinator refuses raises GroupRefused with the reason.
+FindCoordinator names the broker that is a group's coordinator. If the coordinator moves, is loading or is down, the
+request is sent again after a wait.
 
 Offsets are committed without a membership: generation -1 and an empty member id, as Kafka's admin client does. A
-coordinator refuses this commit if the group has members. So a group that gets a member after the last check is safe.
+coordinator refuses this commit if the group has members, so a group that gets a member after the last check is safe.
 Source (4.3.1): FindCoordinatorRequest.json; DescribeGroupsRequest.json; ListGroupsRequest.json;
 OffsetFetchRequest.json; OffsetCommitRequest.json; validateOffsetCommit in ClassicGroup and in ConsumerGroup.
 """

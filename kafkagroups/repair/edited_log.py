@@ -1,15 +1,14 @@
 """A copy of a partition's log that is changed: appended to, rolled, cut and cleaned.
 
-The copy has the segments of the original. Where the original is damaged, the copy ends, as a broker's recovery cuts a
-log. Zeros at the end of a segment are not copied.
+Where the original is damaged, the copy ends, as a broker's recovery cuts a log. Zeros at the end of a segment are not
+copied.
 
-A cut removes whole batches, like a broker that truncates its log to an offset: the first batch that contains the offset
-or a higher one is removed, and everything after it. Segments that begin above the offset are deleted. If all segments
-begin above the offset, an empty segment with this base offset is what remains.
+A cut removes whole batches, like a broker that truncates its log: the first batch that contains the offset or a higher
+one, and everything after it. Segments that begin above the offset are deleted. If no segment is left, an empty one with
+this base offset is created.
 
-The coordinator that wrote a log shows in the sequence number of batches without a producer id. The new
-coordinator gives every batch the sequence number 0. The classic coordinator gives batches with group records or
-tombstones the sequence number -1, and batches with committed offsets the sequence number 0.
+Batches without a producer id show by their sequence number which coordinator wrote them. The new coordinator writes 0.
+The classic one writes -1 for group records and tombstones, and 0 for committed offsets.
 Source (4.3.1): UnifiedLog.truncateTo; LocalLog.truncateTo; LogSegment.truncateTo; UnifiedLog.roll;
 LogCleanerManager.maybeTruncateCheckpoint; PartitionWriter. Source (3.9): GroupMetadataManager. Captured logs of 1.0.1
 to 4.4.0.

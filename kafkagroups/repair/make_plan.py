@@ -1,11 +1,10 @@
 """A rescue plan made from logs: what one load of a broker returns, and the commits that it does not return, and why.
 
-The readable engine reports each record during the load. The native engine fills the table `fates`, without an object
-per record. Both find the commits whose fate is to be left out, and which records of their keys took effect; one rule
-decides from these.
+The readable engine reports each record during the load, and the native engine fills the table `fates`. One rule decides
+from either which commits are left out.
 
-A load does not read the records from a failure on, and it cannot read the record at which it fails. For partitions
-whose load fails, the keys are read again with the rules of the newest Kafka version, so that a plan names every group.
+A load reads nothing from a failure on. The keys of a partition whose load fails are therefore read again with the rules
+of the newest Kafka version, so that a plan names every group.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """A rescue plan: the groups of a log, their committed offsets, and what was left out and why.
 
-The plan is a file of JSON that people may edit, and `apply_rescue` commits its offsets to another cluster. The file is
-checked strictly when it is read: an unknown field, a missing field, a field that occurs twice and a value of a wrong
-type are errors, so a typing error cannot silently change what is committed. Fields that only inform people can be
-missing or null. A topic-partition is written as `TopicPartition.parse` reads it.
+The plan is a file of JSON that people may edit, and `apply_rescue` commits its offsets to another cluster. A typing
+error must not silently change what is committed, so unknown, missing and repeated fields and values of a wrong type are
+errors. Only fields that inform people can be missing or null. `TopicPartition.parse` reads a topic-partition.
 
-A planned offset is only useful if the records of its topic have kept their offsets. They keep them if the topic's files
-were copied, or if a tool that keeps offsets copied the topic. MirrorMaker does not keep offsets.
+A planned offset is only useful if the records of its topic have kept their offsets: because the topic's files were
+copied, or by a tool that keeps offsets. MirrorMaker does not keep them.
 """
 
 from __future__ import annotations

@@ -1,26 +1,21 @@
 """A copy of the topic `__consumer_offsets` of a running cluster, byte for byte, as segments.
 
-The copy includes control batches. The Python package kafka-python sends the requests. Its consumer is not used, because
-a consumer hides control batches and splits batches into records. Three types of requests are enough:
+A consumer is not used, because it hides control batches and splits batches into records. Three requests are enough:
 
 - Metadata returns the leader of each partition.
 - ListOffsets returns a partition's log start offset and high watermark (the end of the replicated log).
 - Fetch, with isolation level read_uncommitted, returns bytes of the leader's segments.
 
-The first batch in a Fetch response can begin below the requested offset, because a broker sends whole batches. Batches
-that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
+A broker sends whole batches, so the first one in a response can begin below the requested offset. Batches that end
+below it are dropped. The last batch can be incomplete; it is dropped and requested again.
 
-The pull of a partition ends at the high watermark that the partition had at the start of the pull. If the log cleaner
-has removed the last batches below this offset, a response contains no batch below it. Then the pull is complete, too.
-Checksums are not checked, so damage on the broker's disk is also damage in the copy.
+The pull of a partition ends at the high watermark that it had at the start. If the log cleaner has removed the last
+batches below this offset, a response contains no batch below it, and the pull is complete, too. Checksums are not
+checked, so damage on the broker's disk is also damage in the copy. There are no fetch sessions.
 Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
 KafkaApis.handleFetchRequest (4.3.1).
 
-Simpler than a consumer: this module uses no fetch sessions, sends one request at a time, and fetches only from leaders.
-The fetched bytes are the same, but the pull takes longer.
-
-Brokers before 0.11 are not supported: they convert batches to another format, and they create a missing topic when they
-receive a Metadata request.
+Brokers before 0.11 are not supported: they convert batches to another format (see also client.py).
 """
 
 from __future__ import annotations

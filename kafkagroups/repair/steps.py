@@ -9,21 +9,18 @@
     cut-time       MS
     clean          MS
 
-`run` carries out a step, and raises UsageError if that is not possible.
+`run` carries out a step, and raises UsageError if that is not possible. The last ":" ends a group id, because no topic
+name contains one. `TopicPartition.parse` reads the rest.
 
-A group id can contain every character. No topic name contains ":", so the last ":" ends the group id.
-`TopicPartition.parse` reads the rest.
-
-New records follow the end of the log. They have the partition leader epoch of the last batch, and the layout of the
-records that the log's writer wrote. Nothing here reads a clock: without a time, a record gets the newest timestamp in
-the log. Batches are not compressed, and have magic 2 (since Kafka 0.11).
+New records follow the end of the log, with the partition leader epoch of the last batch and the layout of the log's
+writer. Without a time, a record gets the newest timestamp in the log, never that of a clock. Batches are not
+compressed, and have magic 2 (since Kafka 0.11).
 
 A marker has the producer epoch of the producer's last batch, and the epoch of the transaction coordinator in the
 producer's last marker, or 0. A higher epoch could make a broker refuse later markers of the real coordinator.
 Source (4.3.1): ProducerAppendInfo.appendEndTxnMarker; OffsetMetadataManager.commitOffset.
 
-A group is deleted with the tombstones that a coordinator writes. Those of the committed offsets come first, then those
-of the group's other records, in the order of Kafka's code. † is a tombstone:
+A group is deleted with the tombstones (†) that a coordinator writes, in the order of Kafka's code:
 
     classic coordinator   offsets†, 2† (only if a group record exists)
     new coordinator       offsets† (also those that are only pending), then by type of group:

@@ -68,7 +68,6 @@ def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Rep
 
 
 def _check_out(out: Path, logs: Sequence[Log]) -> None:
-    """Raise UsageError if the page cannot be written to `out`: it is a folder, or a segment of one of the logs."""
     if out.is_dir():
         raise UsageError(f"{out}: expected a file for the report, found a folder")
     if not out.parent.is_dir():
@@ -122,12 +121,11 @@ def _show(value: object) -> object:
 
 
 def format_time(ms: int | None) -> str:
-    """Return a time in UTC, to the second. `ms` is in ms since 1970. None and negative numbers mean no time: "-"."""
+    """A time (ms since 1970) in UTC, to the second. None and negative numbers mean no time: "-"."""
     return "-" if ms is None or ms < 0 else describe_time(ms).removesuffix(" UTC")
 
 
 def _describe_answer(answer: object) -> str:
-    """Return an answer of `load --json` in a few words."""
     if isinstance(answer, list):
         return ", ".join(str(commit["offset"]) for commit in answer)
     return str(answer.get("offset", answer.get("state"))) if isinstance(answer, dict) else "none"

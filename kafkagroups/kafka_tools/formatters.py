@@ -44,11 +44,9 @@ from kafkagroups.records.serde import UnknownContent, decode
 def format_lines(
     log: Log, kafka: Version, record_range: RecordRange = WHOLE_LOG, notes: Notes | None = None
 ) -> Iterator[str]:
-    """Yield the lines that the console consumer of the Kafka version `kafka` prints for a log, in the log's order.
+    """Yield the lines that the console consumer of the Kafka version `kafka` prints for the records in the range.
 
-    Only records in the range are printed. `notes` says what else was found.
-
-    Raises ToolCrashed where the consumer crashes.
+    `notes` says what else was found. Raises ToolCrashed where the consumer crashes.
     """
     # Since 3.9, the formatters read records with the new coordinator's rules and print JSON.
     dialect = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))

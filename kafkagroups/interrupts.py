@@ -14,14 +14,14 @@ import sys
 from types import FrameType
 
 EXIT_CODE = 130
-"""The exit code of a command that the user has interrupted. Shells use the same number."""
+"""The exit code of a command that the user has interrupted, as in shells."""
 
 
 def _is_command() -> bool:
     """Return whether this process is the command, started by its script or by `python -m kafkagroups`.
 
     While `python -m` imports a package, argv[0] is "-m". This package can then also be an import of another one, so the
-    name of the module counts: the last word before the arguments in the whole command line of Python.
+    module's name counts: the last word before the arguments in Python's whole command line.
     """
     if not sys.argv or sys.argv[0] != "-m":
         return bool(sys.argv) and os.path.basename(sys.argv[0]) == "kafkagroups"
@@ -40,7 +40,6 @@ def exit_at_ctrl_c() -> None:
 
 
 def raise_at_ctrl_c() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _exit:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

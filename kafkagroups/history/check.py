@@ -76,10 +76,7 @@ class CleanedLog:
 
 
 class AfterCleaning:
-    """Judges the logs of one path as the log cleaner could leave them. `rules` is the coordinator that loads them.
-
-    `judged` has the partitions that were judged.
-    """
+    """Judges the logs of one path as the log cleaner could leave them. `judged` has the partitions that were judged."""
 
     def __init__(self, rules: Dialect) -> None:
         self.rules = rules
@@ -236,8 +233,7 @@ class PartitionCheck:
     error
         Why the load fails; None if the partition loads.
     record_offset
-        The Kafka offset of the record at which the load fails. None if the load fails after the last record, or if the
-        partition loads.
+        The Kafka offset of the record at which the load fails; None if it fails after the last record, or not at all.
     damage
         Where the log ends because of damaged bytes; None if it is not damaged.
     records, bytes
@@ -245,8 +241,7 @@ class PartitionCheck:
     seconds
         About how long the load takes.
     groups_lost
-        The ids of the groups with records in the partition that the broker then does not answer for, sorted. Empty if
-        the partition loads.
+        The ids of the groups with records in the partition that the broker then does not answer for, sorted.
     judged_after_cleaning
         Whether the findings also say what happens after the log cleaner has cleaned the log. A log with damage or zeros
         is not judged, and not all large logs are (check.py).
@@ -284,7 +279,7 @@ class Check:
     dialect
         The coordinator and the Kafka version that loads the log, or that wrote it, if there is a `target`.
     target
-        The coordinator and the Kafka version after an upgrade or a downgrade; None if no other release is judged.
+        The coordinator and the Kafka version after an upgrade or a downgrade, if another release is judged.
     partitions
         The verdict about each partition, by its number. With a `target`, it is the verdict about the target.
     findings
@@ -321,7 +316,7 @@ class Check:
         return [] if self.target is None else find_lost_fixes(self.dialect, self.target)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `kafkagroups check --json` prints."""
+        """What `kafkagroups check --json` prints."""
         rules = self.dialect
         fields: dict[str, Any] = {"path": self.path, "coordinator": rules.coordinator, "kafka": rules.kafka}
         fields["kafka_rules"] = rules.rules_of
@@ -340,9 +335,9 @@ class Check:
 def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) -> Dialect | None:
     """Return the dialect after an upgrade or a downgrade to a Kafka version; None if `kafka` is None.
 
-    If `coordinator` is None, it is the default coordinator of this version: "new" from 4.0 on, and before "classic". A
-    version before 4.0 that has both coordinators keeps the one of `rules`, if this is also before 4.0. Raise UsageError
-    if `coordinator` was given without `kafka`, or if the version does not exist or does not have this coordinator.
+    Without a `coordinator`, it is "new" from 4.0 on, and before "classic". A version before 4.0 that has both keeps the
+    one of `rules`, if this is also before 4.0. Raises UsageError if `coordinator` was given without `kafka`, or if the
+    version does not exist or does not have this coordinator.
     """
     if kafka is None:
         if coordinator is not None:

@@ -72,7 +72,6 @@ def find_damage(partition: Partition) -> Iterator[Finding]:
 
 
 def find_zeros(partition: Partition) -> Iterator[Finding]:
-    """Yield the finding about zeros at the end of a segment, if a kind of start does not load all batches."""
     zeros = partition.loaded.zeros
     if zeros is None:
         return
@@ -216,7 +215,6 @@ class FailedLoad(Follower):
         return "Another release can load this log: kafkagroups load PATH --kafka VERSION."
 
     def _describe_unload(self, error: str, group_id: str) -> Finding:
-        """Return the finding about a load that fails with "Unexpected unload of active group"."""
         number = self.partition.number
         group = self.partition.groups.groups[group_id]
         first_offset = None
@@ -247,8 +245,6 @@ class FailedLoad(Follower):
 
 
 def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:
-    """Yield the ranges of consecutive checked versions that load the log, for example "4.0.0 to 4.2.1"."""
-
     def can_load(kafka: str) -> bool:
         return not OpenTopic([log], dialect(coordinator, kafka), engine="auto").load().failed
 

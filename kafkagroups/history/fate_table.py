@@ -61,7 +61,6 @@ def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.
 
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:
-    """Yield the table `fates` of a log that the native engine can fold."""
     shard = native.fold_if_possible(log, dialect, follow=native.KEEPS_FATES)
     if shard is None:
         raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again")

@@ -144,15 +144,13 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
 
 
 _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
-"""The home of a group is the partition that the hash of the group id chooses."""
 _NOT_REACHED = "the load does not get this far"
 
 
 class Fates(Observer):
-    """The fates of a log's records. An entry is the RecordFate of one record.
+    """The fates of a log's records, as an observer of their load. Then call `settle` with its result.
 
-    If `groups` is not None, `records` has only the entries of the records of these groups. To use this class, load logs
-    with this observer. Then call `settle` with the result of the load.
+    An entry is the RecordFate of one record. If `groups` is not None, only the records of these groups have one.
     """
 
     def __init__(self, dialect: Dialect, groups: Container[str | None] | None = None) -> None:
@@ -163,27 +161,24 @@ class Fates(Observer):
         self.partition: int | None = None
         self._keys = LogKeys(dialect)
         self._batch_entries: list[RecordFate] = []
-        """The entries of the current batch."""
         self._current: RecordFate | None = None
         """The entry of the record that the engine is applying now."""
         self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
-        """Stored offsets, each with the entry of its record. The keys are Python's `id` of the stored offsets.
-
-        A value contains the stored offset, so that Python does not free the object and reuse the `id`.
+        """By Python's `id` of a stored offset: the entry of its record, and the offset itself, so that the `id`
+        is not reused.
         """
         self._newest_values: dict[tuple[int | None, str], NewestValues[RecordFate]] = {}
-        """The entries of the newest group records with a value. The keys are (partition, group id)."""
+        """The entries of the newest group records with a value, by (partition, group id)."""
         self._tombstone_by_group: dict[tuple[int | None, str], int] = {}
-        """The offsets of the tombstones that deleted groups. The keys are (partition, group id)."""
+        """The offsets of the tombstones that deleted groups, by (partition, group id)."""
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         self.add_batch(partition, batch)
 
     def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
-        """Add the records of a batch. For each record, return its entry and the decoded record.
+        """Add the records of a batch, if it can be read. For each, return its entry and the decoded record.
 
-        The decoded record is None for markers and for records that cannot be read. If the batch cannot be read, the
-        result is empty.
+        The decoded record is None for markers and for records that cannot be read.
         """
         self.partition = partition
         self._batch_entries = []
@@ -280,11 +275,10 @@ class Fates(Observer):
             self._tombstone_by_group[self.partition, group_id] = offset
 
     def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
-        """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
+        """Set the fate of a record, which can change again, for example from WINS to SUPERSEDED.
 
-        `by` is the offset of the record that decides the fate. `has_same_key` says whether the record at `by` has the
-        key of this record. If so, the log cleaner removes this record. Only the subclass `Observed` (totals.py) uses
-        `has_same_key`.
+        `by` is the offset of the record that decides it. `has_same_key` says whether that record has the key of this
+        one, so that the log cleaner removes this one. Only the subclass `Observed` (totals.py) uses it.
         """
         entry.fate = fate
         entry.by = by

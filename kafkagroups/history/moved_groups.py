@@ -35,10 +35,8 @@ from kafkagroups.log.segments import Log
 
 
 def find_misplaced(logs: Sequence[Log], groups: Groups) -> tuple[dict[int | None, Misplaced], bool]:
-    """Return what is misplaced in each partition, and whether copied files explain a change of the partition count.
-
-    `groups` is the load of the logs. If files that were copied explain all groups of the change, the count was not
-    changed.
+    """Return what is misplaced in each partition, and whether copied files explain all groups of a change of the
+    count.
     """
     count = _find_count(groups)
     places: dict[int | None, Misplaced] = {}
@@ -62,7 +60,6 @@ def find_misplaced(logs: Sequence[Log], groups: Groups) -> tuple[dict[int | None
 
 
 def _find_count(groups: Groups) -> int | None:
-    """Return the partition count, also if it is only assumed; None if it is unknown."""
     topic = groups.topic_partitions
     if topic.count is not None or not topic.shared_groups:
         return topic.count
@@ -76,7 +73,6 @@ def _find_count(groups: Groups) -> int | None:
 
 
 def _find_same(log: Log, other: Log) -> int | None:
-    """Return the last offset up to which two logs have the same batches; None if the first batches differ."""
     last = None
     with suppress(InvalidLog):  # The load has found the damage, too.
         for one, two in zip(log.find_batches(None), other.find_batches(None), strict=False):
@@ -132,8 +128,6 @@ def describe_misplaced(partition: Partition) -> Iterator[Finding]:
 def find_count_change(change: PartitionCountChange) -> Finding:
     """Return the finding about a partition count that was changed.
 
-    Notes
-    -----
     The classic coordinator has one cache for all partitions: if a group is in two partitions, the one that is loaded
     first answers. The new coordinator answers from the home partition of the new count, also if it has no offset there.
     Source: GroupMetadataManager.loadGroup (3.9); GroupCoordinatorService.topicPartitionFor (4.x).

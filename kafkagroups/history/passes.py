@@ -144,8 +144,8 @@ class Partition:
     """What a rule can ask about one partition.
 
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
-    partition ended. `totals` and `counts` are what its records come to; `commits` and `live_records` have the numbers
-    of commits and of live records by group id. `misplaced` are its groups that belong to other partitions.
+    partition ended. `totals` and `counts` are what its records come to; `commits` and `live_records` count by group id.
+    `misplaced` are its groups that belong to other partitions.
     """
 
     log: Log
@@ -176,7 +176,7 @@ SHOWN_BYTES = 16
 def refuse_foreign_log(topic: OpenTopic, group_ids: Collection[str]) -> None:
     """Raise ForeignLog if at least one record of the logs has a key, and none has a key of the topic.
 
-    `group_ids` are the groups that a load of the logs has found. The logs are read again only if there are none.
+    `group_ids` are the groups that a load has found. The logs are read again only if there are none.
     """
     if group_ids:
         return

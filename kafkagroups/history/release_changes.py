@@ -61,8 +61,7 @@ _REMEDIES = {
 class Change(Finding):
     """A finding about an answer that differs between two releases.
 
-    `before` and `after` are the answers of the old and the new release, in the form of `load --json`; None if a release
-    has no such group or offset.
+    `before` and `after` are the answers, in the form of `load --json`; None if a release has no such group or offset.
     """
 
     before: Any = None
@@ -115,7 +114,7 @@ def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:
 def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Dialect) -> Iterator[Finding]:
     """Yield a finding for each group with records that only the new rules skip.
 
-    A group that no longer exists, or is now a classic group, is left out: its old records are not needed.
+    A group that no longer exists, or is now a classic group, does not need its old records.
     """
     skipped_types = list_read_types(old_rules) - list_read_types(new_rules)
     keys = LogKeys(old_rules)
@@ -191,11 +190,7 @@ def _has_other_epochs(old: Any, new: Any) -> bool:
 
 
 def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:
-    """Return whether two answers about a streams group differ only in the assignor's name, which one of them lacks.
-
-    Since Kafka 4.4, StreamsGroupDescribe v1 has a field for this name. The answer to v0 stays the same, so a client of
-    the older release sees no difference.
-    """
+    """Return whether two answers about a streams group differ only in the assignor's name, which one of them lacks."""
     if table != "groups" or old is None or new is None or {old["type"], new["type"]} != {"streams"}:
         return False
     is_without = None in (old["protocol"], new["protocol"])

@@ -118,7 +118,6 @@ class CountedTopic:
         return Partition(log, rules, self.groups, loaded, parts, totals, counts, commits, live_records, misplaced)
 
     def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
-        """The statistics of the topic from those of its logs."""
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
         for log_stats in stats_of_logs:
             stats.add(log_stats)

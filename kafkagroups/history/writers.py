@@ -41,8 +41,6 @@ Version 1 of a commit's value has an expire timestamp that decides, and version 
 
 
 class WriterCounter(Follower):
-    """Counts the writers in a second pass."""
-
     producers = None
 
     def __init__(self, dialect: Dialect) -> None:
@@ -202,7 +200,7 @@ class VersionCounter(Follower):
 
 
 def value_versions_json(counts: dict[TypeAndVersion, VersionCount]) -> list[dict[str, Any]]:
-    """Return the counts as `stats --by type --json` prints them, sorted by type and version."""
+    """The counts as `stats --by type --json` prints them, sorted by type and version."""
     return [{**name._asdict(), **vars(count)} for name, count in sort_versions(counts)]
 
 

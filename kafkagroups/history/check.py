@@ -18,8 +18,8 @@ which a load fails. So each log that the cleaner could leave is loaded:
 Simpler than Kafka: no broker dies while a pass has replaced only some segments, no records come before a second pass,
 and the map is not full in the middle of a segment.
 
-Only records of the new protocols need each other, so any other log that loads needs no pass. Logs with damage, logs
-that the cleaner fails to clean, and logs above MAX_SIZE or MAX_TOTAL_SIZE are not judged.
+Only records of the new protocols need each other, so other logs that load need no pass. Logs with damage, logs that the
+cleaner fails to clean, and logs above MAX_SIZE or MAX_TOTAL_SIZE are not judged.
 Source: Cleaner.java, LogToClean.java (4.3.1).
 """
 

@@ -1,8 +1,7 @@
 """What the history of a group consists of: its events, its members, and how far it had been at each topic partition.
 
-A position goes back if a commit is lower than the one before. It moves if a commit changes the offset. A consumer often
-commits the same offset again, which is no move. A position that stands still can have no new records, or its consumer
-can be stuck at a record.
+A position goes back if a commit is lower than the one before, and moves if a commit changes the offset; a consumer
+often commits the same offset again. A position that stands still can have no new records, or its consumer can be stuck.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """The history of a group or of one of its offsets, and a broker's answer (`explain`).
 
-For a load that fails, an explanation names the older record of the group that does not fit to the record there. For
-group records, tombstones, and commits that survive a tombstone, the events and the causes are those of the timeline
-(timeline.py).
+For a load that fails, an explanation names the older record of the group that does not fit to the record there. The
+events and the causes are those of the timeline (timeline.py).
 
-A classic group has one record, which contains everything. The records of a consumer, share or streams group contain
-only what changed. So the records of the group are applied one after another, as in a load, and each record is shown
-with the group after its batch. A broker never answers between two records of one batch.
+The one record of a classic group contains everything, but those of a consumer, share or streams group only what
+changed. So the records are applied one after another, as in a load, and each is shown with the group after its batch,
+because a broker never answers between two records of one batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The fates of a log's records: each wins, or is superseded, deleted, aborted, …
 
-`Fates` is an observer (groups/observer.py) of the readable engine, the loader in plain Python. The commands `explain`
-and `stats` use `Fates`. During the load, a later record can supersede, delete or abort a record. The fates of the
-remaining records are decided after the load:
+`Fates` observes the readable engine (groups/observer.py). During the load, a later record can supersede, delete or
+abort a record. The fates of the remaining records are decided after the load:
 
 - Wins: a broker's answers depend on the record.
 - Pending: the transaction of the record is open.
@@ -34,26 +33,25 @@ from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
 
 @dataclass(slots=True)
 class RecordFate:
-    """One record and its fate.
+    """One record and its fate. An attribute that does not fit the kind of record is None.
 
     Attributes
     ----------
     partition, offset
-        The partition of the offsets topic, and the record's offset in this partition. The partition is None if the
-        log's folder has no partition number.
+        The partition of the offsets topic (None if the log's folder has no partition number), and the record's offset.
     type, group
         The record type and the group id. Both are None for markers and for records that cannot be read.
     key
-        The topic partition in the key of an offset record; None for other records.
+        The topic partition in the key of an offset record.
     member_id
-        The member id in the key of a member's record; None for other records.
+        The member id in the key of a member's record.
     fate
         What happened to the record; None until the fate is decided.
     by
         The offset (in the same partition) of the record that decided the fate: the newer record, the tombstone or the
         marker. None if no other record decided the fate.
     why
-        Why the record is ignored, or why it counts although a tombstone follows it. None for other records.
+        Why the record is ignored, or why it counts although a tombstone follows it.
     size
         The record's uncompressed size in bytes. In `stats`: how many bytes of the batch on disk belong to the record.
     timestamp
@@ -61,18 +59,17 @@ class RecordFate:
     file
         The path of the segment that contains the record; None if the batch was not read from a file.
     committed
-        The offset that an offset record commits; None for other records and tombstones.
+        The offset that an offset record commits; None for tombstones.
     replaced
-        The offset that was committed right before an offset record took effect. A record in a transaction takes effect
-        at the marker. None if there was none, or if the record never took effect. Only `explain` sets this attribute
-        and the next one.
+        The offset that was committed right before an offset record took effect (in a transaction, at the marker). None
+        if there was none, or if the record never took effect. Only `explain` sets this attribute and the next one.
     went_back
         Whether an offset record commits a smaller offset than the one that it replaced. The replaced offset can also be
         a pending one whose transaction was committed later.
     note
-        Offset record: the commit's metadata. Marker: "commit" or "abort". Tombstone, other record: None.
+        Offset record: the commit's metadata. Marker: "commit" or "abort".
     producer_id, producer_epoch
-        The producer id and the producer epoch of the record's batch; None if the batch has no producer.
+        Those of the record's batch; None if the batch has no producer.
     is_transactional
         Whether the record's batch has the transactional bit.
     is_unreadable
@@ -80,10 +77,10 @@ class RecordFate:
     is_unloaded
         Whether the record is ignored because the load of the partition fails.
     group_record
-        Group record: the group after the record's batch (explain.py). None for other records. Only `explain`
-        sets this attribute and the next two.
+        Group record: the group after the record's batch (explain.py). Only `explain` sets this attribute and the next
+        two.
     cause
-        Tombstone: how the record came to be, as far as the log tells. None for other records.
+        Tombstone: how the record came to be, as far as the log tells.
     what
         One sentence about what the record changed, as in `timeline`. None if there is nothing to say.
     """

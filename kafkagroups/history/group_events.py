@@ -1,11 +1,11 @@
 """The events of a group's own records: generations, epochs, members, and the deletion of the group.
 
-A classic group has one record (type 2) for each generation. A consumer, share or streams group has many records. One
-request of a member writes several of them, so one event stands for the records of one request. A batch can contain the
-records of several requests; their order tells where those of the next one begin (`split_requests`).
+A classic group has one record (type 2) for each generation. Of a consumer, share or streams group, one request of a
+member writes several records, and one event stands for all of them. A batch can contain the records of several
+requests; their order tells where those of the next one begin (`split_requests`).
 
-A group of one type can become a group of another type. Then the tombstone of the old group and the first record of the
-new group are in one batch, and the tombstone does not delete the group.
+If a group of one type becomes a group of another type, the tombstone of the old group and the first record of the new
+one are in one batch, and the tombstone does not delete the group.
 Source: GroupCoordinatorRecordHelpers.java, StreamsCoordinatorRecordHelpers.java and GroupMetadataManager.java (4.3.1).
 """
 

@@ -1,11 +1,11 @@
 """The logs of some groups: the records of each, the markers of its transactions, and the holes between them.
 
-A hole is a range of offsets whose records the log cleaner has removed. The command `timeline` reads the
-history of a group from its log. The logs of any number of groups come from one pass over the partitions.
+A hole is a range of offsets whose records the log cleaner has removed. One pass over the partitions gives the logs of
+any number of groups.
 
-The native engine loads a log much faster than the readable engine. It finds the batches of the groups on the way, and
-the readable engine then replays only these. This gives the same fates, because records of other groups never change the
-fate of a group's record. A load that fails is the only exception, and then the readable engine replays the whole log.
+The native engine, which is much faster, finds the batches of the groups while it loads the log, and the readable engine
+replays only these. This gives the same fates, because records of other groups never change the fate of a group's
+record. Only for a load that fails, the readable engine replays the whole log.
 """
 
 from __future__ import annotations

@@ -8,11 +8,10 @@
   offsets.retention.minutes lets others go. Only since KIP-211 (Kafka 2.1) is that unusual.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
   than half of the live records of all partitions, and at least MIN_FAMILY_RECORDS. Some programs use a new group each
-  time. The cleaner cannot remove the records of these groups, because each is the newest one of its key. They stay
-  until somebody deletes the group, or until offsets.retention.minutes have passed.
-- `look_alike_groups`: several groups have ids that are equal after `fold`. A group id that was copied from a web page
-  can contain a non-breaking hyphen (U+2011) or another character that looks like one on the keyboard. Kafka accepts it
-  as another group.
+  time. The cleaner cannot remove these records, because each is the newest one of its key. They stay until somebody
+  deletes the group, or until offsets.retention.minutes have passed.
+- `look_alike_groups`: several groups have ids that are equal after `fold`. An id that was copied from a web page can
+  contain a non-breaking hyphen (U+2011) or the like, and Kafka accepts it as another group.
 - `shared_instance_id`: two processes have the same group.instance.id (totals.py).
 """
 

@@ -1,18 +1,17 @@
 """Groups with records in a partition that is not their home partition: the findings, and their positions in both.
 
-The hash of a group id and the partition count of the topic decide where the records of a group are written. There are
-two reasons for records in another partition: the partition count was changed, or files of another partition were put
-into this folder.
+The hash of a group id and the partition count of the topic decide where the records of a group are written. Records
+elsewhere have one of two reasons:
 
 - `partition_count_changed`: the partition count was changed. Its groups are left out of the other finding.
-- `misplaced_groups`: a partition contains records of groups that belong to another partition. If the log begins with
-  the same bytes as the log of that partition, its files were copied. Then the partition count was not changed.
+- `misplaced_groups`: files of another partition were put into this folder. If the log begins with the same bytes as the
+  log of that partition, its files were copied, and the partition count was not changed.
 
-If the partition count is unknown, it is assumed only if groups have records in several partitions, and if each group
-has records in its home partition. The number of partitions in the folder and the default count are tried.
+An unknown partition count is assumed only if groups have records in several partitions, and each group has records in
+its home partition. The number of partitions in the folder and the default count are tried.
 
-If the partition count was changed, the old and the new home partition of a group both contain offset records. Each of
-the two is loaded alone, so both positions are known, although a broker answers only one of them.
+If the count was changed, the old and the new home partition of a group both contain offset records. Each is loaded
+alone, so both positions are known, although a broker answers only one of them.
 """
 
 from __future__ import annotations

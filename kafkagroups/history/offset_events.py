@@ -15,7 +15,6 @@ A tombstone does not contain its cause. The log tells what is impossible:
 - Offsets of one group that are old enough expire together. If an offset that is as old was not deleted, the deleted
   offset did not expire either.
 
-
 Source: GroupMetadata.removeExpiredOffsets (3.9), OffsetExpirationConditionImpl (4.3.1), groups/expiration.py.
 """
 

@@ -1,11 +1,11 @@
 """The two passes over a log, the base of the rules that find something wrong, and the refusal of foreign logs.
 
 The first pass is a load that is observed. It decides what the second pass must look at, for example the producers whose
-transaction is still open. The second pass feeds several followers; if all of them name their producers, the native
-engine finds the batches, and otherwise the log is read in plain Python.
+transaction is still open. If all followers of the second pass name their producers, the native engine finds the
+batches; otherwise the log is read in plain Python.
 
 A rule is a function of what the first pass has counted and loaded; one that needs batches as well is a `Follower`. A
-log of a healthy broker has no findings. What only all partitions together show is found in their statistics.
+log of a healthy broker has no findings.
 
 A log of an ordinary topic or of KRaft's metadata is refused: a coordinator skips most of its records, so every question
 would have an answer, and every finding a remedy that damages a log that is fine.

@@ -1,19 +1,19 @@
 """What changes for a log if another release of Kafka loads it, after an upgrade or a downgrade (`check --to`).
 
 - `skipped`: the old release reads a record of a group, and the new release skips it, because it does not know its type.
-- `group_differs`, `offset_differs`, `pending_differs`: both releases load the partition, but answer differently. The
-  answers are compared as `diff` compares them. The epochs of a group are compared, too: a group without a record of its
-  epoch has epoch 0 before Kafka 4.3, and epoch 1 from 4.3 on.
+- `group_differs`, `offset_differs`, `pending_differs`: both releases load the partition, but answer differently, as
+  `diff` compares answers. The epochs of a group are compared, too: without a record of its epoch, a group has epoch 0
+  before Kafka 4.3, and epoch 1 from 4.3 on.
 - `load_failure`: the old release cannot load a partition.
 
-If one of the releases fails to load a partition (`refused`, check.py, or `load_failure`), it has no answers for the
-groups of this partition. So their differences are no findings.
+A release that fails to load a partition (`refused`, check.py, or `load_failure`) has no answers for its groups, so they
+have no differences.
 
 A difference is what a client sees if it sends the same request to both releases:
 
 - The partitions that a member of a consumer group has not revoked yet are a difference between 4.2 and 4.3. From 4.3
-  on, ConsumerGroupDescribe counts them as assigned. It leaves out topics that the broker does not know. A log does not
-  say which topics exist, so this difference is also a finding if the topic was deleted.
+  on, ConsumerGroupDescribe counts them as assigned, apart from topics that the broker does not know. A log does not say
+  which topics exist, so this difference is also a finding if the topic was deleted.
 - The name of a streams group's assignor is no difference between 4.3 and 4.4. Only StreamsGroupDescribe v1, which is
   new in 4.4, has a field for it.
 

@@ -1,7 +1,7 @@
 """The differences between two loads (`diff`), and where two replicas of a partition fork.
 
-The loads are of two logs, of two moments, or of two coordinators, and they are compared by the answers of a broker. A
-pending commit is one in an open transaction; it is compared even if the coordinator does not have the group.
+Loads of two logs, two moments or two coordinators are compared by the answers of a broker. A pending commit is one in
+an open transaction; it is compared even if the coordinator does not have the group.
 
 After an unclean leader election, two replicas have different records at the same offsets. The newer replica is the one
 with the newer leader epoch, also if its leader has written nothing yet: its broker stores each epoch when it is
@@ -15,8 +15,7 @@ A difference between the answers of two replicas is healed in these cases:
 - The older replica has not changed the answer after the fork. Then it only lacks records, and nothing is lost.
 
 If the older replica has deleted a group or an offset after the fork, the deletion is lost, and a later commit of the
-newer replica does not heal that. A difference in a partition that only one side has, or that has no fork, is not
-healed.
+newer replica does not heal that. Nor is a difference healed in a partition that only one side has, or without a fork.
 Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279.
 """
 

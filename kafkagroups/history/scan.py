@@ -1,7 +1,7 @@
 """Loads a topic and counts its records in one pass: `stats`, `check` and `report` are questions to the result.
 
-The native engine counts while it folds a log. If it cannot fold a log, the readable engine counts with an observer
-(totals.py). What only the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
+The native engine counts while it folds a log, and otherwise an observer of the readable engine (totals.py). What only
+the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
 """
 
 from __future__ import annotations

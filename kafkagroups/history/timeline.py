@@ -1,7 +1,7 @@
 """The history of one group as events (`timeline`): generations, commits, transactions, deletions, and gaps.
 
-The events come from the records of the group, and not from a broker: a rebalance that did not end, or a commit that was
-refused, left no record. A gap is a range of offsets in which records are missing.
+The events come from the records of the group, so a rebalance that did not end, or a commit that was refused, has none.
+A gap is a range of offsets in which records are missing.
 
 A missing offset does not tell to which group its record belonged, but the log limits what can be missing. The cleaner
 keeps the newest record of each key and removes all older ones at the same time. So if an older record of a key is still

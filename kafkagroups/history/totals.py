@@ -1,7 +1,7 @@
 """What the records of one log come to, including the static members whose instance id gets new member ids.
 
-Both engines fill the same `Totals`, which `stats` and the rules read: the native engine counts inside a load, and the
-readable engine calls an observer for each record. Which records are live is only known when all logs are loaded.
+Both engines fill the same `Totals`: the native engine counts inside a load, and the readable engine calls an observer
+for each record. Which records are live is only known when all logs are loaded.
 
 After a restart, the process of a static member joins without a member id, and the coordinator gives its instance id a
 new one. Requests with the old member id get FENCED_INSTANCE_ID. If two processes have the same instance id, each of

@@ -9,7 +9,7 @@ a batch. A commit is the group's records in one batch that have a value: the bro
 A range of offsets ends where no single Kafka version can have written both the range and what follows.
 
 A program that reads the topic itself must know the version of each value, because a broker can write a newer one after
-an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1: `stats --by type` counts them.
+an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1.
 """
 
 from __future__ import annotations

@@ -102,6 +102,7 @@ class Topic:
 
     @property
     def dialect(self) -> dialects.Dialect:
+        """The rules by which the coordinator reads records."""
         return dialects.dialect(self.coordinator, self.kafka)
 
     def open(self, stop: Stop = NO_STOP, find_logs: Callable[[str | Path], list[Log]] = open_logs) -> OpenTopic:

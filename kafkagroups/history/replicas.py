@@ -154,10 +154,12 @@ class Replicas:
 
     @property
     def is_created_again(self) -> bool:
+        """Whether the topic was deleted and created again between the two sides."""
         return len(set(self.topic_ids or ())) == 2
 
     @property
     def problems(self) -> list[str]:
+        """The problems of both loads, each once."""
         return list(dict.fromkeys([*self.a.problems, *self.b.problems]))
 
     def healed(self) -> dict[str, dict[str, Any]]:

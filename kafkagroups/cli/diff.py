@@ -178,7 +178,6 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
 
 
 def _describe_end(follower: Branch, end: int | None) -> str:
-    """Return what a follower does to its log before it fetches."""
     if end is None:
         return "truncates to its high watermark, because no leader epoch tells where"
     if end >= follower.end_offset:
@@ -198,7 +197,6 @@ _ONE: dict[str, Callable[[Any], str]] = {
 
 
 def _describe(table: str, a: Any, b: Any) -> str:
-    """Return what changed from a to b: the two sides, or the fields and members that differ, if both sides exist."""
     if table == "pending" or a is None or b is None:
         return " → ".join(_ONE[table](side) if side else "none" for side in (a, b))
     return "; ".join(_list_changes(a, b)) or (f"offset {a['offset']}" if table == "offsets" else "no field")

@@ -37,7 +37,6 @@ GROUPS_SHOWN = 50
 OFFSET_ROWS_SHOWN = 200
 """The text shows at most this number of committed offsets of all groups."""
 _ASSIGNMENTS = {"assignment": "assigned", "pending_revocation": "pending revocation", "target_assignment": "target"}
-"""The fields of a member that name partitions or tasks, and their titles."""
 ARGUMENTS = f"""
 PATH... --coordinator --kafka --partitions
 --group G  show only this group, or all groups that match a pattern with * or ?

@@ -37,7 +37,6 @@ Report = Callable[[str, int, int], None]
 _NUMBER = re.compile(r"-|(-|▼ )?[0-9.]+%?")
 """A column of numbers is aligned to the right. "-" stands for no number, and ▼ for one that went back."""
 _NUMBER_OR_TIME = re.compile(r"[-0-9:.% ▼]*")
-"""Such a text stays in one line."""
 
 
 def find_width() -> int:
@@ -160,7 +159,6 @@ def _lay_out_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 
 
 def _measure(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

@@ -32,7 +32,6 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import decode_utf8
 
 PARTS = 24
-"""Into how many parts the time of a log is divided."""
 MAX_STORIES = 12
 MAX_RECORDS = 100_000
 """The groups with a history have together at most this number of records."""

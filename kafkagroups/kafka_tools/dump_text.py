@@ -178,11 +178,8 @@ _CLASS_BY_PARTITIONS_FIELD: dict[str, type[ConsumerProtocolSubscription | Consum
     "owned_partitions": ConsumerProtocolSubscription,
     "assigned_partitions": ConsumerProtocolAssignment,
 }
-"""The classes of a subscription and an assignment, each by its field with a list of partitions."""
 _UNKNOWN_TAGS = "_unknownTaggedFields"
-"""The field of a message's JSON that Kafka's own JSON does not have."""
 _MAX_CACHED_BYTES = 512
-"""The results for at most this number of bytes are kept."""
 # InvalidRecord.cause (errors.py) is a tuple: the kind of problem, then numbers. This dict has the message of the first
 # exception by the kind. {0} is the first number, {1} is the second. {field} is the name of the field.
 _MESSAGE_BY_KIND = {

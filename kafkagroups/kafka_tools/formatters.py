@@ -63,7 +63,6 @@ def format_lines(
 
 
 def _format_record(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str | None:
-    """Return the line of a record; None if no formatter prints the record."""
     if log_record.key is None:
         return None
     record = decode(log_record.key, log_record.value, dialect)

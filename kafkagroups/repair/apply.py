@@ -106,8 +106,6 @@ def apply_plan(
 
 
 class _Target:
-    """The cluster that gets the offsets. Raises UsageError if no broker of it responds."""
-
     def __init__(self, cluster: Cluster, out_of_range: str) -> None:
         self.cluster = cluster
         self.out_of_range = out_of_range
@@ -173,9 +171,7 @@ class _Target:
         return ranges.get(key.partition, f"the topic {key.topic} has no partition {key.partition} in this cluster")
 
     def write(self, group: GroupPlan, compared: list[RescueRow]) -> Iterator[RescueRow]:
-        """Check a group again and commit the offsets that differ, except those that changed since the
-        comparison `compared`.
-        """
+        """Check a group again, and commit the offsets that differ. One that changed since `compared` is refused."""
         if not any(row.result == "would_set" for row in compared):
             yield from compared
             return

@@ -70,7 +70,7 @@ def ask_any_broker(cluster: Cluster, request: Any, read: Callable[[Any], T]) -> 
 
 
 def retry(cluster: Cluster, explain: Callable[[], str]) -> Iterator[None]:
-    """Yield for each attempt. Between two attempts, wait, and update the leaders. `explain` says why to wait."""
+    """Yield for each attempt. Between two, wait, and update the leaders. `explain` says why to wait."""
     yield
     for delay in RETRY_DELAYS:
         if cluster.waits.are_over:

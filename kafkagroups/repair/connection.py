@@ -78,10 +78,8 @@ def ignore_report(message: str) -> None: ...
 class Waits:
     """The waits of one command, for connections, responses, quotas and new leaders. All together have a limit.
 
-    A response that brings new batches is not a wait, no matter how long it takes. `limit_seconds` is the limit of all
-    waits together. `report` is called with what the command waits for, if a wait is longer than MIN_REPORTED_SECONDS.
-    `last_response_seconds` is how long the last response took. The first `free_response_seconds` of each response are
-    not counted.
+    A response that brings new batches is not a wait, and neither are the first `free_response_seconds` of each
+    response. `report` is called with what the command waits for, if a wait is longer than MIN_REPORTED_SECONDS.
     """
 
     limit_seconds: float = MAX_WAIT_SECONDS
@@ -101,7 +99,6 @@ class Waits:
         return self.seconds_left <= 0
 
     def explain_end(self) -> str:
-        """The end of a message, which says that the limit is reached; otherwise ""."""
         return f"; the limit of all waits is {self.limit_seconds:g} s (--max-wait)" if self.are_over else ""
 
     def wait_for(self, net: Any, future: Any, subject: str) -> bool:

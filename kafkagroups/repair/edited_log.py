@@ -57,9 +57,8 @@ COMMON_VALUE_VERSION = 3
 class Removed:
     """What a cut removed.
 
-    `segments`, `batches` and `records` are counts. `first_offset` and `last_offset` are those of the removed batches;
-    None if there are none. `split` has the first and last offset of the batch that the offset of the cut is inside, if
-    any.
+    `segments`, `batches` and `records` are counts. `first_offset` and `last_offset` are those of the removed batches,
+    if any. `split` has the first and last offset of the batch that the offset of the cut is inside, if any.
     """
 
     segments: int = 0
@@ -159,7 +158,6 @@ class EditedLog:
         return True
 
     def cut(self, offset: int) -> Removed:
-        """Remove all batches from the first one on that contains this Kafka offset or a higher one."""
         self.close()
         log = open_log(self.folder)
         kept_segments = [path for path in log.segments if base_offset_of(path) <= offset]

@@ -53,7 +53,6 @@ _COLUMNS = (
 )
 _LEFT_OUT_FATES = (Fate.PENDING, Fate.ABORTED, Fate.HIDDEN, Fate.IGNORED)
 _NO_PARTITION = -1
-"""The partition in the table if the name of the log's folder has no number."""
 _ORDER = list(Why)
 
 
@@ -171,8 +170,6 @@ def _describe_origin(groups: Groups, selection: Selection, topic: OpenTopic) -> 
 
 
 class _RecordKey(NamedTuple):
-    """The key of an offset record, and the partition of `__consumer_offsets` that contains the record."""
-
     partition: int | None
     group: str
     topic_partition: TopicPartition
@@ -304,10 +301,7 @@ def _key_of_row(row: dict[str, Any]) -> _RecordKey:
 
 
 def _find_share_partitions(logs: Sequence[Log], groups: Groups, rules: Dialect, stop: Stop) -> Iterator[_Entry]:
-    """Yield the partitions of share groups, from the newest record of type 15 of each.
-
-    Their progress is in another topic.
-    """
+    """Yield the partitions of share groups, from the newest record of type 15 of each."""
     share_groups = {group_id for group_id, parts in groups.parts() if parts.decode_group().type == "share"}
     for log in logs:
         wanted = {group_id for group_id in share_groups if groups[group_id].partition == log.partition}

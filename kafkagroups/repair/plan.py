@@ -44,14 +44,14 @@ class Why(Enum):
     If there are several reasons for a topic partition, the first one counts.
 
     FILTERED: the topic does not match the patterns of topics.
-    PENDING: the transaction of the commit is open. It was not known yet whether the commit would take effect.
+    PENDING: the transaction of the commit is open, so it was not known yet whether the commit would take effect.
     ABORTED: the transaction of the commit was aborted, and no later record of the topic partition took effect.
     HIDDEN: a tombstone deleted the group. The broker kept the offset in memory, but did not return it.
-    SHARE_GROUP: a share group has no offsets in `__consumer_offsets`. Its progress is in `__share_group_state`.
+    SHARE_GROUP: a share group has its progress in `__share_group_state`.
     OTHER_PARTITION: the record is in a partition of `__consumer_offsets` that did not answer for the group.
-    LOAD_FAILED: the load of the partition of `__consumer_offsets` fails, so that the broker did not use the record.
+    LOAD_FAILED: the load of the partition fails, so that the broker did not use the record.
     IGNORED: the coordinator did not use the record for another reason.
-    UNREADABLE: the coordinator cannot read the commit, so its offset is not known. The load of the partition fails.
+    UNREADABLE: the coordinator cannot read the commit, so its offset is not known, and the load of the partition fails.
     NO_GROUP: only of a group. It was deleted, or its records are of types that the coordinator skips.
     """
 
@@ -172,7 +172,7 @@ class RescuePlan:
         return self._read_origin("other_groups")
 
     def _read_origin(self, name: str) -> list[str]:
-        """Return a list in `made_from`. A file may contain anything there."""
+        """A file may contain anything here."""
         lines = self.made_from.get(name) if isinstance(self.made_from, dict) else None
         return [str(line) for line in lines] if isinstance(lines, list) else []
 
@@ -259,7 +259,6 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_group(value: Any, place: str) -> GroupPlan:
-    """Return the plan of a group. Its offsets are converted one by one, because errors name the topic-partition."""
     if isinstance(value, dict):
         value = dict(value)
         for name, struct in (("offsets", PlannedOffset), ("left_out", LeftOut)):

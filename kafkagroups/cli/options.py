@@ -65,7 +65,6 @@ SPARK = f"""
 --engine {"|".join(ENGINES)}|spark=auto  {_ENGINES}
 --master URL  the Spark master, for --engine spark (default: all cores of this machine)
 """
-"""The options of the commands that can also run on Spark."""
 VARIED = "varied"
 """The width of the batches of `synth`, if it is no number."""
 CONNECTION = f"""
@@ -99,7 +98,6 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, None, description, epilog, formatter_class=layout, allow_abbrev=False)
 
     def declare(self, arguments: str, action: type[argparse.Action] | None = None) -> None:
-        """Add the arguments that a text declares. `action` is what each of them does, as in argparse."""
         section: Any = self
         for form, help_text in _split_arguments(arguments):
             if form.endswith(":"):
@@ -252,7 +250,6 @@ TYPES: dict[str, Callable[[str], Any]] = {
     # A path may have bytes that are no UTF-8, which Python keeps as half surrogates.
     **dict.fromkeys(["PATH", "DIR", "FILE", "PEM", "PLAN", "CONVERSATION.jsonl"], str),
 }
-"""What the text of a value means, by the name of the value."""
 
 
 # What several commands do.

@@ -51,7 +51,6 @@ def print_line(text: str) -> None:
 
 
 def print_text(text: str = "", indent: str = INDENT) -> None:
-    """Print a text for people. `indent` is the start of each further line."""
     for line in wrap(escape(text), find_width(), indent):
         print(line)
 

@@ -221,7 +221,6 @@ LOAD_KINDS = (
     "clock_jump",
     "shared_instance_id",
 )
-"""The kinds of the statistics' findings that say something about the next load."""
 
 
 @dataclass(frozen=True)
@@ -355,7 +354,7 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
 
 
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
-    """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
+    """Return the verdict about a topic. `target` is the dialect after an upgrade, if another release is judged."""
     counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     check = judge(counted, counted.read_stats())
@@ -368,7 +367,6 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
 
 
 def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
-    """Return the verdict about a topic that was counted. `stats_of_logs` are the statistics of its logs."""
     dialect = counted.topic.dialect
     findings: list[Finding] = []
     known_groups: dict[str, KnownGroup] = {}

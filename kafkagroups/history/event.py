@@ -167,7 +167,6 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 Members = Mapping[TopicPartition, tuple[str, Member]]
-"""The member that has each topic partition: its id and its data."""
 MIN_STANDSTILL_MS = 5 * 60_000
 """The shortest standstill that is shown: the default of a consumer's max.poll.interval.ms."""
 MIN_MOVES = 10

@@ -334,7 +334,6 @@ def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list
 
 
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
-    """Return the answer to a question about a group after a load: the results of `load_group_logs`."""
     entries = list(group_log)
     histories = add_details(group_log, question.retention_ms)
     result = Explanation(group_log.group, groups.coordinator, groups.kafka)
@@ -371,7 +370,6 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
 
 
 def _find_answer(group: AnyGroup | Orphan, question: Question) -> Any:
-    """Return what a broker answers: the group, the offset, or the offsets of one topic."""
     if question.topic is None:
         return orphan_json(group) if isinstance(group, Orphan) else group_json(group)
     offsets = {key: offset for key, offset in group.offsets.items() if question.selects(key)}

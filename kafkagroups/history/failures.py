@@ -6,10 +6,10 @@
 - `load_memory`: the broker can run out of heap while it loads the partition (KAFKA-19716). Releases of `LEAKY_RELEASES`
   keep every step of a load in memory until its end, if the partition has transactions.
 
-A classic coordinator also fails at the last step of a load, with "Unexpected unload of active group". The last group
-record of the group is a tombstone, so this step removes the group. Two things keep it in the cache: a pending commit of
-an open transaction in the same partition, or another partition with the same group. At that time, all groups of the
-partition are in the cache, so the broker answers for them.
+A classic coordinator also fails at the last step of a load, with "Unexpected unload of active group". This step removes
+a group whose last record is a tombstone. Two things keep the group in the cache: a pending commit of an open
+transaction in the same partition, or another partition with the same group. At that time, all groups of the partition
+are in the cache, so the broker answers for them.
 Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 """
 

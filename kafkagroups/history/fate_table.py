@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 RECORD_TABLES = ("fates", "records")
-"""The tables with a row for each record."""
 _UNREADABLE = RecordFate(None, 0)
 """Stands for the records of a batch that cannot be split into records."""
 
@@ -37,7 +36,6 @@ _UNREADABLE = RecordFate(None, 0)
 def read_record_table(
     log: Log, dialect: Dialect, columns: Sequence[Column], engine: Engine
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table `records` of a log as Arrow record batches. `columns` are the columns of the result."""
     if engine.name == "compiled":
         shard = native.fold_if_possible(log, dialect, follow=native.COUNTS)
         if shard is not None:

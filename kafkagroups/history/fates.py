@@ -112,7 +112,6 @@ class RecordFate:
 
 
 def history_json(entry: RecordFate) -> dict[str, Any]:
-    """Return a record and its fate as JSON, for the output of `explain`."""
     assert entry.fate is not None
     fields: dict[str, Any] = {
         "partition": entry.partition,
@@ -159,7 +158,6 @@ class Fates(Observer):
         self._keys = LogKeys(dialect)
         self._batch_entries: list[RecordFate] = []
         self._current: RecordFate | None = None
-        """The entry of the record that the engine is applying now."""
         self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
         """By Python's `id` of a stored offset: the entry of its record, and the offset itself, so that the `id`
         is not reused.
@@ -205,7 +203,6 @@ class Fates(Observer):
         return self._wanted is None or group in self._wanted
 
     def drop(self, entry: RecordFate) -> None:
-        """Remove an entry that is no longer needed, to save memory."""
         self.records.pop(id(entry), None)
 
     def _read_record(self, entry: RecordFate, log_record: LogRecord) -> Record | None:
@@ -281,7 +278,6 @@ class Fates(Observer):
         entry.by = by
 
     def settle(self, loaded: Groups) -> None:
-        """Decide the fate of every remaining record. `loaded` is the result of the load."""
         failed = loaded.failed
         for entry in self:
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
@@ -328,7 +324,6 @@ class Fates(Observer):
         return stored_entry is entry
 
     def __iter__(self) -> Iterator[RecordFate]:
-        """Iterate over the records in the order of the log."""
         return iter(sorted(self.records.values(), key=log_order))
 
 

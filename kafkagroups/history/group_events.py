@@ -302,7 +302,6 @@ class GroupEvents:
         """The ids of the members of which the log had a member record before."""
 
     def apply(self, records: list[GroupRecord]) -> Iterator[Event]:
-        """Yield the events of consecutive group records in one batch."""
         requests = list(split_requests(records))
         for request, following in zip(requests, [*requests[1:], None], strict=True):
             last = request[-1]

@@ -174,7 +174,6 @@ class GroupLogs(Fates):
         self.add_batch(partition, batch)
 
     def find_holes(self, batch: Batch) -> None:
-        """Add the holes before the next batch of the log and in it."""
         for hole in self._finder.find(batch):
             self.add_hole(hole)
 
@@ -251,7 +250,6 @@ class GroupLogs(Fates):
             self._logs[entry.group].add_end(entry, marker)
 
     def settle(self, loaded: Groups) -> None:
-        """Decide the fate of every remaining record, and add the holes after the last step of each group."""
         self.end()
         super().settle(loaded)
 

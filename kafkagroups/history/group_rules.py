@@ -290,4 +290,3 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
 
 
 RULES = (find_busy_groups, find_unsubscribed_offsets, find_early_expiry, find_shared_instances)
-"""The rules about one partition."""

@@ -149,7 +149,6 @@ def find_count_change(change: PartitionCountChange) -> Finding:
 
 
 def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:
-    """Return the offsets of the groups in `change`, sorted by group and topic partition."""
     logs = {log.partition: log for log in topic.logs}
     alone = replace(topic, partitions=None)
 

@@ -164,7 +164,6 @@ class Partition:
         return self.log.partition
 
     def finding(self, offset: int | None, kind: str, what: str, remedy: str, **fields: Any) -> Finding:
-        """Return a finding about the partition. `fields` are further fields of `Finding`."""
         place = {"group": None, "topic_partition": None} | fields
         return Finding(self.number, offset, kind=kind, what=what, remedy=remedy, **place)
 

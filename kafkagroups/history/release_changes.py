@@ -112,10 +112,7 @@ def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:
 
 
 def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Dialect) -> Iterator[Finding]:
-    """Yield a finding for each group with records that only the new rules skip.
-
-    A group that no longer exists, or is now a classic group, does not need its old records.
-    """
+    """Yield a finding for each group with records that only the new rules skip, and that the group still needs."""
     skipped_types = list_read_types(old_rules) - list_read_types(new_rules)
     keys = LogKeys(old_rules)
     found: dict[str, list[tuple[int, int]]] = {}

@@ -43,7 +43,6 @@ _FIELDS = {
     "offsets": ("offset", "metadata", "leader_epoch"),
     "pending": ("producer_id", "offset", "metadata"),
 }
-"""The fields that are compared, by table."""
 
 
 def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
@@ -78,8 +77,6 @@ def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
 
 
 def is_same(table: str, first: Any, second: Any) -> bool:
-    """Whether two answers of a table are equal in the compared fields."""
-
     def select(answer: Any) -> list[Any]:
         rows = answer if table == "pending" else [answer]
         return [[row[name] for name in _FIELDS[table]] for row in rows]

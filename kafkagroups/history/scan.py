@@ -126,7 +126,7 @@ class CountedTopic:
 
 
 def finish(stats: Stats, topic: OpenTopic) -> None:
-    """Add what only all partitions together show to their statistics, and sort the findings and the rows."""
+    """Add what only all partitions together show, and sort the findings and the rows."""
     change = stats.topic_partitions.changed
     if change is not None:
         stats.moved_offsets = find_moved_offsets(topic, change)

@@ -9,7 +9,6 @@ from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP
 
 LISTED_NAMES = 3
-"""How many names a sentence contains. The other names are only counted."""
 LISTED_GROUPS = 20
 """More names than in other sentences: a group that is not named can lose records unnoticed."""
 _UNITS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))

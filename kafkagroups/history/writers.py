@@ -60,7 +60,7 @@ class WriterCounter(Follower):
             sizes.append(sum(record.size for record in records))
 
     def finish(self, partition: int | None) -> list[WriterCount]:
-        """Return the writers, in the order of their first commits. `partition` is that of the log."""
+        """Return the writers, in the order of their first commits."""
         writers = []
         for writer, (times, sizes) in self._commits.items():
             known_times = sorted(time for time in times if time != NO_TIMESTAMP)

@@ -34,7 +34,7 @@ from kafkagroups.records.wire import decode_utf8
 PARTS = 24
 MAX_STORIES = 12
 MAX_RECORDS = 100_000
-"""The groups with a history have together at most this number of records."""
+"""The limit for all groups with a history together."""
 TOLD = ("rewind", "skip", "expired", "offset_deleted", "deleted", "transaction_open")
 """The events that make a group stand out."""
 _OFFSET_TYPES = (b"\0\0", b"\0\1")
@@ -76,7 +76,6 @@ class Activity:
 
 
 def read_activity(log: Log, axis: TimeAxis, groups_to_follow: Collection[str]) -> Activity:
-    """Read a log once. `groups_to_follow` are the ids of the groups for `group_bytes`."""
     activity = Activity(log.partition)
     followed = {_encode(group): group for group in groups_to_follow}
     committed: dict[bytes, bytes] = {}
@@ -175,7 +174,6 @@ def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[s
 
 
 FOLLOWED_GROUPS = 100
-"""How many groups are followed over time: the ones with the most bytes."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +191,6 @@ class LogFacts:
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings of `stats`, and those that only `check` has."""
         others = [finding for finding in self.check.findings if finding not in self.stats.findings]
         return sort_findings([*self.stats.findings, *others])
 

@@ -125,7 +125,6 @@ class Waits:
         self.seconds_left -= seconds
 
     def forgive_last_response(self) -> None:
-        """Give back the time of the last response, because it brought new batches."""
         self.seconds_left += self.last_response_seconds
         self.last_response_seconds = 0
 

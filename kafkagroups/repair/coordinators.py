@@ -20,7 +20,6 @@ from kafkagroups.repair.client import NO_LEADER_EPOCH, NoBroker, ask_any_broker,
 from kafkagroups.repair.connection import Cluster, describe_code, describe_error, send
 
 NO_OFFSET = -1
-"""The offset in an OffsetFetch response if the group has none."""
 MAX_COMMIT_PARTITIONS = 1000
 MAX_COMMIT_BYTES = 256 * 1024
 """The limit of the names and metadata in one commit, so that its batch fits into the topic."""

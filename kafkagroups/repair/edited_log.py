@@ -43,7 +43,6 @@ from kafkagroups.records.wire import UUID
 
 KeyAndValue = tuple[bytes, bytes | None]
 _CLEANED = "cleaned"
-"""The folder to which a cleaning pass writes. It exists only during the pass."""
 _OFFSET_RECORD_TYPE = b"\x00\x01"
 _GROUP_RECORD_TYPE = b"\x00\x02"
 _TOPIC_ID_TAG = b"\x01\x00\x10"

@@ -30,7 +30,6 @@ from kafkagroups.log.outputs import new_file
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
 PLAN_VERSION = 1
-"""The version of the format, the field `kafkagroups_plan`."""
 MAX_PLAN_BYTES = 1 << 30
 """A larger file is not a plan."""
 _Int32 = Annotated[int, Meta(ge=MIN_INT32, le=MAX_INT32)]
@@ -234,7 +233,7 @@ def read_plan(path: str | Path) -> RescuePlan:
 
 
 def parse_plan(data: bytes) -> RescuePlan:
-    """Return the plan in the JSON of a file. Raises UsageError with the place of the first error."""
+    """Like `read_plan`, for the JSON of a file."""
     try:
         value = json.loads(data.decode(), object_pairs_hook=_build_object)
     except RecursionError:
@@ -333,6 +332,6 @@ def check_targets(plan: RescuePlan) -> None:
 
 
 def find_ambiguous(plan: RescuePlan) -> list[str]:
-    """A line for each planned topic-partition whose text in the file could be read in two ways."""
+    """Return a line for each planned topic-partition whose text in the file could be read in two ways."""
     keys = sorted({key for group in plan.groups.values() for key in group.offsets})
     return [f"{key} is read as {key.reading}" for key in keys if key.partition >= 0 and key.reading]

@@ -36,9 +36,7 @@ def load(
     progress: Progress | None = None,
     **rules: Unpack[Limits],
 ) -> Groups:
-    """Return the groups that a coordinator has after loading a log. `Topic.load` explains the question and the result.
-
-    The path, `coordinator`, `kafka` and the other rules are those of `Topic`.
+    """Return the groups that a coordinator has after loading a log, as `Topic.load` does. `Topic` explains the rules.
 
     Examples
     --------
@@ -85,9 +83,7 @@ def explain_groups(
     retention_ms: int | None = None,
     **rules: Unpack[Rules],
 ) -> list[Explanation]:
-    """Return what `explain` returns, for each group that a pattern matches, from one pass over the log.
-
-    `Topic.explain_groups` explains the question and the result, and `Topic` the path and the rules.
+    """Return what `explain` returns, for each group that a pattern matches, as `Topic.explain_groups` does.
 
     Examples
     --------
@@ -109,9 +105,7 @@ def timeline(
     retention_ms: int | None = None,
     **rules: Unpack[Rules],
 ) -> Timeline:
-    """Return the history of a group as events: generations, commits, rewinds, transactions, deletions and gaps.
-
-    `Topic.timeline` explains the question and the result, and `Topic` the path and the rules.
+    """Return the history of a group as events, as `Topic.timeline` does. `Topic` explains the path and the rules.
 
     Examples
     --------
@@ -123,9 +117,8 @@ def timeline(
 
 
 def stats(path: str | Path, by: str = "group", **rules: Unpack[Rules]) -> Stats:
-    """Return counts that show what a log contains and what makes it large, as `Topic.stats` does.
-
-    `Topic.stats` explains `by` and the result, and `Topic` the path and the rules.
+    """Return what a log contains and what makes it large, as `Topic.stats` does. `Topic` explains the path and the
+    rules.
 
     Examples
     --------
@@ -144,9 +137,8 @@ def check(
     to_coordinator: str | None = None,
     **rules: Unpack[Limits],
 ) -> Check:
-    """Return the verdict before a failover, or before an upgrade: which partitions load, which fail, and why.
-
-    `Topic.check` explains `to`, `to_coordinator` and the result, and `Topic` the path and the rules.
+    """Return the verdict before a failover, an upgrade or a downgrade, as `Topic.check` does. `Topic` explains the
+    rules.
 
     Examples
     --------
@@ -164,10 +156,7 @@ def compact(
     progress: Progress | None = None,
     **rules: Unpack[Rules],
 ) -> Compaction:
-    """Write the segments that one partition would have after one pass of Kafka's log cleaner, as `Topic.compact` does.
-
-    `Topic.compact` explains the parameters and the result, and `Topic` the path and the rules.
-    """
+    """Write the segments that one partition would have after one pass of the log cleaner, as `Topic.compact` does."""
     return Topic(path, **rules).compact(out, config, progress=progress)
 
 
@@ -183,9 +172,7 @@ def plan_rescue(
     progress: Progress | None = None,
     **rules: Unpack[Limits],
 ) -> RescuePlan:
-    """Return a plan to restore the groups of a dead or damaged cluster in another cluster.
-
-    `Topic.plan_rescue` explains the parameters and the plan, and `Topic` the path and the rules.
+    """Return a plan to restore groups in another cluster, as `Topic.plan_rescue` does. `Topic` explains the rules.
 
     Examples
     --------
@@ -199,10 +186,7 @@ def plan_rescue(
 def record_table(
     path: str | Path, table: str = "fates", columns: Iterable[str] | None = None, **rules: Unpack[Rules]
 ) -> pa.RecordBatchReader:
-    """Return a table of the logs at a path, as Arrow record batches.
-
-    `Topic.table` explains the tables and their columns, and `Topic` the path and the rules.
-    """
+    """Return a table of the logs at a path, as Arrow record batches, as `Topic.table` does."""
     return Topic(path, **rules).table(table, columns)
 
 
@@ -217,9 +201,8 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     Returns
     -------
     dict
-        `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`. It contains only
-        differences. A pair has the value in load `a` and the value in load `b`, in the form of `load --json`. None in
-        a pair means that this load does not contain the group or the offset.
+        `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`, with differences
+        only. The values are in the form of `load --json`; None means that this load has no such group or offset.
 
     Examples
     --------
@@ -245,6 +228,7 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
 
     The page begins with the findings of `stats` and `check` and their remedies. Then it shows what stands out in the
     history of groups, what a broker does not load, open transactions, sizes, the activity over time, and the offsets.
+    Of large tables, it has only the first rows, and says so.
 
     Parameters
     ----------
@@ -266,10 +250,6 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
     UsageError
         As in `Topic`, or there is no path, or `out` is a folder or a segment of one of the logs.
 
-    Notes
-    -----
-    Large tables contain only their first rows, and say so.
-
     Examples
     --------
     >>> [finding.kind for finding in report("data/harbour/3.9.2", coordinator="classic").findings]
@@ -286,8 +266,8 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
 def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpack[ApplyOptions]) -> list[RescueRow]:
     """Compare a rescue plan with a cluster, and commit the offsets that differ if `writes` is true.
 
-    The offsets only fit topics whose records kept their offsets. Each offset is committed by an OffsetCommit request to
-    the group's coordinator, without a membership and without a leader epoch. The extra `live` is needed.
+    The offsets only fit topics whose records kept their offsets. Each group's coordinator gets an OffsetCommit request,
+    without a membership and without a leader epoch. The extra `live` is needed.
 
     Parameters
     ----------
@@ -310,8 +290,8 @@ def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpac
     Returns
     -------
     list of RescueRow
-        A row for each offset of the plan: what the cluster had, and whether the offset was set, was the same, or was
-        refused and why. A refused offset raises no exception.
+        For each offset of the plan, what the cluster had, and whether the offset was set, was the same, or was refused
+        and why. A refused offset raises no exception.
 
     Raises
     ------
@@ -339,6 +319,7 @@ def load_table(
     ----------
     buffers
         The segments of the partition, in one of three forms:
+
         - pairs of a file name and the bytes (or memory map) of the segment, in order;
         - a mapping of file names to bytes, from which one segment is read at a time;
         - a log that `open_log` returned.

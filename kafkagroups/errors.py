@@ -29,16 +29,13 @@ class UsageError(KafkagroupsError):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
     def prefix_field(self, outer_field: str) -> UsageError:
-        """Add the name of the outer field at the beginning of the path `field`. Return this error."""
+        """Put the name of the outer field before the path `field`. Return this error."""
         self.field = join_path(outer_field, self.field)
         return self
 
 
 def join_path(outer_path: str, inner_path: str | None) -> str:
-    """Return the path of a field inside another field: "members" and "[2].memberId" give "members[2].memberId".
-
-    If `inner_path` is None or empty, return `outer_path`.
-    """
+    """Return the path of a field inside another field: "members" and "[2].memberId" give "members[2].memberId"."""
     if not inner_path:
         return outer_path
     return outer_path + inner_path if inner_path.startswith("[") else f"{outer_path}.{inner_path}"
@@ -50,21 +47,20 @@ class ForeignLog(UsageError):
 
 @dataclass(eq=False, repr=False)
 class BadBytes(KafkagroupsError):
-    """Bytes that do not have the expected content.
+    """Bytes that do not have the expected content. An attribute that is not known is None.
 
     Attributes
     ----------
     reason
         What was expected, and what was found.
     file
-        The path of the file; None if the bytes are not from a file, or if the file is not known.
+        The path of the file.
     position
-        The position of the wrong bytes in the file. If `file` is None: their position in the key, value or batch that
-        was read. None if the position is not known.
+        The position of the wrong bytes in the file; without a file, in the key, value or batch that was read.
     offset
-        The Kafka offset of the record or batch; None if the offset is not known.
+        The Kafka offset of the record or batch.
     field
-        The path of the wrong field, such as `value.members[2].memberId`; None if the field is not known.
+        The path of the wrong field, such as `value.members[2].memberId`.
     """
 
     reason: str
@@ -79,7 +75,6 @@ class BadBytes(KafkagroupsError):
 
 
 def _format_error(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
-    """Return the text of an error: its location (file, Kafka offset, byte position, field), then its reason."""
     labeled_values = (("", file), ("offset ", offset), ("byte ", position), ("", field))
     location = ", ".join(f"{label}{value}" for label, value in labeled_values if value is not None)
     return f"{location}: {reason}" if location else reason
@@ -94,7 +89,7 @@ class Deviation:
     field
         The path of the field, such as `value.members[2].memberId`.
     position
-        The position of the encoding, counted in bytes from the start of the key or the value.
+        The position of the encoding in bytes from the start of the key or the value.
     reason
         Why the encoding is not canonical.
     """
@@ -118,8 +113,8 @@ class InvalidRecord(BadBytes):
         What a strict reader refused although Kafka's reader accepts it.
     cause
         What kafka_tools/dump_text.py needs to build Kafka's own message: a short name of the problem, then the
-        numbers in Kafka's message. For example, `("version", 9, 1)` means: value version 9 of record type 1 does not
-        exist. Empty if Kafka's exception has no message, for example because the bytes end too early.
+        numbers in the message. For example, `("version", 9, 1)`: value version 9 of record type 1 does not exist.
+        Empty if Kafka's exception has no message, for example because the bytes end too early.
     """
 
     deviations: tuple[Deviation, ...] = ()
@@ -143,8 +138,7 @@ class BatchTooLarge(InvalidLog):
 class LoadFailed(KafkagroupsError):
     """The load of a partition fails, as it would fail in a broker; `reason` says why.
 
-    `offset` is the Kafka offset of the record or batch at which the load fails. The offset is None if the load fails
-    after the last record.
+    `offset` is the Kafka offset of the record or batch at which it fails; None if it fails after the last record.
     """
 
     reason: str
@@ -155,11 +149,7 @@ class LoadFailed(KafkagroupsError):
 
 
 class ApiError(KafkagroupsError):
-    """An error code of Kafka's protocol.
-
-    `code` is the number of the error. `name` is the name of the error in Kafka's class Errors, such as
-    NOT_COORDINATOR. The text of the exception is `message`, or `name` if `message` is None.
-    """
+    """An error code of Kafka's protocol. `name` is its name in Kafka's class Errors, such as NOT_COORDINATOR."""
 
     def __init__(self, code: int, name: str, message: str | None = None) -> None:
         super().__init__(message or name)

@@ -1,7 +1,7 @@
 """Small helpers that several packages use: Java's numbers, texts, regular files, visible text, missing extras.
 
-Names and metadata in a log can contain any character. Control characters begin a terminal's commands, and format
-characters such as U+202E reverse the text after them. So what people read shows them as escapes.
+Names and metadata in a log can contain any character, also those that begin a terminal's commands or, such as U+202E,
+reverse the text after them. So what people read shows them as escapes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIN_INT64 = -(2**63)
 MAX_INT64 = 2**63 - 1
 """The smallest and the largest numbers of Java's types int and long."""
 MAX_DIGITS = 20
-"""The largest number of digits. The largest offset or time in Kafka (an int64) has 19 digits."""
+"""The largest offset or time in Kafka (an int64) has 19 digits."""
 
 
 def parse_whole_number(text: str) -> int:
@@ -92,16 +92,16 @@ EXTRA_OF_MODULE = {
     "ipywidgets": "course",
     "jupyterlab": "course",
 }
-"""The extra that installs a module, by the name of the module. pyproject.toml lists the packages of each extra."""
+"""The extra that installs each module. pyproject.toml lists the packages of each extra."""
 
 NATIVE_ENGINE = "kafkagroups_engine"
-"""The module of the native engine. No extra installs it, because it is built from the folder `engine`."""
+"""No extra installs the native engine, because it is built from the folder `engine`."""
 
 
 def describe_missing(module: str | None, user: str) -> str | None:
     """Return a line that says how to install a missing module, or None if nothing of this project does.
 
-    `module` is the name of the module, for example "pyarrow.parquet". `user` is what needs the module.
+    `module` is, for example, "pyarrow.parquet", and `user` is what needs it.
     """
     package = (module or "").partition(".")[0]
     if package == NATIVE_ENGINE:

@@ -1,8 +1,8 @@
 """Ctrl-C while the command `kafkagroups` starts: the process ends without a traceback.
 
-Most of the start is imports. Python raises KeyboardInterrupt in the middle of an import, where no code of this package
-can catch it. So until the function `main` of the command runs, Ctrl-C ends the process directly. In a program that only
-imports this package, this module changes nothing.
+Most of the start is imports, in the middle of which no code of this package can catch a KeyboardInterrupt. So until the
+function `main` of the command runs, Ctrl-C ends the process directly. A program that only imports this package is not
+affected.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import sys
 from types import FrameType
 
 EXIT_CODE = 130
-"""The exit code of a command that the user has interrupted. Shells use the same number."""
+"""The exit code of a command that the user has interrupted, as in shells."""
 
 
 def _is_command() -> bool:
     """Return whether this process is the command, started by its script or by `python -m kafkagroups`.
 
     While `python -m` imports a package, argv[0] is "-m". This package can then also be an import of another one, so the
-    name of the module counts: the last word before the arguments in the whole command line of Python.
+    module's name counts: the last word before the arguments in Python's whole command line.
     """
     if not sys.argv or sys.argv[0] != "-m":
         return bool(sys.argv) and os.path.basename(sys.argv[0]) == "kafkagroups"
@@ -40,7 +40,6 @@ def exit_at_ctrl_c() -> None:
 
 
 def raise_at_ctrl_c() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _exit:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -65,11 +65,10 @@ class Topic:
     coordinator
         "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
     kafka
-        The version of the coordinator, for example "3.9.2". None means "3.9.2" for the classic coordinator, and "4.3.1"
-        for the new coordinator.
+        The version of the coordinator. None means "3.9.2" for the classic coordinator, and "4.3.1" for the new one.
     partitions
-        The partition count of `__consumer_offsets`. With this number, the new coordinator ignores records of a group
-        outside the partition that `partition_for` returns for the group.
+        The partition count of `__consumer_offsets`. With it, the new coordinator ignores records of a group outside the
+        partition that `partition_for` returns for the group.
     engine
         "python" is the readable engine. "compiled" is the native engine, which is fast and must be installed. "auto"
         is the native engine if it is installed. Both give the same result.
@@ -124,12 +123,11 @@ class Topic:
         Parameters
         ----------
         until
-            Read only batches whose base offset is below this offset. The path must then be one partition. A batch is
-            read as a whole, so the last batch can contain records with larger offsets. None means that there is no
-            limit.
+            Read only batches whose base offset is below this offset, of a path that is one partition. A batch is read
+            as a whole, so the last one can contain records with larger offsets.
         until_time
             In each partition, stop before the first batch that contains a timestamp after this time (ms since the
-            epoch). None means that there is no limit.
+            epoch).
         progress
             A function that is called with "loading", the number of bytes read, and the total number of bytes. The call
             can come from any thread.
@@ -137,7 +135,7 @@ class Topic:
         Returns
         -------
         Groups
-            A mapping of group ids to groups. If a broker's load of a partition would fail, `load` raises no exception.
+            A mapping of group ids to groups. If a broker's load of a partition would fail, `load` raises no exception:
             `Groups.partitions` and `Groups.problems` contain the reason.
 
         Raises
@@ -177,8 +175,7 @@ class Topic:
         group
             The group's id.
         topic, partition
-            A topic, and optionally one of its partitions: only the records of the group's offsets for this topic or
-            partition. None means all records of the group.
+            Only the records of the group's offsets for this topic or partition. None means all records of the group.
         until
             As in `load`. In a folder of several partitions, only the partition with the group's records is read.
         until_time
@@ -279,21 +276,19 @@ class Topic:
         until_time
             As in `load`.
         retention_ms
-            The broker's offsets.retention.minutes, in ms. It decides whether a deleted offset had expired. None: not
-            known.
+            The broker's offsets.retention.minutes, in ms, if known. It decides whether a deleted offset had expired.
 
         Returns
         -------
         Timeline
-            `Timeline.events` are the events in the order of the log. `Timeline.to_json()` returns them as JSON, and
-            `Timeline.events_frame()` as a pandas DataFrame. If the log has no record of the group, there are no events.
-            `Timeline.positions` are the committed offsets at the end of the log, with their last moves and their
-            members.
+            `Timeline.events` are the events in the order of the log; without a record of the group, there are none.
+            `Timeline.to_json()` returns them as JSON, and `Timeline.events_frame()` as a pandas DataFrame.
+            `Timeline.positions` are the committed offsets at the end of the log, with their last moves and members.
 
         Notes
         -----
-        The events come from the records of the group. The log cleaner removes records that newer records supersede. An
-        event "gap" says where records are missing, and which records of the group can be among them.
+        The log cleaner removes records that newer records supersede. An event "gap" says where records are missing, and
+        which records of the group can be among them.
 
         Examples
         --------
@@ -312,7 +307,7 @@ class Topic:
         Parameters
         ----------
         other
-            The other replica, with the same rules. Partitions with the same number are compared as replicas.
+            The other replica, with the same rules. Partitions with the same number are compared.
         until, until_time
             As in `load`, for both.
 
@@ -349,8 +344,8 @@ class Topic:
         Returns
         -------
         Stats
-            `Stats.partitions` has the counts of each partition. `Stats.rows` has the counts of each group, topic, type
-            or partition, the one with the most bytes first.
+            `Stats.partitions` has the counts of each partition, and `Stats.rows` those of each row, the one with the
+            most bytes first.
 
         Raises
         ------
@@ -375,7 +370,7 @@ class Topic:
         ----------
         to
             The Kafka version after an upgrade or a downgrade, for example "4.3.1". The verdict is then about this
-            version, and the findings name what differs from `kafka`. None: no other version is judged.
+            version, and the findings name what differs from `kafka`.
         to_coordinator
             The coordinator after the upgrade or the downgrade. None means "new" from Kafka 4.0 on. Before, it means the
             coordinator of `kafka` if this is also below 4.0, and otherwise "classic".
@@ -383,7 +378,7 @@ class Topic:
         Returns
         -------
         Check
-            `Check.loads` says whether every partition loads. `Check.partitions` has the verdict about each partition.
+            `Check.loads` says whether every partition loads. `Check.partitions` has the verdict about each of them.
             `Check.findings` say what is wrong, and what to do. `Check.to_json()` returns what `kafkagroups check
             --json` prints.
 
@@ -396,8 +391,9 @@ class Topic:
         -----
         With `to`, a difference is what a client sees if it sends the same request to brokers of both versions:
 
-        - Kafka 4.4 also returns the name of a streams group's assignor, in a new version of the answer. The old version
-          of the answer stays the same, so this is no difference.
+        - Kafka 4.4 also returns the name of a streams group's assignor, but only in a new version of the answer, so
+        this is
+          no difference.
         - Kafka 4.3 and newer return the partitions that a member of a consumer group has not revoked yet as assigned to
           it. This is a difference. If a topic was deleted, no broker returns its partitions, but a log does not say so.
         - A group without a record of its epoch has epoch 0 before Kafka 4.3, and epoch 1 from 4.3 on. This is a
@@ -423,9 +419,9 @@ class Topic:
         Parameters
         ----------
         table
-            "fates": each record and its fate, i.e. what happened to the record when the logs were loaded. "records":
-            each record with the bytes of its key and value, and with Kafka's JSON. "offsets", "pending", "groups",
-            "members" and "partitions": what `load` returns. "ids": the ids of all groups that have records.
+            "fates": each record and its fate, i.e. what happened to it in the load. "records": each record with the
+            bytes of its key and value, and with Kafka's JSON. "offsets", "pending", "groups", "members" and
+            "partitions": what `load` returns. "ids": the ids of all groups that have records.
         columns
             The columns to return, in this order. None means all columns. The column "json" takes longer than all others
             together.
@@ -463,13 +459,11 @@ class Topic:
         Parameters
         ----------
         out
-            A new or empty folder, into which all segments of the log after the pass are written. The files at the path
-            are not changed.
+            A new or empty folder for all segments of the log after the pass. The files at the path are not changed.
         config
             The settings of the pass. None means the default settings. There is one cleaner, which serves all engines.
         progress
-            A function that is called with the name of a step, the number of bytes that the step has read, and the
-            number of bytes that the step will read in total.
+            A function that is called with the name of a step, and the bytes that it has read and will read in total.
 
         Returns
         -------
@@ -522,8 +516,8 @@ class Topic:
         Returns
         -------
         RescuePlan
-            The plan. `RescuePlan.to_json()` returns what `kafkagroups rescue plan` writes into a file.
-            `RescuePlan.problems` has a line for each partition that is damaged, and for each whose load fails.
+            `RescuePlan.to_json()` returns what `kafkagroups rescue plan` writes into a file. `RescuePlan.problems` has
+            a line for each partition that is damaged, and for each whose load fails.
 
         Raises
         ------

@@ -51,7 +51,6 @@ GROUPS = {
         "doctor": "check Python, packages, Jupyter's kernel, Java, disk and memory; say how to repair what is wrong",
     },
 }
-"""The commands by what a person wants, and what each of them does."""
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """What each command does, by its name, which is also the name of its module."""
 FIRST_EXAMPLES = {
@@ -66,10 +65,7 @@ RUNBOOK = "docs/operator.md"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code. For a user's mistake, print one line on stderr and no traceback.
-
-    `argv` contains the arguments after the program's name. None means the arguments of this process.
-    """
+    """Run one command and return its exit code. For a user's mistake, print one line on stderr and no traceback."""
     for stream in (sys.stdout, sys.stderr):
         if stream is None:  # The shell started this process with a closed stdout or stderr.
             return 1
@@ -115,7 +111,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    """Run the command that the arguments begin with. Only its module is imported, to save time."""
     if not argv or argv[0] in ("-h", "--help"):
         _print_overview()
         if not argv:

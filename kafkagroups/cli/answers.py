@@ -1,8 +1,5 @@
-"""What the commands that answer about logs have in common.
-
-Each PATH becomes a `Topic` with the rules of the options; its answer is printed as JSON or as a text. Several texts say
-where a log was cut, which bytes are missing, and what was assumed about the topic's partition count.
-"""
+"""What the commands that answer about logs share: each PATH becomes a `Topic`, whose answer is printed as JSON or
+text."""
 
 from __future__ import annotations
 
@@ -33,7 +30,6 @@ _MEMBER_FACTS = {
 }
 _NO_FACT = (None, "", -1)
 MOVES_SHOWN = 20
-"""A text names at most this number of groups that have moved to another partition."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,6 @@ class _SparkTopic(Topic):
 
 
 def open_topics(args: Options) -> list[Topic]:
-    """Return each PATH with the rules of the options."""
     dialect = choose_dialect(args)
     rules = {name: getattr(args, name) for name in Limits.__annotations__ if name in args}
     kind: type[Topic] = Topic
@@ -93,10 +88,8 @@ def answer_each(
 ) -> int:
     """Ask about each PATH, print the answers, and return the exit code. A PATH that is wrong does not stop the others.
 
-    `ask` gets a subject: the topic of a PATH, or what `subjects` yields, the topic first. It returns one answer or a
-    list of them. The JSON of an answer is one object, or a list of objects. The problems of an answer are lines about
-    bad data, for stderr. With --fail-on-findings, the answers have findings. `spins`: a spinner is shown until the
-    answer is there.
+    `ask` gets the topic of a PATH, or what `subjects` yields, the topic first. It returns one answer or a list of them.
+    The problems are lines about bad data, for stderr. With --fail-on-findings, the answers have findings.
     """
     statuses: list[int] = []
     has_findings = False
@@ -134,7 +127,7 @@ def answer_each(
 
 
 def print_problems(problems: list[str]) -> int:
-    """Print the problems of an answer after the answer, and return the exit code."""
+    """Print the problems of an answer, and return the exit code."""
     sys.stdout.flush()
     for line in problems:
         print_error(line)
@@ -148,7 +141,7 @@ def describe_member(member: Mapping[str, Any]) -> str:
 
 
 def name_partition(partition: int | None) -> str:
-    """Return the name of a partition for a sentence. None is a log whose folder has no number."""
+    """The name of a partition for a sentence. None is a log whose folder has no number."""
     return "The log" if partition is None else f"Partition {partition}"
 
 
@@ -159,14 +152,13 @@ def print_default_rules(args: Options, topic: Topic) -> None:
 
 
 def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None:
-    """Print a line for each place with damaged bytes that the reader has skipped."""
     for partition, gaps in gaps_by_partition.items():
         for gap in gaps or []:
             print_text(f"{name_partition(partition)} has a gap: {gap}.")
 
 
 def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
-    """Print where --until or --until-time has cut the log: the first offset of each partition that was not read."""
+    """Print the first offset of each partition that was not read because of --until or --until-time."""
     if args.until is None and args.until_time is None:
         return
     places = {partition: "" if partition is None else f" in partition {partition}" for partition in next_offsets}
@@ -175,10 +167,7 @@ def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
 
 
 def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicPartitions) -> str:
-    """Return a sentence: the log has no record of the subject, and which partition stores the group.
-
-    `subject` is the group or one of its offsets. `found` has the partition count, if it is known.
-    """
+    """Say that the log has no record of the group or its offset (`subject`), and which partition stores the group."""
     partition = partition_for(group, found.count or DEFAULT_PARTITIONS)
     condition = {
         "option": "",
@@ -189,7 +178,6 @@ def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicP
 
 
 def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> None:
-    """Print what `describe_topic_partitions` returns."""
     for line in describe_topic_partitions(topic, coordinator, group):
         print_text(line)
 
@@ -197,7 +185,7 @@ def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str 
 def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> list[str]:
     """Return what was assumed about the partition count, whether it was changed, and which partitions are missing.
 
-    There is a line only if the count can change an answer. If `group` is not None, it must concern this group.
+    There is a line only if the count can change an answer, and if it concerns the group, if there is one.
     """
     lines: list[str] = []
     change = topic.changed

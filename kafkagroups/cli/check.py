@@ -33,7 +33,6 @@ def run(args: Options) -> int:
 
 
 def _list_bad(verdict: Check) -> tuple[list[str], list[str]]:
-    """Return the partitions that fail to load, and those that are damaged."""
     names = {"without a number" if number is None else str(number): part for number, part in verdict.partitions.items()}
     failed = [name for name, partition in names.items() if not partition.loads]
     return failed, [name for name, partition in names.items() if partition.damage is not None]

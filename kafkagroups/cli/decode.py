@@ -1,7 +1,4 @@
-"""The command `decode`: decode a record, and explain its bytes field by field or print Kafka's JSON.
-
-It reads bytes in the forms in which people have them: from a hex dump, a program's output, or another tool's JSON.
-"""
+"""The command `decode`: decode a record, and explain its bytes field by field or print Kafka's JSON."""
 
 from __future__ import annotations
 
@@ -149,7 +146,6 @@ def run(args: Options) -> int:
 
 
 def _print_spans(spans: list[Span], key: bytes | None, value: bytes | None) -> None:
-    """Print a row for each span, which is a field of the key or the value, or the length of a field."""
     bytes_by_part = {"key": key or b"", "value": value or b""}
     rows = [
         (
@@ -167,7 +163,6 @@ def _print_spans(spans: list[Span], key: bytes | None, value: bytes | None) -> N
 
 
 def _read_arguments(key: str, value: str | None, dialect: Dialect) -> tuple[bytes | None, bytes | None]:
-    """Return the bytes of a record from what other tools print: of key and value, or a record as JSON."""
     if key.lstrip().startswith("{"):
         if value is not None:
             raise UsageError("KEYHEX: a record as JSON contains the value, too")

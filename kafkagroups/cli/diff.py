@@ -1,7 +1,4 @@
-"""The command `diff`: compare two logs, two moments of a log, or the two coordinators.
-
-The two sides of the comparison are called a and b.
-"""
+"""The command `diff`: compare two logs (a and b), two moments of a log, or the two coordinators."""
 
 from __future__ import annotations
 
@@ -61,7 +58,6 @@ def run(args: Options) -> int:
         return Replicas(a, b, diff(a, b))
 
     def to_json(topic: Topic, result: Replicas) -> dict[str, Any]:
-        """Return the differences, and the partition count of side b, and of a if it is another one."""
         found = result.to_json() if compares_replicas else result.differences
         a, b = (side.topic_partitions.to_json() for side in (result.a, result.b))
         topics = {"topic_partitions": b} if a == b else {"topic_partitions": b, "topic_partitions_a": a}
@@ -72,7 +68,6 @@ def run(args: Options) -> int:
 
 
 def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
-    """Print the two sides, the forks of replicas, and the differences."""
     sides = {"a": result.a, "b": result.b}
     for name, side in sides.items():
         moment = ", the earlier moment" if name == "a" and len(args.paths) == 1 and not args.coordinators else ""
@@ -104,7 +99,6 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
 
 
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
-    """Print the differences of one table. For replicas with a fork, also print the answers that are equal again."""
     change_of = {(change.group, change.key): change for change in changes}
     rows = [
         (change.group, change.key, _describe(table, change.before, change.a), "healed: the same on a and b")
@@ -120,7 +114,6 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
 
 
 def _print_other_partitions(result: Replicas) -> None:
-    """Print which partitions cannot be compared, and why there can be differences without a fork."""
     partitions = result.a.partitions.keys() ^ result.b.partitions.keys()
     for name, side in (("a", result.a), ("b", result.b)):
         if numbers := [str(partition) for partition in side.partitions if partition in partitions]:
@@ -130,7 +123,6 @@ def _print_other_partitions(result: Replicas) -> None:
 
 
 def _describe_healing(change: Change, result: Replicas) -> str:
-    """Return what happened to an answer that differs: lost or healed."""
     newer = next((item.newer for number, item in result.truncations.items() if change in result.changes[number]), "b")
     older = _OTHER[newer]
     newer_value, older_value = (getattr(change, name) for name in (newer, older))
@@ -148,14 +140,12 @@ def _describe_healing(change: Change, result: Replicas) -> str:
 
 
 def _list_records(value: Any, form: str) -> str:
-    """Return the offset of the record of an answer in a text; "" if it is no single record."""
     commits = value if isinstance(value, list) else [value]
     offsets = [str(commit["record_offset"]) for commit in commits if "record_offset" in commit]
     return form.format(f"record {', '.join(offsets)}") if offsets else ""
 
 
 def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> None:
-    """Print where two replicas of a partition differ, and what a returning broker does."""
     branches = {"a": fork.a, "b": fork.b}
     longer = [name for name, branch in branches.items() if branch.only] or ["b"]
     place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"
@@ -188,7 +178,6 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
 
 
 def _describe_end(follower: Branch, end: int | None) -> str:
-    """Return what a follower does to its log before it fetches."""
     if end is None:
         return "truncates to its high watermark, because no leader epoch tells where"
     if end >= follower.end_offset:
@@ -200,17 +189,14 @@ def _describe_end(follower: Branch, end: int | None) -> str:
 _OTHER = {"a": "b", "b": "a"}
 _OFFSET_FIELDS = ("offset", "metadata", "leader_epoch")
 _GROUP_FIELDS = ("type", "state", "protocol_type", "protocol", "generation", "group_epoch", "leader")
-"""The fields whose changes are shown."""
 _ONE: dict[str, Callable[[Any], str]] = {
     "offsets": lambda offset: f"{offset['offset']} {offset['metadata']!r}".removesuffix(" ''"),
     "pending": lambda each: ", ".join(f"{commit['offset']} (producer {commit['producer_id']})" for commit in each),
     "groups": lambda each: f"{each['type']} {each['state']}, {count_of(len(each['members']), 'member')}",
 }
-"""How one side of a difference is described: an offset, a list of pending commits, or a group."""
 
 
 def _describe(table: str, a: Any, b: Any) -> str:
-    """Return what changed from a to b: the two sides, or the fields and members that differ, if both sides exist."""
     if table == "pending" or a is None or b is None:
         return " → ".join(_ONE[table](side) if side else "none" for side in (a, b))
     return "; ".join(_list_changes(a, b)) or (f"offset {a['offset']}" if table == "offsets" else "no field")

@@ -40,15 +40,13 @@ HOW_TO_BUILD_ENGINE = "install Rust and run `make lab` again, or in a clone of k
 
 
 Result = tuple[bool, str, str]
-"""`ok`, `found` and `fix` of a `Check`."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
+    """The result of one check: what was found on the machine, and how to repair it.
 
-    `check` is the name of the check, and `found` says what was found on the machine. `fix` says how to repair the
-    machine. If `ok` is true it is empty, except where something that is not needed would make the machine faster.
+    If `ok` is true, `fix` is empty, except where something that is not needed would make the machine faster.
     """
 
     check: str
@@ -69,7 +67,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_checks() -> Iterator[Check]:
-    """Run the checks one after another and yield their results."""
     for check in _CHECKS:
         ok, found, fix = check()
         name = check.__name__.removeprefix("_check_").replace("_", " ")
@@ -83,9 +80,8 @@ def _check_python() -> Result:
 
 
 def _check_environment() -> Result:
-    """Check that kafkagroups is installed in this Python environment.
-
-    A package that is only in the current folder can be imported, too, but not from the folders of the lessons.
+    """Check that kafkagroups is installed: from the current folder alone, the folders of the lessons cannot import
+    it.
     """
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
@@ -94,7 +90,6 @@ def _check_environment() -> Result:
 
 
 def _check_packages() -> Result:
-    """Check that every package that the course requires is installed in a suitable version."""
     try:
         from packaging.requirements import Requirement
 
@@ -115,7 +110,6 @@ def _check_packages() -> Result:
 
 
 def _is_needed(requirement: Any) -> bool:
-    """Return whether the course needs a requirement: a packaging.requirements.Requirement."""
     extras = ("", "course", "spark", "pandas", "arrow")
     return requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras)
 
@@ -139,7 +133,6 @@ def _check_engine() -> Result:
 
 
 def _check_kernel() -> Result:
-    """Check that Jupyter's kernel `python3`, which the lessons use, starts this Python interpreter."""
     try:
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
     except ImportError:
@@ -158,7 +151,6 @@ def _check_kernel() -> Result:
 
 
 def _check_java() -> Result:
-    """Check that there is a Java that Spark can use."""
     try:
         java = find_java()
     except NoJava as error:

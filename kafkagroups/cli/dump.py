@@ -1,7 +1,7 @@
 """The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print them.
 
-A marker is a control record that ends a transaction. Its type is COMMIT or ABORT. Control records of other types end no
-transaction. Control records have no group, so every option that looks into the key or the value leaves them out.
+Control records of other types than COMMIT and ABORT end no transaction. Control records have no group, so every option
+that looks into the key or the value leaves them out.
 """
 
 from __future__ import annotations
@@ -64,11 +64,10 @@ examples:
 
 @dataclass(frozen=True)
 class _Decoded:
-    """A log record, and what its bytes mean.
+    """A log record, and what its bytes mean, or `error`, which says why it cannot be decoded.
 
     `record` is None for a control record, and for a record that cannot be decoded. `key_record` is the record with its
-    key alone: it is None for a control record, and for a record whose key cannot be decoded. `control_type` is the name
-    of a control record's type. `error` says why the record cannot be decoded.
+    key alone, which may be readable where the value is not.
     """
 
     log_record: LogRecord
@@ -99,7 +98,6 @@ class _Decoded:
 
 
 def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _Decoded:
-    """Return the decoded record. The errors contain the file and the offset."""
     key_record = None
     try:
         if batch.is_control:
@@ -117,14 +115,12 @@ def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _De
 
 
 def _find_wanted(args: Options) -> dict[str, object]:
-    """Return what the options that select records by their content ask for, by the names in `_Decoded.is_selected`."""
     wanted = {name: getattr(args, name) for name in ("group", "topic", "partition", "member")}
     wanted |= {"tombstones": args.tombstones or None, "key": _parse_key(args.key), "type": _parse_type(args.type)}
     return {name: value for name, value in wanted.items() if value is not None}
 
 
 def _parse_type(text: str | None) -> int | None:
-    """Return the number of the record type in --type. None means that the option is not given."""
     if text is None:
         return None
     number_by_name = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
@@ -135,7 +131,6 @@ def _parse_type(text: str | None) -> int | None:
 
 
 def _parse_key(text: str | None) -> bytes | None:
-    """Return the bytes of the key in --key. None means that the option is not given."""
     if text is None or not text.startswith("{"):
         return parse_hex(text, "--key")
     try:
@@ -147,9 +142,8 @@ def _parse_key(text: str | None) -> bytes | None:
 def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[str, Any] | None:
     """Return the JSON of a value, with the decoded subscription and assignment of each member of a consumer group.
 
-    A group record stores them as bytes that only clients read (consumer_protocol.py), so Kafka's JSON has them in
-    base64. They replace the bytes, if they can be read; with a suffix, they stand next to the bytes, or None. Groups of
-    other protocol types, for example of Kafka Connect, have other formats.
+    Only clients read these bytes (consumer_protocol.py), so Kafka's JSON has them in base64. The decoded forms replace
+    the bytes; with a suffix, they stand next to the bytes, or None. Groups of other protocol types have other formats.
     """
     value = value_to_json(record, dialect)
     content = record.value
@@ -259,7 +253,7 @@ class _Printer:
             self.errors.append(str(describe_rest(log, notes.damage, self.dialect)))
 
     def _find_gap(self, offset: int, start: str) -> list[str]:
-        """Return the line of the offsets without a record right before `offset`; no line if there are none.
+        """Return the line of the offsets without a record right before `offset`, if there are any.
 
         Filters leave out records, so only a text without filters of the content or the time shows what is missing.
         """
@@ -321,7 +315,6 @@ class _Printer:
 
 
 def _name_state(record: Record, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON of a value in which the state of a member is Kafka's name of the number."""
     names = MEMBER_STATES.get(GROUP_TYPE_BY_RECORD_TYPE.get(record.type, ""), {})
     return data | {"state": names[data["state"]]} if data.get("state") in names else data
 
@@ -346,7 +339,6 @@ def _to_hex(data: bytes | None) -> str | None:
 
 
 def _format_key(record: Record) -> str:
-    """Return the fields of a key. The key of an unknown record type has no fields, only bytes in hex."""
     key = key_to_json(record)
     fields = key.get("data", {"key": key.get("hex")})
     return " ".join(f"{name}={content}" for name, content in fields.items())

@@ -1,8 +1,7 @@
 """The command `explain`: every record of a group or of one of its offsets, and the fate of each record.
 
-The fate says what happened to a record: a broker answers with it, a newer record superseded it, and so on. The text has
-a row for each record, and indented lines below the row about what the columns do not show. A backward commit is a
-commit of a smaller offset than the previous commit of the same topic-partition.
+Below a record's row, indented lines say what the columns do not show. A backward commit is a commit of a smaller offset
+than the previous commit of the same topic-partition.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 
 LAST_RECORD_COUNT = 20
-"""How many of the last records the text shows of a long history (more than twice this number of records)."""
+"""How many of the last records the text shows of a history of more than twice this number of records."""
 UNCHANGED_MEMBER_COUNT = 10
-"""How many members that neither joined nor left are listed below the record of a group. Others are only counted."""
+"""How many members that neither joined nor left are listed below the record of a group."""
 _KEPT_FATES = (Fate.WINS, Fate.PENDING, Fate.DELETED, Fate.HIDDEN, Fate.TOMBSTONE)
 _CAUSES = {
     Cause.EXPIRED: "the offset expired",
@@ -120,7 +119,6 @@ def _print_explanation(args: Options, topic: Topic, explanation: Explanation) ->
 
 
 def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
-    """Print the records. If the history is long, print only some records (`_select_records`)."""
     history = explanation.history
     failed_at = {failure.partition: failure.offset for failure in explanation.failures}
     shown = history if shows_all else _select_records(history, failed_at)
@@ -150,9 +148,7 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
 
 def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
     """Return the records that the text shows: the last ones, the important ones, and each backward commit with the
-    commit before.
-
-    `failed_at` has the offset at which the load of a partition fails. The records before it that would count are shown.
+    commit before. At `failed_at` the load of a partition fails; the records before it that would count are shown.
     """
     if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
@@ -174,7 +170,6 @@ def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, in
 
 
 def _print_failure(failure: LoadFailure, kafka: str) -> None:
-    """Print what the failure of a load means for the records that it makes the coordinator ignore."""
     name = "this log" if failure.partition is None else f"partition {failure.partition}"
     text = f"Kafka {kafka} fails to load {name}: {failure.reason}."
     conflict = failure.conflict
@@ -190,7 +185,6 @@ def _print_failure(failure: LoadFailure, kafka: str) -> None:
 
 
 def _list_cells(entry: RecordFate, day: str) -> tuple[object, ...]:
-    """Return the row of a record. `day` is in the title of the column, if all records have the same one."""
     about = f"{entry.note} marker" if entry.fate is Fate.MARKER else _name_type(entry.type)
     return (
         name_record(entry.partition, entry.offset),
@@ -210,7 +204,6 @@ def _name_type(record_type: int | None) -> str:
 
 
 def _name_producer(entry: RecordFate) -> str:
-    """Return the producer id and the producer epoch of a record in a transaction. Otherwise return ""."""
     if entry.producer_id is None or not (entry.is_transactional or entry.fate is Fate.MARKER):
         return ""
     return f"{entry.producer_id}/{entry.producer_epoch}"
@@ -237,10 +230,6 @@ def _describe(entry: RecordFate, metadata: str, failed_offset: int | None, *, sh
 
 
 def _describe_group(entry: RecordFate) -> str:
-    """Return the type, the state and the epochs of a group; "" for a member's record.
-
-    The timeline's sentence about a change contains the generation or the epoch.
-    """
     group = entry.group_record
     if group is None or entry.member_id is not None or group["type"] is None:
         return ""
@@ -264,7 +253,6 @@ def _list_members(group: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
 
 
 def _print_answer(args: Options, explanation: Explanation, subject: str, broker: str) -> None:
-    """Print what a broker answers about the subject: a group, the offsets of a topic, or one offset."""
     answer = explanation.answer
     if answer is None:
         text = f"nothing about {subject}"
@@ -291,7 +279,6 @@ def _print_answer(args: Options, explanation: Explanation, subject: str, broker:
 
 
 def _print_expirations(explanation: Explanation, *, shows_all: bool) -> None:
-    """Print which offsets expire next."""
     if protected := explanation.protected:
         print_text(
             f"Protected by the group's members: {count_of(len(protected), 'offset')} with an expire time in the "

@@ -37,7 +37,6 @@ GROUPS_SHOWN = 50
 OFFSET_ROWS_SHOWN = 200
 """The text shows at most this number of committed offsets of all groups."""
 _ASSIGNMENTS = {"assignment": "assigned", "pending_revocation": "pending revocation", "target_assignment": "target"}
-"""The fields of a member that name partitions or tasks, and their titles."""
 ARGUMENTS = f"""
 PATH... --coordinator --kafka --partitions
 --group G  show only this group, or all groups that match a pattern with * or ?
@@ -75,7 +74,6 @@ def run(args: Options) -> int:
 
 
 def _write_parquet(args: Options, topic: Topic) -> WrittenTables:
-    """Load one PATH, and write its tables as Parquet files."""
     import pyarrow.parquet  # noqa: F401  # If it is missing, the folder is not created.
 
     from kafkagroups.loading.rows import new_tables, write_tables
@@ -97,10 +95,7 @@ def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:
 
 
 def _load_selected(args: Options, topic: Topic) -> Groups:
-    """Load one PATH, and return the groups that --group selects.
-
-    With --until, only the partition with the records of the group is loaded.
-    """
+    """Return the groups that --group selects. With --until, only the partition with the group's records is loaded."""
     path = str(topic.path)
     if args.group is not None and args.until is not None and len(logs := open_logs(path)) > 1:
         if has_wildcard(args.group):
@@ -114,7 +109,6 @@ def _load_selected(args: Options, topic: Topic) -> Groups:
 
 
 def _load(args: Options, topic: Topic, **stop: Any) -> Groups:
-    """Load one PATH, or go on from the snapshot in the folder of --snapshot and save the new one there."""
     if args.engine == "spark":
         with spinner(str(topic.path)):
             return topic.load(**stop)
@@ -132,7 +126,6 @@ def _load(args: Options, topic: Topic, **stop: Any) -> Groups:
 
 
 def to_json(groups: Groups) -> dict[str, Any]:
-    """Return what `load --json` prints."""
     return {
         "path": groups.path,
         "coordinator": groups.coordinator,
@@ -157,7 +150,6 @@ def _partition_to_json(loaded: LoadedPartition) -> dict[str, Any]:
 
 
 def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
-    """Print the result of a load for people, at first the groups: with --all, all of them and all their offsets."""
     partitions = groups.partitions
     records, batches = (sum(map(attrgetter(name), partitions.values())) for name in ("records", "batches"))
     print_text(
@@ -213,7 +205,6 @@ def _list_cells(group_id: str, group: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _print_members(group_id: str, group: ModernGroup) -> None:
-    """Print the members of a consumer, share or streams group: states, epochs, and what is assigned to them."""
     if group.members:
         epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
         print_text()
@@ -227,7 +218,6 @@ def _print_members(group_id: str, group: ModernGroup) -> None:
 
 
 def _list_partitions(assignment: Mapping[str, Any]) -> str:
-    """Return the text of an assignment: partitions by topic id, or tasks by role and subtopology."""
     parts = []
     for name, content in assignment.items():
         is_nested = isinstance(content, Mapping)
@@ -237,7 +227,7 @@ def _list_partitions(assignment: Mapping[str, Any]) -> str:
 
 
 def _list_numbers(numbers: list[int]) -> str:
-    """Return sorted numbers as text. Three or more in a row are a range.
+    """Three or more numbers in a row are a range.
 
     >>> _list_numbers([0, 1, 2, 5, 6])
     '0-2, 5, 6'
@@ -268,7 +258,6 @@ def _print_offsets(args: Options, groups: Groups, shown: Mapping[str, AnyGroup])
 
 
 def _print_expirations(groups: Groups) -> None:
-    """Print which offsets vanish at a time that is in their records, the earliest first."""
     rules = dialect(groups.coordinator, groups.kafka)
     rows = sorted(
         (each.expire_ms, group_id, each.topic_partition, each.offset)
@@ -286,7 +275,6 @@ def _print_expirations(groups: Groups) -> None:
 
 
 def _print_pending(groups: Groups) -> None:
-    """Print the offsets of open transactions, of groups and of orphans."""
     owners = {**groups.orphans, **groups}
     rows = [
         (group_id, topic_partition, offset.offset, producer_id, offset.record_offset)
@@ -297,7 +285,6 @@ def _print_pending(groups: Groups) -> None:
 
 
 def _print_zeros(groups: Groups) -> None:
-    """Print which partitions end with zeros, and what a broker does with these zeros at each kind of start."""
     files_of: dict[tuple[str, ...], list[str]] = {}
     for loaded in groups.partitions.values():
         if zeros := loaded.zeros:

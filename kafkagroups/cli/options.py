@@ -12,7 +12,7 @@ A command declares its arguments as its help shows them, one after another, in a
     files:               the title of the options below it
 
 The help follows after two spaces or more, and goes on in indented lines. Arguments that are named without a help are
-those of SHARED, which are declared once for all commands; several of them can stand in one line.
+those of SHARED; several of them can stand in one line.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ from kafkagroups.records.versions import is_newer, parse_release
 from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
 Options = argparse.Namespace
-"""The options of a command: an attribute for each argument that its text declares."""
 DEFAULT_PARTITIONS = 50
-"""The default partition count of the offsets topic."""
 _ENGINES = "what reads the log: the readable engine (python), the native engine (compiled), or that if installed (auto)"
 SHARED = f"""
 PATH...  a partition directory, a .log file, or a folder of partition directories; each PATH is answered independently
@@ -67,7 +65,6 @@ SPARK = f"""
 --engine {"|".join(ENGINES)}|spark=auto  {_ENGINES}
 --master URL  the Spark master, for --engine spark (default: all cores of this machine)
 """
-"""The options of the commands that can also run on Spark."""
 VARIED = "varied"
 """The width of the batches of `synth`, if it is no number."""
 CONNECTION = f"""
@@ -84,7 +81,6 @@ security options, with the names of Kafka's clients:
 --password-file FILE  a file whose first line is the password (default: $KAFKAGROUPS_PASSWORD)
 --kerberos-service NAME=kafka  the Kerberos service name of the brokers, for GSSAPI
 """
-"""The options of a connection to a cluster."""
 _MAX_PASSWORD_LENGTH = 10_000
 """In characters. A file without line breaks, such as /dev/zero, must not fill the memory."""
 _UNIT_MS = {"": 60_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -102,7 +98,6 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, None, description, epilog, formatter_class=layout, allow_abbrev=False)
 
     def declare(self, arguments: str, action: type[argparse.Action] | None = None) -> None:
-        """Add the arguments that a text declares. `action` is what each of them does, as in argparse."""
         section: Any = self
         for form, help_text in _split_arguments(arguments):
             if form.endswith(":"):
@@ -145,7 +140,6 @@ def _find_shared(form: str) -> tuple[str, str]:
 
 
 def _read_form(form: str, help_text: str) -> tuple[list[str], dict[str, Any]]:
-    """Return the names and the attributes of an argument for argparse."""
     name, _, value = form.partition(" ")
     found: dict[str, Any] = {}
     if not name.startswith("-"):
@@ -210,7 +204,6 @@ def _parse_time(text: str) -> int:
 
 
 def _parse_retention(text: str) -> int:
-    """Return a duration in ms. The text is a number of minutes, or a number and one of the units of `_UNIT_MS`."""
     match = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip())
     if match is None or match[2] not in _UNIT_MS:
         units = ", ".join(unit for unit in _UNIT_MS if unit)
@@ -219,7 +212,6 @@ def _parse_retention(text: str) -> int:
 
 
 def _parse_partitions(text: str) -> list[int]:
-    """Return the numbers in a text such as 0,3,7-9, in ascending order."""
     numbers: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"(?P<first>[0-9]{1,6})(?:-(?P<last>[0-9]{1,6}))?", part)
@@ -258,17 +250,17 @@ TYPES: dict[str, Callable[[str], Any]] = {
     # A path may have bytes that are no UTF-8, which Python keeps as half surrogates.
     **dict.fromkeys(["PATH", "DIR", "FILE", "PEM", "PLAN", "CONVERSATION.jsonl"], str),
 }
-"""What the text of a value means, by the name of the value."""
 
 
 # What several commands do.
 
 
 def choose_dialect(args: Options) -> Dialect:
-    """Return the dialect for --coordinator and --kafka: the rules by which this coordinator reads records.
+    """Return the dialect for --coordinator and --kafka. Without --coordinator, the Kafka version decides which one it
+    is.
 
-    Without --coordinator, the Kafka version decides which coordinator it is. If this package was never compared with a
-    broker of this version, print a warning on stderr. Raises UsageError if --master is given without --engine spark.
+    A version that was never compared with a broker gives a warning on stderr. Raises UsageError if --master is given
+    without --engine spark.
     """
     if getattr(args, "master", None) and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
@@ -283,7 +275,7 @@ def _coordinator_of(kafka: str | None) -> str:
 
 
 def print_newer(kafka: str | None) -> None:
-    """Print a line on stderr if an option names a release that is newer than all that this package knows."""
+    """Warn if an option names a release that is newer than all that this package knows."""
     if kafka is not None and is_newer(kafka):
         _print_rules(dialect(_coordinator_of(kafka), kafka))
 
@@ -304,7 +296,7 @@ def rules_to_json(rules_of: str | None) -> dict[str, str]:
 def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
     """Print one line of JSON for each line of stdin, which is UTF-8 in every locale, and return the exit code.
 
-    For a line that cannot be converted, print `{"error": …}`. The first error is also printed on stderr.
+    A line that cannot be converted becomes `{"error": …}`. The first error is also printed on stderr.
     """
     first_error = ""
     for number, line in enumerate(read_lines(sys.stdin.buffer), 1):
@@ -327,18 +319,15 @@ def _parse_row(line: bytes) -> Any:
 
 
 def list_errors(error: UsageError | InvalidRecord) -> list[str]:
-    """Return one line for each deviation in the error, or the error's message if there are no deviations.
-
-    A deviation is an encoding that Kafka reads but never writes. Only --strict refuses deviations.
-    """
+    """Return a line for each deviation in the error (only --strict refuses them), or else the error's message."""
     deviations = error.deviations if isinstance(error, InvalidRecord) else ()
     return [str(deviation) for deviation in deviations] or [str(error)]
 
 
 def parse_hex(text: object, name: str) -> bytes | None:
-    """Return the bytes that are written as hex digits, or None for None. `name` is the argument's name for the error.
+    """Return the bytes that are written as hex digits, or None for None.
 
-    Raises UsageError if the text is not an even number of hex digits.
+    Raises UsageError that names the argument `name`.
     """
     if text is None:
         return None
@@ -349,9 +338,9 @@ def parse_hex(text: object, name: str) -> bytes | None:
 
 
 def find_connection(args: Options) -> dict[str, Any]:
-    """Return how the options of a connection reach the cluster, for a function that connects to one.
+    """Return how to reach the cluster, for a function that connects.
 
-    Raises UsageError if the password file cannot be read.
+    Raises UsageError if the password file is unreadable.
     """
     login = (args.security_protocol, args.sasl_mechanism, args.user, _read_password(args.password_file))
     key_password = os.environ.get("KAFKAGROUPS_KEY_PASSWORD")

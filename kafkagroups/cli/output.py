@@ -1,10 +1,10 @@
 """What the commands print: lines, tables and findings for people, JSON, a line for each error, and progress displays.
 
 A text for people is as wide as COLUMNS says, or as the terminal, or DEFAULT_WIDTH in a file or a pipe. It wraps only
-between words, because a path, a name or a number must stay whole when it is copied: a longer word makes a longer line.
+between words, so that a path, a name or a number can be copied.
 
-Names and metadata in a log can contain any character, so characters that could change a terminal's display are escaped.
-JSON needs no escaping here, because `json.dumps` escapes every character that is not ASCII.
+Names and metadata in a log can contain any character, so texts escape those that could change a terminal's display.
+JSON needs none of this, because `json.dumps` escapes every character that is not ASCII.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ from kafkagroups.history.finding import TOPIC_KINDS, Finding, join_words
 
 DEFAULT_WIDTH = 80
 FINDINGS_SHOWN = 50
-"""The largest number of findings in a text. JSON contains all findings."""
 INDENT = "    "
 MIN_BYTES_FOR_BAR = 4 * 1024 * 1024
-"""A bar is shown only if at least this number of bytes is read. Smaller logs take too little time."""
+"""Only a log of at least this size gets a bar. Smaller logs take too little time."""
 Report = Callable[[str, int, int], None]
-"""A function that is called with the name of a step, the units of work that are done, and the total units."""
+"""A function that gets the name of a step, the units of work that are done, and the total units."""
 
 _NUMBER = re.compile(r"-|(-|▼ )?[0-9.]+%?")
 """A column of numbers is aligned to the right. "-" stands for no number, and ▼ for one that went back."""
 _NUMBER_OR_TIME = re.compile(r"[-0-9:.% ▼]*")
-"""Such a text stays in one line."""
 
 
 def find_width() -> int:
@@ -53,13 +51,11 @@ def print_line(text: str) -> None:
 
 
 def print_text(text: str = "", indent: str = INDENT) -> None:
-    """Print a text for people. `indent` is the start of each further line."""
     for line in wrap(escape(text), find_width(), indent):
         print(line)
 
 
 def print_error(message: object) -> None:
-    """Print a message on stderr in one line."""
     print_error_line(f"kafkagroups: {message}")
 
 
@@ -68,7 +64,7 @@ def print_error_line(text: str) -> None:
 
 
 def describe_nearest(word: str, names: Iterable[str]) -> str:
-    """Return the end of a message about a wrong word: the name that is most like it, if there is one."""
+    """The end of a message about a wrong word: the name that is most like it, if there is one."""
     nearest = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     return f"; the nearest one is {nearest[0]}" if nearest else ""
 
@@ -95,16 +91,16 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 @lru_cache(maxsize=1024)
 def format_time(ms: int) -> str:
-    """Return a time in UTC without the milliseconds; "" for a negative number, which means that there is no time.
+    """A time (ms since 1970) in UTC without the milliseconds; "" for a negative number, which means no time.
 
-    `ms` is the time in ms since 1970. A number that is too large for datetime is returned as it is.
+    A number that is too large for datetime is returned as it is.
     """
     return "" if ms < 0 else format_time_ms(ms).removesuffix(" ms").partition(".")[0]
 
 
 @lru_cache(maxsize=1024)
 def format_time_ms(ms: int) -> str:
-    """Return a time in UTC with the milliseconds, for example "2026-11-21 10:13:27.553", as in `format_time`."""
+    """Like `format_time`, but with the milliseconds: "2026-11-21 10:13:27.553"."""
     if ms < 0:
         return "no time"
     try:
@@ -138,9 +134,9 @@ def print_table(
 def _lay_out_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Return the head of a table, and a text for each row, with a line break where a cell wraps.
 
-    None is shown as "-", and a number in a column "… (UTC)" is a time in ms since 1970. A column without a text is left
-    out, and a text may use empty cells to its right. The columns shrink to the width, the widest first, but none below
-    its longest word, number or time. If that does not suffice, the lines are longer.
+    None is "-", and a number in a column "… (UTC)" is a time in ms since 1970. A column without a text is left out, and
+    a text may use empty cells to its right. The columns shrink to the width, the widest first, but none below its
+    longest word, number or time, so the lines can be longer.
     """
     cells = [list(columns), *([_format_cell(*pair) for pair in zip(columns, row, strict=True)] for row in rows)]
     used = [texts for texts in zip(*cells, strict=True) if any(texts[1:])]
@@ -162,7 +158,6 @@ def _lay_out_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 
 
 def _measure(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -181,13 +176,12 @@ def _measure_words(text: str) -> int:
 
 
 def _count_free(row: Sequence[str], column: int, widths: Sequence[int], gap: int) -> int:
-    """Return how many characters are free to the right of a cell: those of the empty cells next to it."""
+    """Count the characters that are free to the right of a cell: those of the empty cells next to it."""
     empty = takewhile(lambda other: not row[other], range(column + 1, len(row)))
     return sum(widths[other] + gap for other in empty)
 
 
 def _find_widths(cells: list[list[str]], gap: int, measure: Callable[[str], int]) -> list[int]:
-    """Return the widths of the columns in which every text fits, as `measure` says."""
     widths = [0] * len(cells[0])
     for column in reversed(range(len(widths))):
         widths[column] = max(measure(row[column]) - _count_free(row, column, widths, gap) for row in cells)
@@ -231,7 +225,7 @@ def _describe_place(finding: Finding) -> str:
 
 
 def print_command(words: Sequence[str] | None) -> None:
-    """Print a shell command on lines of its own, if there is one. A backslash ends each line except the last one."""
+    """Print a shell command, if there is one, on lines of its own, with a backslash at the end of each but the last."""
     if words is None:
         return
     line = ""
@@ -280,8 +274,8 @@ def spinner(path: str) -> Iterator[None]:
 def progress_bar(unit: str = "bytes", min_total: int = MIN_BYTES_FOR_BAR) -> Iterator[Report | None]:
     """Yield a function that shows one progress bar for each step. If stderr is not a terminal, yield None.
 
-    `unit` is the name of the unit that the bars count, such as bytes. A step with a total below `min_total` units has
-    no bar. The bars disappear at the end of the `with` block.
+    `unit` is what the bars count, such as bytes. A step with a total below `min_total` units has no bar. The bars
+    disappear at the end of the `with` block.
     """
     if not sys.stderr.isatty():
         yield None

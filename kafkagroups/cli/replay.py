@@ -1,7 +1,5 @@
-"""The command `replay`: play a recorded conversation against this package's coordinator.
-
-A conversation is a file of the requests that clients sent to a broker, with events such as restarts.
-"""
+"""The command `replay`: play a conversation, a file of clients' requests and events, against this package's
+coordinator."""
 
 from __future__ import annotations
 

@@ -118,7 +118,6 @@ def _run_plan(args: Options) -> int:
 
 
 def _parse_rename(text: str) -> tuple[str, str]:
-    """Return the old and the new group id in OLD=NEW."""
     old, equals, new = text.partition("=")
     if not equals:
         raise UsageError(f"--rename: expected OLD=NEW, found {text!r}")
@@ -126,7 +125,6 @@ def _parse_rename(text: str) -> tuple[str, str]:
 
 
 def _print_plan(args: Options, topic: Topic, plan: RescuePlan) -> None:
-    """Print a plan for people, with --all every planned offset of each group and the name of every group."""
     print_text(f"{topic.path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
     groups = dict(sorted(plan.groups.items()))
     _print_groups(groups, None if args.all else LISTED_NAMES)
@@ -150,7 +148,6 @@ def _print_plan(args: Options, topic: Topic, plan: RescuePlan) -> None:
 
 
 def _print_groups(groups: dict[str, GroupPlan], name_limit: int | None) -> None:
-    """Print the groups with offsets or left-out commits in a table, and the other ones in a line for each reason."""
     rows = []
     others: dict[Why, list[str]] = {}
     for group_id, group in groups.items():
@@ -189,7 +186,6 @@ def _print_left_out(groups: dict[str, GroupPlan]) -> None:
 
 
 def _print_rows(rows: Sequence[RescueRow], *, writes: bool) -> None:
-    """Print the rows of an application for people. `writes`: whether the command was allowed to write."""
     table = [(row.group, row.topic_partition, row.now, row.planned, row.result, row.why or "") for row in rows]
     print_table(("group", "topic-partition", "now", "planned", "result", "why"), table)
     counts = Counter(row.result for row in rows)

@@ -1,7 +1,6 @@
 """The command `stats`: why a log is large and slow to load.
 
-A record is live if a broker answers from it, or if its transaction is open. Other records are dead. A row counts the
-records of one group, topic, record type or partition.
+A record is live if a broker answers from it, or if its transaction is open. Other records are dead.
 """
 
 from __future__ import annotations
@@ -68,7 +67,6 @@ def run(args: Options) -> int:
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
-    """Return what `stats --json` prints."""
     return {
         "partitions": {number: _partition_json(part) for number, part in statistics.partitions.items()},
         "findings": [asdict(finding) for finding in statistics.findings],
@@ -113,7 +111,6 @@ def _partition_json(partition: PartitionStats) -> dict[str, Any]:
 
 
 def _print_stats(args: Options, topic: Topic, statistics: Stats) -> None:
-    """Print the findings, and then the tables, with the largest rows of each."""
     top = args.top or DEFAULT_ROWS
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
@@ -164,12 +161,10 @@ def _print_stats(args: Options, topic: Topic, statistics: Stats) -> None:
 
 
 def _sum(statistics: Stats, name: str) -> int:
-    """Return the sum of a number of all partitions."""
     return sum(getattr(part, name) for part in statistics.partitions.values())
 
 
 def _print_moved_offsets(topic: Topic, moved: list[MovedOffset], top: int) -> None:
-    """Print the positions of the groups that moved to another partition, because the partition count was changed."""
     print_table(
         ("group", "topic-partition", "old position", "new position", "newest"),
         [list(offset.to_json().values()) for offset in sort_moved(moved)[:top]],
@@ -203,14 +198,12 @@ def _list_cells(name: object, count: Count, by: str) -> tuple[object, ...]:
 
 
 def _name_row(name: object, by: str) -> object:
-    """Return the first cell of a row. `name` is a group, topic, record type, partition or None, as `by` says."""
     if by == "type" and isinstance(name, int) and name in RECORD_TYPES:
         return RECORD_TYPES[name].name
     return "(none)" if name is None else name  # Markers and unknown records have no group and no type.
 
 
 def _print_writers(statistics: Stats, top: int) -> None:
-    """Print who commits most often. The writers of a group stand together, in the order of their first commits."""
     commits: Counter[tuple[int | None, str]] = Counter()
     for writer in statistics.writers:
         commits[writer.partition, writer.key.group] += writer.commits
@@ -244,7 +237,6 @@ def _print_writers(statistics: Stats, top: int) -> None:
 
 
 def _print_open_transactions(statistics: Stats, version: Version) -> None:
-    """Print the open transactions that are no findings."""
     found = {(each.partition, each.offset) for each in statistics.findings if each.kind == "hanging_transaction"}
     now_ms = max((part.last_timestamp_ms or 0 for part in statistics.partitions.values()), default=0)
     rows = []
@@ -265,7 +257,6 @@ def _print_open_transactions(statistics: Stats, version: Version) -> None:
 
 
 def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, PartitionStats]]) -> None:
-    """Print what the cleaner can and cannot clean, and what it has cleaned."""
     rows = []
     for number, part in largest:
         reason = f"txn {part.last_stable_offset}" if part.is_stopped_by_transaction else "active"
@@ -286,7 +277,6 @@ def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, Partition
 
 
 def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
-    """Print which Kafka versions can have written which offsets; in one line, if all of them are the same."""
     ranges = [(number, each) for number, part in largest for each in part.written_by_ranges]
     rows = [(number, each.first, each.last, _name_versions(each.versions)) for number, each in ranges]
     versions = {row[-1] for row in rows}

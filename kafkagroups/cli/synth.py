@@ -41,7 +41,7 @@ examples:
 
 The same options give the same bytes. A fraction is a number from 0 to 1."""
 MIN_RECORDS_FOR_BAR = 1_000_000
-"""A progress bar is shown only for at least this number of records. Smaller topics take too little time."""
+"""Smaller topics take too little time for a progress bar."""
 
 
 def run(args: Options) -> int:

@@ -108,7 +108,6 @@ def _print_positions(history: Timeline, *, shows_all: bool) -> None:
 
 
 def _print_list(title: str, lines: list[str], count: int, *, shows_all: bool) -> None:
-    """Print lines below a title, without --all at most POSITIONS_SHOWN of them, and how many of `count` are missing."""
     shown = lines if shows_all else lines[:POSITIONS_SHOWN]
     for line in [title, *shown] if shown else ():
         print_text(line)

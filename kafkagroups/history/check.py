@@ -18,8 +18,8 @@ which a load fails. So each log that the cleaner could leave is loaded:
 Simpler than Kafka: no broker dies while a pass has replaced only some segments, no records come before a second pass,
 and the map is not full in the middle of a segment.
 
-Only records of the new protocols need each other, so any other log that loads needs no pass. Logs with damage, logs
-that the cleaner fails to clean, and logs above MAX_SIZE or MAX_TOTAL_SIZE are not judged.
+Only records of the new protocols need each other, so other logs that load need no pass. Logs with damage, logs that the
+cleaner fails to clean, and logs above MAX_SIZE or MAX_TOTAL_SIZE are not judged.
 Source: Cleaner.java, LogToClean.java (4.3.1).
 """
 
@@ -76,10 +76,7 @@ class CleanedLog:
 
 
 class AfterCleaning:
-    """Judges the logs of one path as the log cleaner could leave them. `rules` is the coordinator that loads them.
-
-    `judged` has the partitions that were judged.
-    """
+    """Judges the logs of one path as the log cleaner could leave them. `judged` has the partitions that were judged."""
 
     def __init__(self, rules: Dialect) -> None:
         self.rules = rules
@@ -224,7 +221,6 @@ LOAD_KINDS = (
     "clock_jump",
     "shared_instance_id",
 )
-"""The kinds of the statistics' findings that say something about the next load."""
 
 
 @dataclass(frozen=True)
@@ -236,8 +232,7 @@ class PartitionCheck:
     error
         Why the load fails; None if the partition loads.
     record_offset
-        The Kafka offset of the record at which the load fails. None if the load fails after the last record, or if the
-        partition loads.
+        The Kafka offset of the record at which the load fails; None if it fails after the last record, or not at all.
     damage
         Where the log ends because of damaged bytes; None if it is not damaged.
     records, bytes
@@ -245,8 +240,7 @@ class PartitionCheck:
     seconds
         About how long the load takes.
     groups_lost
-        The ids of the groups with records in the partition that the broker then does not answer for, sorted. Empty if
-        the partition loads.
+        The ids of the groups with records in the partition that the broker then does not answer for, sorted.
     judged_after_cleaning
         Whether the findings also say what happens after the log cleaner has cleaned the log. A log with damage or zeros
         is not judged, and not all large logs are (check.py).
@@ -284,7 +278,7 @@ class Check:
     dialect
         The coordinator and the Kafka version that loads the log, or that wrote it, if there is a `target`.
     target
-        The coordinator and the Kafka version after an upgrade or a downgrade; None if no other release is judged.
+        The coordinator and the Kafka version after an upgrade or a downgrade, if another release is judged.
     partitions
         The verdict about each partition, by its number. With a `target`, it is the verdict about the target.
     findings
@@ -321,7 +315,7 @@ class Check:
         return [] if self.target is None else find_lost_fixes(self.dialect, self.target)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `kafkagroups check --json` prints."""
+        """What `kafkagroups check --json` prints."""
         rules = self.dialect
         fields: dict[str, Any] = {"path": self.path, "coordinator": rules.coordinator, "kafka": rules.kafka}
         fields["kafka_rules"] = rules.rules_of
@@ -340,9 +334,9 @@ class Check:
 def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) -> Dialect | None:
     """Return the dialect after an upgrade or a downgrade to a Kafka version; None if `kafka` is None.
 
-    If `coordinator` is None, it is the default coordinator of this version: "new" from 4.0 on, and before "classic". A
-    version before 4.0 that has both coordinators keeps the one of `rules`, if this is also before 4.0. Raise UsageError
-    if `coordinator` was given without `kafka`, or if the version does not exist or does not have this coordinator.
+    Without a `coordinator`, it is "new" from 4.0 on, and before "classic". A version before 4.0 that has both keeps the
+    one of `rules`, if this is also before 4.0. Raises UsageError if `coordinator` was given without `kafka`, or if the
+    version does not exist or does not have this coordinator.
     """
     if kafka is None:
         if coordinator is not None:
@@ -360,7 +354,7 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
 
 
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
-    """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
+    """Return the verdict about a topic. `target` is the dialect after an upgrade, if another release is judged."""
     counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     check = judge(counted, counted.read_stats())
@@ -373,7 +367,6 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
 
 
 def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
-    """Return the verdict about a topic that was counted. `stats_of_logs` are the statistics of its logs."""
     dialect = counted.topic.dialect
     findings: list[Finding] = []
     known_groups: dict[str, KnownGroup] = {}

@@ -1,8 +1,7 @@
 """What the history of a group consists of: its events, its members, and how far it had been at each topic partition.
 
-A position goes back if a commit is lower than the one before. It moves if a commit changes the offset. A consumer often
-commits the same offset again, which is no move. A position that stands still can have no new records, or its consumer
-can be stuck at a record.
+A position goes back if a commit is lower than the one before, and moves if a commit changes the offset; a consumer
+often commits the same offset again. A position that stands still can have no new records, or its consumer can be stuck.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ class Cause(Enum):
 
 
 class Member(NamedTuple):
-    """A member as its newest record describes it.
+    """A member as its newest record describes it. A field that the record does not have is None, or "" for the host.
 
     `topics` are the names of the topics to which the member subscribes; None if the subscription cannot be read.
     `pattern` is the pattern of topic names to which it subscribes. A streams member has neither: its topology is in
-    another record. The timeouts are in ms. Those fields that the record does not have are None, or "" for the host.
+    another record. The timeouts are in ms.
     """
 
     name: str
@@ -68,7 +67,7 @@ class Member(NamedTuple):
 
     @property
     def settings(self) -> dict[str, str]:
-        """The texts of what a new process of the same static member can have changed, by the name in a sentence."""
+        """What a new process of the same static member can have changed, by the name in a sentence."""
         session, rebalance = (
             "" if ms is None else f"{ms} ms" for ms in (self.session_timeout_ms, self.rebalance_timeout_ms)
         )
@@ -77,7 +76,7 @@ class Member(NamedTuple):
         return {name: setting or "none" for name, setting in settings.items()}
 
     def describe_changes(self, old: Member) -> str:
-        """Return the settings that differ from those of the old process, for example "rack a -> none"."""
+        """The settings that differ from those of the old process, for example "rack a -> none"."""
         return ", ".join(
             f"{name} {before} -> {setting}"
             for (name, setting), before in zip(self.settings.items(), old.settings.values(), strict=True)
@@ -121,9 +120,9 @@ class Event:
         The ids and the data of the members that the event is about: those that joined, or the one that has the topic
         partition of an offset that stands still.
     replaced_instances
-        The instance ids of static members whose member ids were replaced by new ones.
+        The instance ids of static members that got new member ids.
     can_be_request
-        Whether an expired offset can also have been deleted by a request, as far as the log tells.
+        Whether a request can also have deleted an expired offset, as far as the log tells.
     is_routine
         Whether the event only continues what earlier events show, for example a commit that moves forward.
     """
@@ -168,30 +167,28 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 Members = Mapping[TopicPartition, tuple[str, Member]]
-"""The member that has each topic partition: its id and its data."""
 MIN_STANDSTILL_MS = 5 * 60_000
 """The shortest standstill that is shown: the default of a consumer's max.poll.interval.ms."""
 MIN_MOVES = 10
 """How often a position must have moved before its own pauses tell what is usual."""
 MIN_SKIP = 1000
 SKIP_STEPS = 100
-"""A position that moves by MIN_SKIP records and by SKIP_STEPS times its longest step so far skips records."""
+"""A move skips records if it is at least MIN_SKIP and SKIP_STEPS times the longest step so far."""
 USUAL_PAUSES = 3
 """A position stands still if it has not moved for this many times its longest pause."""
 MIN_TURNS = 4
 """How often two forms of commits must have followed each other before they are two writers."""
 MAX_RANGES = 5
-"""How many ranges that were read twice a sentence contains, the last ones."""
+"""A sentence contains at most this many ranges that were read twice, the last ones."""
 
 
 @dataclass
 class Reread:
-    """What a group reads again after a step back.
+    """What a group reads again after a step back, in `record`.
 
-    `start` is the committed offset after the step back, and `limit` is the highest committed offset before it. `end` is
-    the highest one that was committed since, at most `limit`. `record` is the record that stepped back. If
-    `can_be_late` is true, a member committed an old position, and the next commit was no longer behind the position
-    before. Then perhaps no record was read again.
+    `start` is the committed offset after the step back, and `limit` the highest one before it. `end` is the highest one
+    since, at most `limit`. If `can_be_late` is true, the next commit was no longer behind the position before, so
+    perhaps a member only committed an old position, and no record was read again.
     """
 
     start: int
@@ -218,18 +215,16 @@ class CommitForm(NamedTuple):
 class Position:
     """The committed offsets of one topic partition, after the commits so far and since the last deletion.
 
-    `partition` is the partition of the offsets topic. `now` and `record` are the newest committed offset and its
-    record, and `highest` and `highest_record` the highest one and the first record that committed it. `rereads` has an
-    entry for each step back.
+    `partition` is that of the offsets topic. `highest_record` is the first record that committed `highest`, and
+    `record` the one that committed `now`. `rereads` has an entry for each step back.
 
     A form is what a program's commits have in common: whether they have a leader epoch and metadata, and whether they
     are in a transaction. If two forms follow each other in turn, and neither goes back on its own, two programs commit
     the same offset (`has_two_writers`), and no record is read twice.
 
-    `committed_ms` is the time of the newest commit. `moved_record` and `moved_ms` are the commit that changed the
-    offset last, and `forward_ms` is the time of the last move forward. `longest_pause_ms` is the longest time between
-    two moves, and `longest_step` the longest step forward. `member` is the member that has the topic partition; None if
-    the log shows none. If `stands_still` is true, the group's other positions moved on.
+    `moved_record` and `moved_ms` are the commit that changed the offset last, and `forward_ms` is the time of the last
+    move forward. `longest_pause_ms` is the longest time between two moves. `member` has the topic partition, as far as
+    the log shows. If `stands_still` is true, the group's other positions moved on.
     """
 
     topic_partition: TopicPartition
@@ -369,9 +364,8 @@ def sort_rewound(positions: Iterable[Position]) -> list[Position]:
 
 
 def finish_positions(positions: Iterable[Position], members: Members) -> list[Position]:
-    """Return the positions of one partition of the offsets topic, the oldest last move first.
-
-    `members` are the members that have topic partitions. The members and the standstills of the positions are set.
+    """Set the members and the standstills of the positions of one partition, and sort them, the oldest last move
+    first.
     """
     ordered = sorted(positions, key=lambda each: (each.moved_ms or 0, each.topic_partition))
     # A tool that sets one offset does not show that the group moves on.

@@ -1,12 +1,11 @@
 """The history of a group or of one of its offsets, and a broker's answer (`explain`).
 
-For a load that fails, an explanation names the older record of the group that does not fit to the record there. For
-group records, tombstones, and commits that survive a tombstone, the events and the causes are those of the timeline
-(timeline.py).
+For a load that fails, an explanation names the older record of the group that does not fit to the record there. The
+events and the causes are those of the timeline (timeline.py).
 
-A classic group has one record, which contains everything. The records of a consumer, share or streams group contain
-only what changed. So the records of the group are applied one after another, as in a load, and each record is shown
-with the group after its batch. A broker never answers between two records of one batch.
+The one record of a classic group contains everything, but those of a consumer, share or streams group only what
+changed. So the records are applied one after another, as in a load, and each is shown with the group after its batch,
+because a broker never answers between two records of one batch.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Stop
 
 _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
-"""The events whose sentence is shown at their record. The others repeat what the record's columns contain.
-
-The sentence of a rewind is shown at the commit (`OffsetEvents.rewinds`), and not at the marker of its transaction."""
+"""The events whose sentence does not repeat the columns. That of a rewind is shown at the commit, not at the marker."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +92,9 @@ def _find_conflict(entries: list[RecordFate], offset: int) -> RecordFate | None:
 
 
 def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[int | None, PartitionHistory]:
-    """Set `replaced`, `went_back`, `group_record`, `cause` and `what` of the records in a settled log.
+    """Set `replaced`, `went_back`, `group_record`, `cause`, `what` and, before a tombstone, `why` in a settled log.
 
-    If a tombstone follows a record that counts, also set its `why`.
-    `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group in each partition of the
-    log.
+    `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group in each partition.
     """
     histories: dict[int | None, PartitionHistory] = {}
     dialect = group_log.dialect
@@ -136,10 +131,7 @@ def _join_sentences(events: Iterable[Event]) -> dict[int, str]:
 
 
 def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:
-    """Set `why` of the records that count although a later tombstone has their key or their group.
-
-    `entries` are the records of one partition, in the order of the log.
-    """
+    """Set `why` of the records of one partition that count although a later tombstone has their key or their group."""
     what = "the group, but not this offset: a later record created the group again"
     if is_classic:
         why = "a load keeps the group's offsets, and creates a group without members for them"
@@ -187,13 +179,13 @@ _LEFT_OUT = ("assignment", "target_assignment", "subscription", "subscription_he
 def read_group_records(steps: list[Step], group_log: GroupLog, history: PartitionHistory) -> dict[int, dict[str, Any]]:
     """Return the content of the group's own records, by their offsets in the log.
 
-    `steps` is the log of the group in one partition, and `history` its history there. The content of a record is:
+    `steps` and `history` are those of the group in one partition. The content of a record is:
 
     - "type", "state", "protocol_type", "protocol", and "generation" and "leader" (classic group), or "group_epoch" and
       "assignment_epoch" (other groups): the group after the record's batch. After the tombstone of a group, the state
       is "Dead", and the other fields are null.
-    - "members": a list of the members after the batch, without their subscriptions and assignments. For the record of
-      one member, only this member.
+    - "members": the members after the batch, without their subscriptions and assignments. For the record of one member,
+      only this member.
     - "members_joined", "members_left": the ids of the members that joined and left since the group record before. The
       records of one request share one list, which is at the record with the epoch.
 
@@ -301,9 +293,10 @@ class Explanation:
     rewound: list[Position] = field(default_factory=list)
 
     def find_damage(self) -> dict[int | None, Damage]:
-        """Return the damage that the answer depends on, by partition: the log is cut there after an unclean start.
+        """Return the damage that the answer depends on, by partition: in the partition of the group, and before its
+        records.
 
-        This is the damage in the partition of the group, and damage before readable records of the group.
+        After an unclean start, the log is cut there.
         """
         count = self.topic_partitions.count
         partitions = {*self.record_partitions, *([partition_for(self.group, count)] if count else [])}
@@ -333,7 +326,6 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
 
 
 def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list[Explanation]:
-    """Answer a question about each group that a pattern matches (`match_groups`)."""
     group_ids = [pattern]
     if has_wildcard(pattern):
         whole = replace(topic, stop=Stop(None, topic.stop.until_time))
@@ -342,7 +334,6 @@ def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list
 
 
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
-    """Return the answer to a question about a group after a load: the results of `load_group_logs`."""
     entries = list(group_log)
     histories = add_details(group_log, question.retention_ms)
     result = Explanation(group_log.group, groups.coordinator, groups.kafka)
@@ -379,7 +370,6 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
 
 
 def _find_answer(group: AnyGroup | Orphan, question: Question) -> Any:
-    """Return what a broker answers: the group, the offset, or the offsets of one topic. None: nothing."""
     if question.topic is None:
         return orphan_json(group) if isinstance(group, Orphan) else group_json(group)
     offsets = {key: offset for key, offset in group.offsets.items() if question.selects(key)}

@@ -6,10 +6,10 @@
 - `load_memory`: the broker can run out of heap while it loads the partition (KAFKA-19716). Releases of `LEAKY_RELEASES`
   keep every step of a load in memory until its end, if the partition has transactions.
 
-A classic coordinator also fails at the last step of a load, with "Unexpected unload of active group". The last group
-record of the group is a tombstone, so this step removes the group. Two things keep it in the cache: a pending commit of
-an open transaction in the same partition, or another partition with the same group. At that time, all groups of the
-partition are in the cache, so the broker answers for them.
+A classic coordinator also fails at the last step of a load, with "Unexpected unload of active group". This step removes
+a group whose last record is a tombstone. Two things keep the group in the cache: a pending commit of an open
+transaction in the same partition, or another partition with the same group. At that time, all groups of the partition
+are in the cache, so the broker answers for them.
 Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 """
 
@@ -72,7 +72,6 @@ def find_damage(partition: Partition) -> Iterator[Finding]:
 
 
 def find_zeros(partition: Partition) -> Iterator[Finding]:
-    """Yield the finding about zeros at the end of a segment, if a kind of start does not load all batches."""
     zeros = partition.loaded.zeros
     if zeros is None:
         return
@@ -216,7 +215,6 @@ class FailedLoad(Follower):
         return "Another release can load this log: kafkagroups load PATH --kafka VERSION."
 
     def _describe_unload(self, error: str, group_id: str) -> Finding:
-        """Return the finding about a load that fails with "Unexpected unload of active group"."""
         number = self.partition.number
         group = self.partition.groups.groups[group_id]
         first_offset = None
@@ -247,8 +245,6 @@ class FailedLoad(Follower):
 
 
 def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:
-    """Yield the ranges of consecutive checked versions that load the log, for example "4.0.0 to 4.2.1"."""
-
     def can_load(kafka: str) -> bool:
         return not OpenTopic([log], dialect(coordinator, kafka), engine="auto").load().failed
 

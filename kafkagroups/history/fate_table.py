@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 RECORD_TABLES = ("fates", "records")
-"""The tables with a row for each record."""
 _UNREADABLE = RecordFate(None, 0)
 """Stands for the records of a batch that cannot be split into records."""
 
@@ -37,7 +36,6 @@ _UNREADABLE = RecordFate(None, 0)
 def read_record_table(
     log: Log, dialect: Dialect, columns: Sequence[Column], engine: Engine
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table `records` of a log as Arrow record batches. `columns` are the columns of the result."""
     if engine.name == "compiled":
         shard = native.fold_if_possible(log, dialect, follow=native.COUNTS)
         if shard is not None:
@@ -61,7 +59,6 @@ def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.
 
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:
-    """Yield the table `fates` of a log that the native engine can fold."""
     shard = native.fold_if_possible(log, dialect, follow=native.KEEPS_FATES)
     if shard is None:
         raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again")

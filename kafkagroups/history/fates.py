@@ -1,8 +1,7 @@
 """The fates of a log's records: each wins, or is superseded, deleted, aborted, …
 
-`Fates` is an observer (groups/observer.py) of the readable engine, the loader in plain Python. The commands `explain`
-and `stats` use `Fates`. During the load, a later record can supersede, delete or abort a record. The fates of the
-remaining records are decided after the load:
+`Fates` observes the readable engine (groups/observer.py). During the load, a later record can supersede, delete or
+abort a record. The fates of the remaining records are decided after the load:
 
 - Wins: a broker's answers depend on the record.
 - Pending: the transaction of the record is open.
@@ -34,26 +33,25 @@ from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
 
 @dataclass(slots=True)
 class RecordFate:
-    """One record and its fate.
+    """One record and its fate. An attribute that does not fit the kind of record is None.
 
     Attributes
     ----------
     partition, offset
-        The partition of the offsets topic, and the record's offset in this partition. The partition is None if the
-        log's folder has no partition number.
+        The partition of the offsets topic (None if the log's folder has no partition number), and the record's offset.
     type, group
         The record type and the group id. Both are None for markers and for records that cannot be read.
     key
-        The topic partition in the key of an offset record; None for other records.
+        The topic partition in the key of an offset record.
     member_id
-        The member id in the key of a member's record; None for other records.
+        The member id in the key of a member's record.
     fate
         What happened to the record; None until the fate is decided.
     by
         The offset (in the same partition) of the record that decided the fate: the newer record, the tombstone or the
         marker. None if no other record decided the fate.
     why
-        Why the record is ignored, or why it counts although a tombstone follows it. None for other records.
+        Why the record is ignored, or why it counts although a tombstone follows it.
     size
         The record's uncompressed size in bytes. In `stats`: how many bytes of the batch on disk belong to the record.
     timestamp
@@ -61,18 +59,17 @@ class RecordFate:
     file
         The path of the segment that contains the record; None if the batch was not read from a file.
     committed
-        The offset that an offset record commits; None for other records and tombstones.
+        The offset that an offset record commits; None for tombstones.
     replaced
-        The offset that was committed right before an offset record took effect. A record in a transaction takes effect
-        at the marker. None if there was none, or if the record never took effect. Only `explain` sets this attribute
-        and the next one.
+        The offset that was committed right before an offset record took effect (in a transaction, at the marker). None
+        if there was none, or if the record never took effect. Only `explain` sets this attribute and the next one.
     went_back
         Whether an offset record commits a smaller offset than the one that it replaced. The replaced offset can also be
         a pending one whose transaction was committed later.
     note
-        Offset record: the commit's metadata. Marker: "commit" or "abort". Tombstone, other record: None.
+        Offset record: the commit's metadata. Marker: "commit" or "abort".
     producer_id, producer_epoch
-        The producer id and the producer epoch of the record's batch; None if the batch has no producer.
+        Those of the record's batch; None if the batch has no producer.
     is_transactional
         Whether the record's batch has the transactional bit.
     is_unreadable
@@ -80,10 +77,10 @@ class RecordFate:
     is_unloaded
         Whether the record is ignored because the load of the partition fails.
     group_record
-        Group record: the group after the record's batch (explain.py). None for other records. Only `explain`
-        sets this attribute and the next two.
+        Group record: the group after the record's batch (explain.py). Only `explain` sets this attribute and the next
+        two.
     cause
-        Tombstone: how the record came to be, as far as the log tells. None for other records.
+        Tombstone: how the record came to be, as far as the log tells.
     what
         One sentence about what the record changed, as in `timeline`. None if there is nothing to say.
     """
@@ -115,7 +112,6 @@ class RecordFate:
 
 
 def history_json(entry: RecordFate) -> dict[str, Any]:
-    """Return a record and its fate as JSON, for the output of `explain`."""
     assert entry.fate is not None
     fields: dict[str, Any] = {
         "partition": entry.partition,
@@ -144,15 +140,13 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
 
 
 _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
-"""The home of a group is the partition that the hash of the group id chooses."""
 _NOT_REACHED = "the load does not get this far"
 
 
 class Fates(Observer):
-    """The fates of a log's records. An entry is the RecordFate of one record.
+    """The fates of a log's records, as an observer of their load. Then call `settle` with its result.
 
-    If `groups` is not None, `records` has only the entries of the records of these groups. To use this class, load logs
-    with this observer. Then call `settle` with the result of the load.
+    An entry is the RecordFate of one record. If `groups` is not None, only the records of these groups have one.
     """
 
     def __init__(self, dialect: Dialect, groups: Container[str | None] | None = None) -> None:
@@ -163,27 +157,23 @@ class Fates(Observer):
         self.partition: int | None = None
         self._keys = LogKeys(dialect)
         self._batch_entries: list[RecordFate] = []
-        """The entries of the current batch."""
         self._current: RecordFate | None = None
-        """The entry of the record that the engine is applying now."""
         self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
-        """Stored offsets, each with the entry of its record. The keys are Python's `id` of the stored offsets.
-
-        A value contains the stored offset, so that Python does not free the object and reuse the `id`.
+        """By Python's `id` of a stored offset: the entry of its record, and the offset itself, so that the `id`
+        is not reused.
         """
         self._newest_values: dict[tuple[int | None, str], NewestValues[RecordFate]] = {}
-        """The entries of the newest group records with a value. The keys are (partition, group id)."""
+        """The entries of the newest group records with a value, by (partition, group id)."""
         self._tombstone_by_group: dict[tuple[int | None, str], int] = {}
-        """The offsets of the tombstones that deleted groups. The keys are (partition, group id)."""
+        """The offsets of the tombstones that deleted groups, by (partition, group id)."""
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         self.add_batch(partition, batch)
 
     def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
-        """Add the records of a batch. For each record, return its entry and the decoded record.
+        """Add the records of a batch, if it can be read. For each, return its entry and the decoded record.
 
-        The decoded record is None for markers and for records that cannot be read. If the batch cannot be read, the
-        result is empty.
+        The decoded record is None for markers and for records that cannot be read.
         """
         self.partition = partition
         self._batch_entries = []
@@ -213,7 +203,6 @@ class Fates(Observer):
         return self._wanted is None or group in self._wanted
 
     def drop(self, entry: RecordFate) -> None:
-        """Remove an entry that is no longer needed, to save memory."""
         self.records.pop(id(entry), None)
 
     def _read_record(self, entry: RecordFate, log_record: LogRecord) -> Record | None:
@@ -280,17 +269,15 @@ class Fates(Observer):
             self._tombstone_by_group[self.partition, group_id] = offset
 
     def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
-        """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
+        """Set the fate of a record, which can change again, for example from WINS to SUPERSEDED.
 
-        `by` is the offset of the record that decides the fate. `has_same_key` says whether the record at `by` has the
-        key of this record. If so, the log cleaner removes this record. Only the subclass `Observed` (totals.py) uses
-        `has_same_key`.
+        `by` is the offset of the record that decides it. `has_same_key` says whether that record has the key of this
+        one, so that the log cleaner removes this one. Only the subclass `Observed` (totals.py) uses it.
         """
         entry.fate = fate
         entry.by = by
 
     def settle(self, loaded: Groups) -> None:
-        """Decide the fate of every remaining record. `loaded` is the result of the load."""
         failed = loaded.failed
         for entry in self:
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
@@ -337,7 +324,6 @@ class Fates(Observer):
         return stored_entry is entry
 
     def __iter__(self) -> Iterator[RecordFate]:
-        """Iterate over the records in the order of the log."""
         return iter(sorted(self.records.values(), key=log_order))
 
 

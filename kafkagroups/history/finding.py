@@ -11,7 +11,6 @@ TOPIC_KINDS = ("group_family", "look_alike_groups", "partition_count_changed")
 """The kinds of findings that can be about the whole topic. Their partition is then None."""
 GROUPS_TOOL = ("kafka-consumer-groups.sh", "--bootstrap-server", "HOST:PORT")
 TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
-"""The first words of commands of Kafka's tools."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +26,16 @@ class Finding:
     group
         The id of the group that the finding is about; None if it is about the whole partition, or several groups.
     topic_partition
-        The topic partition of the committed offset, for example "orders-0"; None if the finding is about no offset.
+        The topic partition of the committed offset that it is about, for example "orders-0", if any.
     kind
         A word for programs, for example "hanging_transaction".
     what
         One sentence that says what is wrong.
     remedy
-        One sentence that says what to do. If it names a command, the sentence contains the text of the command.
+        One sentence that says what to do, with the text of the command, if it names one.
     command
-        The words of the command that the remedy names; None if it names none. A word in capital letters, for example
-        HOST:PORT, stands for what the reader knows.
+        The words of the command that the remedy names. A word in capital letters, for example HOST:PORT, stands for
+        what the reader knows.
     """
 
     partition: int | None
@@ -55,7 +54,7 @@ class Finding:
 
     @property
     def command_line(self) -> str:
-        """The text of the command if it stands at the end of the remedy, and "" if it does not."""
+        """The text of the command at the end of the remedy, if there is one, and otherwise ""."""
         is_last = self.command is not None and self.advice != self.remedy
         return join_words(self.command or ()) if is_last else ""
 
@@ -64,7 +63,7 @@ class Finding:
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings by partition and offset. Findings without a partition or an offset are first."""
+    """Sort by partition and offset. Findings without a partition or an offset are first."""
 
     def sort_key(finding: Finding) -> tuple[int, int, str, str, str]:
         partition = -1 if finding.partition is None else finding.partition

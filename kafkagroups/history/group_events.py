@@ -1,11 +1,11 @@
 """The events of a group's own records: generations, epochs, members, and the deletion of the group.
 
-A classic group has one record (type 2) for each generation. A consumer, share or streams group has many records. One
-request of a member writes several of them, so one event stands for the records of one request. A batch can contain the
-records of several requests; their order tells where those of the next one begin (`split_requests`).
+A classic group has one record (type 2) for each generation. Of a consumer, share or streams group, one request of a
+member writes several records, and one event stands for all of them. A batch can contain the records of several
+requests; their order tells where those of the next one begin (`split_requests`).
 
-A group of one type can become a group of another type. Then the tombstone of the old group and the first record of the
-new group are in one batch, and the tombstone does not delete the group.
+If a group of one type becomes a group of another type, the tombstone of the old group and the first record of the new
+one are in one batch, and the tombstone does not delete the group.
 Source: GroupCoordinatorRecordHelpers.java, StreamsCoordinatorRecordHelpers.java and GroupMetadataManager.java (4.3.1).
 """
 
@@ -47,9 +47,9 @@ class GroupState:
     `type` is "classic", "consumer", "share" or "streams"; None if no record of the group is in effect. `generation` is
     the generation or the group epoch. `empty_since_ms` is the time since which a classic group has no members.
     `patterns` are the topics that each pattern of topic names matches. `lost_at` has the topics to which no member
-    subscribes any longer, and since which record. `assigned` are the partitions that each member
-    has: topic names (classic group) or topic ids, with partition numbers. `topic_ids` are the ids of topics, as far as
-    the group's own records tell. `topics` are the topics to which the newest members subscribe.
+    subscribes any longer, and since which record. `assigned` are the partitions that each member has, with topic names
+    (classic group) or topic ids. `topic_ids` are the ids of topics, as far as the group's own records tell. `topics`
+    are the topics to which the newest members subscribe.
     """
 
     type: str | None = None
@@ -83,7 +83,7 @@ class GroupState:
         ]
 
     def find_members_by_partition(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, tuple[str, Member]]:
-        """The id and the data of the member of each topic partition, apart from topics without a known name."""
+        """The member of each topic partition, apart from topics without a known name."""
         names_by_id = {topic_id: name for name, topic_id in {**self.topic_ids, **topic_ids}.items()}
         found = {}
         for member_id, partitions in self.assigned.items():
@@ -96,8 +96,8 @@ class GroupState:
     def note_subscriptions(self, before: GroupState, record_offset: int) -> list[str]:
         """Set `lost_at` after a record. Return the topics to which no member subscribes any longer, sorted.
 
-        `before` is the group before the record. If the group has no members, nothing changes until the next member
-        joins. If a subscription is not readable, the group may subscribe to any topic.
+        Without members, nothing changes until the next one joins. If a subscription is not readable, the group may
+        subscribe to any topic.
         """
         self.lost_at = dict(before.lost_at)
         self.topics = before.topics
@@ -232,7 +232,7 @@ def read_assigned(member: Any, protocol_type: str) -> frozenset[tuple[str, int]]
 
 
 def _read_assigned(current_assignment: Any) -> frozenset[tuple[str, int]]:
-    """Return the partitions that a member has, also those that it has to give back. A streams member has tasks."""
+    """The partitions that a member has, also those that it has to give back. A streams member has tasks."""
     names = ("assigned_partitions", "partitions_pending_revocation")
     topics = [topic for name in names for topic in getattr(current_assignment, name, ())]
     return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
@@ -249,7 +249,6 @@ def _read_modern_member(value: Any) -> Member:
 
 
 Ids = tuple[str, ...]
-"""The ids of members, or instance ids."""
 
 
 class Turnover(NamedTuple):
@@ -286,8 +285,8 @@ def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> li
 class GroupEvents:
     """The events of the group's own records in one partition.
 
-    `state` is the group after the newest record. `has_hole` says whether the log has a hole before the next record. The
-    caller sets it. After a hole, the first record of a key does not tell since when the group has its members.
+    `state` is the group after the newest record. The caller sets `has_hole` if the log has a hole before the next
+    record. Then the first record of a key does not tell since when the group has its members.
     """
 
     def __init__(self, partition: int | None) -> None:
@@ -297,14 +296,12 @@ class GroupEvents:
         self._old_type: str | None = None
         """The type of the group before the conversion in the current batch."""
         self._deleted_type: str | None = None
-        """The type of the group before it was deleted; None if it was not deleted."""
+        """The type of the group before it was deleted."""
         self._has_generation = False
-        """Whether the log had a record of type 2 before."""
         self._seen_members: set[str] = set()
         """The ids of the members of which the log had a member record before."""
 
     def apply(self, records: list[GroupRecord]) -> Iterator[Event]:
-        """Yield the events of consecutive group records in one batch."""
         requests = list(split_requests(records))
         for request, following in zip(requests, [*requests[1:], None], strict=True):
             last = request[-1]
@@ -355,7 +352,6 @@ class GroupEvents:
         return self._event(record, name, what, who, leader=value.leader, protocol=value.protocol)
 
     def _describe_generation(self, old: GroupState, value: GroupMetadataValue, who: Turnover) -> str:
-        """Return what a generation changes: who joined, who left, and how many members the group has now."""
         generation = value.generation
         joined, left, replaced = who
         parts = [self._describe_joined(joined)] if joined else []
@@ -388,7 +384,6 @@ class GroupEvents:
         return Turnover(joined, left, instances if is_replacement else ())
 
     def _describe_replaced(self, old_members: Mapping[str, Member], joined: Ids, left: Ids) -> str:
-        """Return which static members have new ids, and which of their settings changed."""
         old_by_instance = {old_members[m].instance_id: old_members[m] for m in left if m in old_members}
         members = [self.state.members[member_id] for member_id in joined]
         names = list_names([f"{member.instance_id}{member.host_text}" for member in members])
@@ -400,7 +395,6 @@ class GroupEvents:
         return "; ".join(texts)
 
     def _apply_request(self, request: list[GroupRecord]) -> Iterator[Event]:
-        """Yield the events of the records that one request of a consumer, share or streams group wrote."""
         group_type = GROUP_TYPE_BY_RECORD_TYPE[request[0].type]
         old = self.state
         if old.type != group_type:
@@ -455,7 +449,6 @@ class GroupEvents:
         return f"Epoch {number}: {', '.join(parts)}." if parts else f"Epoch {number}."
 
     def _describe_subscriptions(self, old: GroupState, record_offset: int) -> list[str]:
-        """Return what changed in the subscriptions of the members, and of the group as a whole."""
         lost = self.state.note_subscriptions(old, record_offset)
         changed = describe_changed(old.members, self.state.members)
         more = count_of(len(changed) - LISTED_NAMES, "more member")
@@ -467,7 +460,6 @@ class GroupEvents:
         return list(filter(None, texts))
 
     def _event(self, record: GroupRecord, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
-        """Return an event at a record. `fields` are further fields of Event."""
         members = tuple((member_id, self.state.members[member_id]) for member_id in who.members_joined)
         place = (self.partition, record.offset, time_or_none(record.timestamp))
         fields = {"generation": self.state.generation, "members": members} | who._asdict() | fields
@@ -475,5 +467,4 @@ class GroupEvents:
 
 
 def _add_to_sentence(sentence: str, texts: list[str]) -> str:
-    """Return a sentence with further parts before its period."""
     return f"{sentence.removesuffix('.')}; {'; '.join(texts)}." if texts else sentence

@@ -1,11 +1,11 @@
 """The logs of some groups: the records of each, the markers of its transactions, and the holes between them.
 
-A hole is a range of offsets whose records the log cleaner has removed. The command `timeline` reads the
-history of a group from its log. The logs of any number of groups come from one pass over the partitions.
+A hole is a range of offsets whose records the log cleaner has removed. One pass over the partitions gives the logs of
+any number of groups.
 
-The native engine loads a log much faster than the readable engine. It finds the batches of the groups on the way, and
-the readable engine then replays only these. This gives the same fates, because records of other groups never change the
-fate of a group's record. A load that fails is the only exception, and then the readable engine replays the whole log.
+The native engine, which is much faster, finds the batches of the groups while it loads the log, and the readable engine
+replays only these. This gives the same fates, because records of other groups never change the fate of a group's
+record. Only for a load that fails, the readable engine replays the whole log.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 class GroupRecord(NamedTuple):
     """A record of the group.
 
-    `offset` is the record's offset in the log. `timestamp` is in ms since 1970; -1: the record has none. `batch_offset`
-    is the base offset of the batch, and `first_offset` is the offset of the first record in the batch. `producer_id` is
-    that of the batch; -1: the batch has none. `is_pending` says whether the coordinator reads the record as part of a
-    transaction, so that the record takes effect at the marker.
+    `timestamp` is in ms since 1970; -1: the record has none. `batch_offset` is the base offset of the batch, and
+    `first_offset` that of its first record. `producer_id` is -1 if the batch has none. `is_pending` says whether the
+    coordinator reads the record as part of a transaction, so that it takes effect at the marker.
     """
 
     offset: int
@@ -126,9 +125,8 @@ class GroupLog:
         return iter(sorted(self._records.values(), key=log_order))
 
     def records_of(self, selects: Callable[[TopicPartition], bool]) -> list[RecordFate]:
-        """Return the offset records of some topic partitions, and the markers that ended transactions of these records.
-
-        `selects` returns whether a topic partition is one of them.
+        """Return the offset records of the topic partitions that `selects` accepts, and the markers that ended
+        their transactions.
         """
         ended = self._ended
         return [entry for entry in self if any(map(selects, [entry.key] if entry.key else ended.get(id(entry), ())))]
@@ -176,7 +174,6 @@ class GroupLogs(Fates):
         self.add_batch(partition, batch)
 
     def find_holes(self, batch: Batch) -> None:
-        """Add the holes before the next batch of the log and in it."""
         for hole in self._finder.find(batch):
             self.add_hole(hole)
 
@@ -253,7 +250,6 @@ class GroupLogs(Fates):
             self._logs[entry.group].add_end(entry, marker)
 
     def settle(self, loaded: Groups) -> None:
-        """Decide the fate of every remaining record, and add the holes after the last step of each group."""
         self.end()
         super().settle(loaded)
 
@@ -262,9 +258,8 @@ class GroupLogs(Fates):
             self._add_step(group)
 
     def _select_records(self, batch: Batch) -> Batch:
-        """Return a batch with only the records of the groups.
-
-        The classic coordinator compares the offsets of the first records, so it also gets the first record.
+        """Return a batch with only the records of the groups, and its first record, whose offset the classic
+        coordinator compares.
         """
         keeps_first = self.dialect.coordinator == "classic"
 
@@ -293,7 +288,7 @@ _REPLACEMENT_CHARACTER = "\ufffd"
 def load_group_logs(
     topic: OpenTopic, groups: Iterable[str], whole: WholeTopic | None = None
 ) -> tuple[Groups, dict[str, GroupLog]]:
-    """Load a topic. Return the result of the load, and the log of each of the groups, in which the fates are settled.
+    """Load a topic. Return the result, and the log of each of the groups, in which the fates are settled.
 
     `whole` is the one of `OpenTopic.load`.
     """

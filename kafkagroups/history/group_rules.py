@@ -8,11 +8,10 @@
   offsets.retention.minutes lets others go. Only since KIP-211 (Kafka 2.1) is that unusual.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
   than half of the live records of all partitions, and at least MIN_FAMILY_RECORDS. Some programs use a new group each
-  time. The cleaner cannot remove the records of these groups, because each is the newest one of its key. They stay
-  until somebody deletes the group, or until offsets.retention.minutes have passed.
-- `look_alike_groups`: several groups have ids that are equal after `fold`. A group id that was copied from a web page
-  can contain a non-breaking hyphen (U+2011) or another character that looks like one on the keyboard. Kafka accepts it
-  as another group.
+  time. The cleaner cannot remove these records, because each is the newest one of its key. They stay until somebody
+  deletes the group, or until offsets.retention.minutes have passed.
+- `look_alike_groups`: several groups have ids that are equal after `fold`. An id that was copied from a web page can
+  contain a non-breaking hyphen (U+2011) or the like, and Kafka accepts it as another group.
 - `shared_instance_id`: two processes have the same group.instance.id (totals.py).
 """
 
@@ -131,8 +130,8 @@ def find_early_expiry(partition: Partition) -> Iterator[Finding]:
 def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
     """Return the topics that the members of a group subscribe to; None if they are not known.
 
-    They are not known if the group has no members, if a subscription cannot be read, if a member subscribes to a
-    pattern, or if the group is a share or streams group.
+    That is so without members, if a subscription cannot be read, if a member subscribes to a pattern, and for share and
+    streams groups.
     """
     topics: list[Collection[str] | None] = []
     if isinstance(group, Group):
@@ -146,7 +145,7 @@ def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
 
 
 def find_prefix(group_id: str) -> str | None:
-    """Return what the names of the group's family begin with. Return None if the name has no part that differs.
+    """Return what the names of the group's family begin with; None if the name has no part that differs.
 
     >>> find_prefix("e2e-checkout-0002c71b578f"), find_prefix("tenant17"), find_prefix("billing")
     ('e2e-checkout-', 'tenant', None)
@@ -189,7 +188,7 @@ def choose_families(stats: Stats) -> dict[str, Family]:
 
 
 def find_families(stats: Stats) -> Iterator[Finding]:
-    """Yield the findings about the families that are large. Several partitions can contain groups of a family."""
+    """Yield the findings about large families, of which several partitions can contain groups."""
     partition = next(iter(stats.partitions)) if len(stats.partitions) == 1 else None
     command = [*GROUPS_TOOL, "--delete", "--group", "GROUP"]
     for prefix, family in choose_families(stats).items():
@@ -232,7 +231,6 @@ def fold(group_id: str) -> str:
 
 
 def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding]:
-    """Yield a finding for each set of group ids that look the same."""
     ids_by_look: dict[str, list[str]] = {}
     for group_id in known_groups:
         ids_by_look.setdefault(fold(group_id), []).append(group_id)
@@ -292,4 +290,3 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
 
 
 RULES = (find_busy_groups, find_unsubscribed_offsets, find_early_expiry, find_shared_instances)
-"""The rules about one partition."""

@@ -1,18 +1,17 @@
 """Groups with records in a partition that is not their home partition: the findings, and their positions in both.
 
-The hash of a group id and the partition count of the topic decide where the records of a group are written. There are
-two reasons for records in another partition: the partition count was changed, or files of another partition were put
-into this folder.
+The hash of a group id and the partition count of the topic decide where the records of a group are written. Records
+elsewhere have one of two reasons:
 
 - `partition_count_changed`: the partition count was changed. Its groups are left out of the other finding.
-- `misplaced_groups`: a partition contains records of groups that belong to another partition. If the log begins with
-  the same bytes as the log of that partition, its files were copied. Then the partition count was not changed.
+- `misplaced_groups`: files of another partition were put into this folder. If the log begins with the same bytes as the
+  log of that partition, its files were copied, and the partition count was not changed.
 
-If the partition count is unknown, it is assumed only if groups have records in several partitions, and if each group
-has records in its home partition. The number of partitions in the folder and the default count are tried.
+An unknown partition count is assumed only if groups have records in several partitions, and each group has records in
+its home partition. The number of partitions in the folder and the default count are tried.
 
-If the partition count was changed, the old and the new home partition of a group both contain offset records. Each of
-the two is loaded alone, so both positions are known, although a broker answers only one of them.
+If the count was changed, the old and the new home partition of a group both contain offset records. Each is loaded
+alone, so both positions are known, although a broker answers only one of them.
 """
 
 from __future__ import annotations
@@ -35,10 +34,8 @@ from kafkagroups.log.segments import Log
 
 
 def find_misplaced(logs: Sequence[Log], groups: Groups) -> tuple[dict[int | None, Misplaced], bool]:
-    """Return what is misplaced in each partition, and whether copied files explain a change of the partition count.
-
-    `groups` is the load of the logs. If files that were copied explain all groups of the change, the count was not
-    changed.
+    """Return what is misplaced in each partition, and whether copied files explain all groups of a change of the
+    count.
     """
     count = _find_count(groups)
     places: dict[int | None, Misplaced] = {}
@@ -62,7 +59,6 @@ def find_misplaced(logs: Sequence[Log], groups: Groups) -> tuple[dict[int | None
 
 
 def _find_count(groups: Groups) -> int | None:
-    """Return the partition count, also if it is only assumed; None if it is unknown."""
     topic = groups.topic_partitions
     if topic.count is not None or not topic.shared_groups:
         return topic.count
@@ -76,7 +72,6 @@ def _find_count(groups: Groups) -> int | None:
 
 
 def _find_same(log: Log, other: Log) -> int | None:
-    """Return the last offset up to which two logs have the same batches; None if the first batches differ."""
     last = None
     with suppress(InvalidLog):  # The load has found the damage, too.
         for one, two in zip(log.find_batches(None), other.find_batches(None), strict=False):
@@ -132,8 +127,6 @@ def describe_misplaced(partition: Partition) -> Iterator[Finding]:
 def find_count_change(change: PartitionCountChange) -> Finding:
     """Return the finding about a partition count that was changed.
 
-    Notes
-    -----
     The classic coordinator has one cache for all partitions: if a group is in two partitions, the one that is loaded
     first answers. The new coordinator answers from the home partition of the new count, also if it has no offset there.
     Source: GroupMetadataManager.loadGroup (3.9); GroupCoordinatorService.topicPartitionFor (4.x).
@@ -156,7 +149,6 @@ def find_count_change(change: PartitionCountChange) -> Finding:
 
 
 def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:
-    """Return the offsets of the groups in `change`, sorted by group and topic partition."""
     logs = {log.partition: log for log in topic.logs}
     alone = replace(topic, partitions=None)
 

@@ -15,7 +15,6 @@ A tombstone does not contain its cause. The log tells what is impossible:
 - Offsets of one group that are old enough expire together. If an offset that is as old was not deleted, the deleted
   offset did not expire either.
 
-
 Source: GroupMetadata.removeExpiredOffsets (3.9), OffsetExpirationConditionImpl (4.3.1), groups/expiration.py.
 """
 
@@ -43,7 +42,6 @@ _WORDS = {
     Cause.TOPIC_DELETED: "with the topic",
     Cause.GROUP_DELETED: "with the group",
 }
-"""The words for the causes of a deletion by a request."""
 
 
 @dataclass
@@ -67,10 +65,9 @@ class Commit:
 class OffsetEvents:
     """The events of a group's offsets in one partition.
 
-    `group` has the events of the group itself. `committed` are the committed offsets, and `pending` the pending ones by
-    producer id. `hole_count` is how many holes of the log have been passed. The caller counts them. If `skips_routine`
-    is true, commits that only move an offset forward have no event. `retention_ms` is the broker's
-    offsets.retention.minutes in ms; None if it is not known.
+    `group` has the events of the group itself. `pending` has the pending offsets by producer id. The caller counts in
+    `hole_count` the holes that have been passed. If `skips_routine` is true, commits that only move an offset forward
+    have no event. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known.
     """
 
     def __init__(
@@ -105,7 +102,6 @@ class OffsetEvents:
             yield from self._commit(record, record, "commit")
 
     def _commit(self, at: Place, record: GroupRecord, name: str, by: str = "", **fields: Any) -> Iterator[Event]:
-        """Yield the events of an offset record that takes effect at a record or marker."""
         key = record.key
         offset: int = record.value.offset
         old = self.committed.get(key)
@@ -128,7 +124,6 @@ class OffsetEvents:
                 yield self._event(at, "skip", what, key, from_offset=old.offset, to_offset=offset)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
-        """Return the beginning of a sentence about an offset that is committed now."""
         if old is None and key in self._deleted:
             is_skip = offset > self._deleted[key] and not new_id
             skipped = f", which skips {self._deleted[key]} to {offset - 1}" if is_skip else ""
@@ -297,10 +292,9 @@ class OffsetEvents:
         return commit_ms
 
     def _judge_expiry(self, commit: GroupRecord, tombstone: GroupRecord, oldest_begin_ms: int | None) -> Cause | None:
-        """EXPIRED or UNKNOWN if the offset did or can have expired; None if it cannot.
+        """Return EXPIRED or UNKNOWN if the offset did or can have expired; None if it cannot.
 
-        `oldest_begin_ms` is `_find_oldest_begin` of the offsets that no tombstone of the same batch deletes. If one of
-        them is older, it would have expired first.
+        `oldest_begin_ms` is that of the offsets that the batch does not delete. An older one would have expired first.
         """
         if tombstone.timestamp == NO_TIMESTAMP:
             return Cause.UNKNOWN

@@ -178,7 +178,6 @@ class ClockJump(Follower):
         self._deleted: Counter[str] = Counter()
         """The number of the offsets whose tombstones are among the late records, by group id."""
         self._groups: set[str] = set()
-        """The groups whose tombstones are among the late records."""
         if self._step is not None:
             self.producers = None
             self.first_offset = self._step.after

@@ -1,11 +1,11 @@
 """The two passes over a log, the base of the rules that find something wrong, and the refusal of foreign logs.
 
 The first pass is a load that is observed. It decides what the second pass must look at, for example the producers whose
-transaction is still open. The second pass feeds several followers; if all of them name their producers, the native
-engine finds the batches, and otherwise the log is read in plain Python.
+transaction is still open. If all followers of the second pass name their producers, the native engine finds the
+batches; otherwise the log is read in plain Python.
 
 A rule is a function of what the first pass has counted and loaded; one that needs batches as well is a `Follower`. A
-log of a healthy broker has no findings. What only all partitions together show is found in their statistics.
+log of a healthy broker has no findings.
 
 A log of an ordinary topic or of KRaft's metadata is refused: a coordinator skips most of its records, so every question
 would have an answer, and every finding a remedy that damages a log that is fine.
@@ -144,8 +144,8 @@ class Partition:
     """What a rule can ask about one partition.
 
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
-    partition ended. `totals` and `counts` are what its records come to; `commits` and `live_records` have the numbers
-    of commits and of live records by group id. `misplaced` are its groups that belong to other partitions.
+    partition ended. `totals` and `counts` are what its records come to; `commits` and `live_records` count by group id.
+    `misplaced` are its groups that belong to other partitions.
     """
 
     log: Log
@@ -164,7 +164,6 @@ class Partition:
         return self.log.partition
 
     def finding(self, offset: int | None, kind: str, what: str, remedy: str, **fields: Any) -> Finding:
-        """Return a finding about the partition. `fields` are further fields of `Finding`."""
         place = {"group": None, "topic_partition": None} | fields
         return Finding(self.number, offset, kind=kind, what=what, remedy=remedy, **place)
 
@@ -176,7 +175,7 @@ SHOWN_BYTES = 16
 def refuse_foreign_log(topic: OpenTopic, group_ids: Collection[str]) -> None:
     """Raise ForeignLog if at least one record of the logs has a key, and none has a key of the topic.
 
-    `group_ids` are the groups that a load of the logs has found. The logs are read again only if there are none.
+    `group_ids` are the groups that a load has found. The logs are read again only if there are none.
     """
     if group_ids:
         return

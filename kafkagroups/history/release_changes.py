@@ -1,19 +1,19 @@
 """What changes for a log if another release of Kafka loads it, after an upgrade or a downgrade (`check --to`).
 
 - `skipped`: the old release reads a record of a group, and the new release skips it, because it does not know its type.
-- `group_differs`, `offset_differs`, `pending_differs`: both releases load the partition, but answer differently. The
-  answers are compared as `diff` compares them. The epochs of a group are compared, too: a group without a record of its
-  epoch has epoch 0 before Kafka 4.3, and epoch 1 from 4.3 on.
+- `group_differs`, `offset_differs`, `pending_differs`: both releases load the partition, but answer differently, as
+  `diff` compares answers. The epochs of a group are compared, too: without a record of its epoch, a group has epoch 0
+  before Kafka 4.3, and epoch 1 from 4.3 on.
 - `load_failure`: the old release cannot load a partition.
 
-If one of the releases fails to load a partition (`refused`, check.py, or `load_failure`), it has no answers for the
-groups of this partition. So their differences are no findings.
+A release that fails to load a partition (`refused`, check.py, or `load_failure`) has no answers for its groups, so they
+have no differences.
 
 A difference is what a client sees if it sends the same request to both releases:
 
 - The partitions that a member of a consumer group has not revoked yet are a difference between 4.2 and 4.3. From 4.3
-  on, ConsumerGroupDescribe counts them as assigned. It leaves out topics that the broker does not know. A log does not
-  say which topics exist, so this difference is also a finding if the topic was deleted.
+  on, ConsumerGroupDescribe counts them as assigned, apart from topics that the broker does not know. A log does not say
+  which topics exist, so this difference is also a finding if the topic was deleted.
 - The name of a streams group's assignor is no difference between 4.3 and 4.4. Only StreamsGroupDescribe v1, which is
   new in 4.4, has a field for it.
 
@@ -61,8 +61,7 @@ _REMEDIES = {
 class Change(Finding):
     """A finding about an answer that differs between two releases.
 
-    `before` and `after` are the answers of the old and the new release, in the form of `load --json`; None if a release
-    has no such group or offset.
+    `before` and `after` are the answers, in the form of `load --json`; None if a release has no such group or offset.
     """
 
     before: Any = None
@@ -113,10 +112,7 @@ def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:
 
 
 def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Dialect) -> Iterator[Finding]:
-    """Yield a finding for each group with records that only the new rules skip.
-
-    A group that no longer exists, or is now a classic group, is left out: its old records are not needed.
-    """
+    """Yield a finding for each group with records that only the new rules skip, and that the group still needs."""
     skipped_types = list_read_types(old_rules) - list_read_types(new_rules)
     keys = LogKeys(old_rules)
     found: dict[str, list[tuple[int, int]]] = {}
@@ -191,11 +187,7 @@ def _has_other_epochs(old: Any, new: Any) -> bool:
 
 
 def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:
-    """Return whether two answers about a streams group differ only in the assignor's name, which one of them lacks.
-
-    Since Kafka 4.4, StreamsGroupDescribe v1 has a field for this name. The answer to v0 stays the same, so a client of
-    the older release sees no difference.
-    """
+    """Return whether two answers about a streams group differ only in the assignor's name, which one of them lacks."""
     if table != "groups" or old is None or new is None or {old["type"], new["type"]} != {"streams"}:
         return False
     is_without = None in (old["protocol"], new["protocol"])

@@ -1,7 +1,7 @@
 """The differences between two loads (`diff`), and where two replicas of a partition fork.
 
-The loads are of two logs, of two moments, or of two coordinators, and they are compared by the answers of a broker. A
-pending commit is one in an open transaction; it is compared even if the coordinator does not have the group.
+Loads of two logs, two moments or two coordinators are compared by the answers of a broker. A pending commit is one in
+an open transaction; it is compared even if the coordinator does not have the group.
 
 After an unclean leader election, two replicas have different records at the same offsets. The newer replica is the one
 with the newer leader epoch, also if its leader has written nothing yet: its broker stores each epoch when it is
@@ -15,8 +15,7 @@ A difference between the answers of two replicas is healed in these cases:
 - The older replica has not changed the answer after the fork. Then it only lacks records, and nothing is lost.
 
 If the older replica has deleted a group or an offset after the fork, the deletion is lost, and a later commit of the
-newer replica does not heal that. A difference in a partition that only one side has, or that has no fork, is not
-healed.
+newer replica does not heal that. Nor is a difference healed in a partition that only one side has, or without a fork.
 Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279.
 """
 
@@ -44,17 +43,10 @@ _FIELDS = {
     "offsets": ("offset", "metadata", "leader_epoch"),
     "pending": ("producer_id", "offset", "metadata"),
 }
-"""The fields that are compared, by table."""
 
 
 def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
-    """Return the differences between two loads: `{"groups": {…}, "offsets": {…}, "pending": {…}}`.
-
-    A pair is a list: the value in the first load, then the value in the second load, in the form of `load --json`.
-
-    - "groups" has a pair for each group id that differs.
-    - "offsets" and "pending" have a dict for each group id. The dict has a pair for each topic partition that differs.
-    """
+    """Return the differences between two loads, in the form that `kafkagroups.diff` describes."""
     differences: dict[str, dict[str, Any]] = {table: {} for table in _FIELDS}
     for group_id in sorted({*first, *second, *first.orphans, *second.orphans}):
         answers = [list_answers(groups, group_id) for groups in (first, second)]
@@ -85,8 +77,6 @@ def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
 
 
 def is_same(table: str, first: Any, second: Any) -> bool:
-    """Whether two answers of a table are equal in the compared fields."""
-
     def select(answer: Any) -> list[Any]:
         rows = answer if table == "pending" else [answer]
         return [[row[name] for name in _FIELDS[table]] for row in rows]
@@ -114,10 +104,8 @@ class Change(NamedTuple):
     """An answer that the replicas changed after the fork, or that differs.
 
     `table` is "groups", "offsets" or "pending". `key` is the topic partition; "" in the table "groups". The values are
-    those of `load --json`; None means no answer. `before` is the older replica's answer before the
-    fork.
-    `has_older_changed` and `has_newer_changed` say which replica changed the answer after the fork. `ended_by` names
-    the record of the older replica that deleted the answer, or the marker that ended the transaction, for example
+    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork. `ended_by`
+    names the record of the older replica that deleted the answer, or the marker that ended the transaction, for example
     "tombstone 248"; "" if there is none.
     """
 
@@ -159,7 +147,7 @@ class Replicas:
     changes: dict[int | None, list[Change]] = field(default_factory=dict)
     """By partition number: the answers that the replicas changed after the fork."""
     topic_ids: tuple[str, str] | None = None
-    """The ids of the topic on both sides; None if a side does not say it. If they differ, the logs are no replicas."""
+    """The ids of the topic on both sides, as far as they say it. If they differ, the logs are no replicas."""
 
     @property
     def is_created_again(self) -> bool:
@@ -206,7 +194,6 @@ class Replicas:
 
 
 def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, Groups]) -> Replicas:
-    """Compare two topics by their loads."""
     result = Replicas(*loads, compare(*loads))
     first_id, second_id = (next(filter(None, map(read_topic_id, topic.logs)), None) for topic in topics)
     if first_id is not None and second_id is not None:
@@ -259,10 +246,7 @@ _Ends = dict[object, str]
 def _find_changes(
     partition: int | None, older_side: _Side, newer_side: _Side, newer_name: str, find_ends: Callable[[], _Ends]
 ) -> Iterator[Change]:
-    """Yield the answers of one partition that the replicas changed after the fork, or that differ.
-
-    `find_ends` returns what the older replica ended after the fork.
-    """
+    """Yield the answers of one partition that the replicas changed after the fork, or that differ."""
     loads = (older_side.before, newer_side.before, older_side.after, newer_side.after)
     group_ids = {name for loaded in loads[2:] for name, numbers in loaded.partitions_of.items() if partition in numbers}
     for group_id in sorted(group_ids):

@@ -1,7 +1,7 @@
 """Loads a topic and counts its records in one pass: `stats`, `check` and `report` are questions to the result.
 
-The native engine counts while it folds a log. If it cannot fold a log, the readable engine counts with an observer
-(totals.py). What only the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
+The native engine counts while it folds a log, and otherwise an observer of the readable engine (totals.py). What only
+the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
 """
 
 from __future__ import annotations
@@ -118,7 +118,6 @@ class CountedTopic:
         return Partition(log, rules, self.groups, loaded, parts, totals, counts, commits, live_records, misplaced)
 
     def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
-        """The statistics of the topic from those of its logs."""
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
         for log_stats in stats_of_logs:
             stats.add(log_stats)
@@ -127,7 +126,7 @@ class CountedTopic:
 
 
 def finish(stats: Stats, topic: OpenTopic) -> None:
-    """Add what only all partitions together show to their statistics, and sort the findings and the rows."""
+    """Add what only all partitions together show, and sort the findings and the rows."""
     change = stats.topic_partitions.changed
     if change is not None:
         stats.moved_offsets = find_moved_offsets(topic, change)

@@ -34,13 +34,11 @@ DELETE_RETENTION_MS = 86_400_000
 """The default of the topic's setting delete.retention.ms, which the log does not contain."""
 WRITER = "writer"
 ROW_KINDS = ("group", "topic", "type", "partition", WRITER)
-"""What one row of the statistics can stand for."""
 RECORDS_LOADED_PER_SECOND = 400_000
 """How many records a broker of 3.9.2 or 4.3.1 loads per second: 10 million in 26 s, measured on two cores."""
 
 
 def check_row_kind(by: str) -> None:
-    """Raise UsageError if `by` is not one of ROW_KINDS."""
     if by not in ROW_KINDS:
         raise UsageError(f"by: expected one of {', '.join(ROW_KINDS)}, found {by!r}")
 
@@ -51,7 +49,7 @@ class OpenTransaction:
 
     `first_offset`, `since_ms` (ms since 1970) and `producer_epoch` are those of its first batch. `groups` are the
     groups for which it commits offsets. `aborted_at` and `aborted_ms` are the place and time of the producer's last
-    marker before it, if that marker aborted another transaction with the same epoch; otherwise None (transactions.py).
+    marker before it, if that marker aborted another transaction with the same epoch (transactions.py).
     `coordinator_epoch` is the one in that last marker; 0 if the log has none.
     """
 
@@ -95,7 +93,7 @@ class SegmentCount:
 
     `replaced_bytes` counts the records that were replaced by a newer record of the same key, if this segment contains
     the later one. `trace_end` is the offset after the last trace (NO_TRACE: none). `horizon_ms` is the newest delete
-    horizon, and `newest_ms` the largest timestamp of the batches that have one, in ms since 1970 (NO_TIMESTAMP: none).
+    horizon, and `newest_ms` the largest timestamp of the batches, in ms since 1970 (NO_TIMESTAMP: none).
     """
 
     base_offset: int
@@ -106,10 +104,10 @@ class SegmentCount:
     newest_ms: int = NO_TIMESTAMP
 
     def add_batch(self, batch: Batch, previous_end: int) -> None:
-        """Add the next batch. `previous_end` is the offset after the batch before it.
+        """Add the next batch, by the rules of the native engine (`Follow::start_batch`, follow.rs).
 
-        The native engine follows the same rules (`Follow::start_batch`, follow.rs). A batch that begins before
-        `previous_end` is odd: only its delete horizon is a trace.
+        A batch that begins before `previous_end`, the end of the batch before it, is odd: only its delete horizon is a
+        trace.
         """
         self.bytes += batch.size
         if batch.base_offset > previous_end:
@@ -158,7 +156,7 @@ class PartitionStats(Count):
 
     @property
     def is_stopped_by_transaction(self) -> bool:
-        """Whether the cleaner would clean less than it can because of an open transaction: not the active segment."""
+        """Whether an open transaction, and not the active segment, stops the cleaner."""
         return self.first_uncleanable_offset < self.active_base_offset
 
     @property
@@ -221,9 +219,9 @@ class WriterKey(NamedTuple):
 class WriterCount:
     """What one writer committed in one partition of the offsets topic.
 
-    `commits` counts batches. `bytes` are without the headers of the batches. The times are those of the first and the
-    last commit, in ms since 1970; None if the records have no time. `interval_ms` is the median time between commits;
-    None if there is only one.
+    `commits` counts batches, and `bytes` are without their headers. The times are those of the first and the last
+    commit, in ms since 1970; None if the records have no time. `interval_ms` is the median time between commits, if
+    there are several.
     """
 
     key: WriterKey
@@ -283,8 +281,7 @@ class VersionCount:
 class KnownGroup(NamedTuple):
     """A group that a broker knows after the load.
 
-    `idle_records` is the number of its live records if the group has no members and one of many similar names
-    (group_rules.py); otherwise 0.
+    `idle_records` counts its live records if it has no members and one of many similar names (group_rules.py).
     """
 
     partition: int | None
@@ -311,7 +308,6 @@ class MovedOffset:
         return self.old.commit_timestamp > self.new.commit_timestamp
 
     def to_json(self) -> dict[str, Any]:
-        """Return the positions as `stats --json` prints them."""
         return {
             "group": self.group,
             "topic_partition": str(self.topic_partition),
@@ -325,12 +321,12 @@ class MovedOffset:
 class Stats:
     """The statistics of logs.
 
-    `by` is one of ROW_KINDS: what a row stands for. `rows` has a Count for each group, topic, record type or partition,
-    as `by` says, and for None. If `by` is "writer", `rows` is empty, and `writers` has a WriterCount for each writer.
-    `partitions` has a PartitionStats for each partition. `problems` describe the partitions that are damaged or whose
-    load fails. `findings` say what is wrong with the logs, and what to do.
-    `topic_partitions` is the partition count of the offsets topic, and how it was found. If the count was changed,
-    `moved_offsets` has the old and the new positions of the groups that moved to another partition.
+    `rows` has a Count for each group, topic, record type or partition, as `by` says, and for None. If `by` is "writer",
+    `rows` is empty, and `writers` has a WriterCount for each writer. `partitions` has a PartitionStats for each
+    partition. `problems` describe the partitions that are damaged or whose load fails. `findings` say what is wrong
+    with the logs, and what to do. `topic_partitions` is the partition count of the offsets topic, and how it was found.
+    If the count was changed, `moved_offsets` has the old and the new positions of the groups that moved to another
+    partition.
     """
 
     by: str = "group"

@@ -1,7 +1,7 @@
 """The history of one group as events (`timeline`): generations, commits, transactions, deletions, and gaps.
 
-The events come from the records of the group, and not from a broker: a rebalance that did not end, or a commit that was
-refused, left no record. A gap is a range of offsets in which records are missing.
+The events come from the records of the group, so a rebalance that did not end, or a commit that was refused, has none.
+A gap is a range of offsets in which records are missing.
 
 A missing offset does not tell to which group its record belonged, but the log limits what can be missing. The cleaner
 keeps the newest record of each key and removes all older ones at the same time. So if an older record of a key is still
@@ -40,10 +40,7 @@ CURRENT_ASSIGNMENT = 8
 
 
 def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int) -> Event:
-    """The event of a hole in the log of a group.
-
-    `later` are the first records of the keys that are only behind the hole.
-    """
+    """Return the event of a hole. `later` are the first records of the keys that are only behind it."""
     what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
     if isinstance(hole, DamagedHole):
         place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
@@ -111,13 +108,11 @@ class Timeline:
     events
         The events, in the order of the log. Without `all`, commits that only move forward are left out.
     problems
-        One line for each partition that is damaged or whose load fails. The partition need not contain records of the
-        group.
+        One line for each partition that is damaged or whose load fails, with records of the group or without.
     left_out
         How many events `all` would add.
     kafka_rules
-        The Kafka version whose rules were applied, if this package was not compared with a broker of the version
-        `kafka`. Otherwise None.
+        The Kafka version whose rules were applied, if this package was not compared with a broker of `kafka`.
     topic_partitions
         The partition count of the offsets topic, and how it was found.
     rewound
@@ -144,22 +139,18 @@ class Timeline:
     waiting: list[str] = field(default_factory=list)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the events as JSON: a list of the objects that `timeline --json` prints.
+        """Return the objects that `timeline --json` prints.
 
-        The last objects have the event "standing_still": one for each position that stands still at the end of the log.
+        The last ones have the event "standing_still": one for each position that stands still at the end of the log.
         """
         rules = {} if self.kafka_rules is None else {"kafka_rules": self.kafka_rules}
         standing = [position.to_event() for position in self.positions if position.stands_still]
         return [event_json(event) | rules for event in [*self.events, *standing]]
 
     def events_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame with a row for each object of `to_json`. The columns are the fields of `to_json`.
+        """Return a pandas DataFrame with a row for each object of `to_json`, whose fields are the columns.
 
-        Returns
-        -------
-        pandas.DataFrame
-            Times are in ms since the epoch. `members_joined`, `members_left`, `members` and `replaced_instances`
-            are lists.
+        Times are in ms since the epoch. `members_joined`, `members_left`, `members` and `replaced_instances` are lists.
         """
         return events_frame(self.to_json())
 
@@ -167,9 +158,9 @@ class Timeline:
 class Question(NamedTuple):
     """What an explanation or a timeline of a group is about.
 
-    `topic` and `partition` limit the history to one topic or to one topic-partition. Only records with the time
-    `since_time` or a later one are in the history (ms since the epoch). `retention_ms` is the retention time of the
-    broker in ms, which decides when offsets expire; None: not known.
+    `topic` and `partition` limit the history to one topic or to one topic-partition, and `since_time` (ms since the
+    epoch) to records with this time or a later one. `retention_ms` is the retention time of the broker, which decides
+    when offsets expire.
     """
 
     topic: str | None = None
@@ -185,11 +176,9 @@ class Question(NamedTuple):
             raise UsageError(f"a retention time is at least 0, not {self.retention_ms} ms")
 
     def selects(self, key: TopicPartition) -> bool:
-        """Return whether the history contains the records of this topic partition."""
         return self.topic in (None, key.topic) and self.partition in (None, key.partition)
 
     def selects_event(self, event: Event) -> bool:
-        """Return whether an event is about one of these topic partitions, and late enough."""
         key = event.topic_partition
         time_ms = event.timestamp_ms
         is_late = self.since_time is None or (time_ms is not None and time_ms >= self.since_time)
@@ -268,10 +257,7 @@ def _get_progress(step: GroupRecord) -> Any:
 
 
 class PartitionHistory:
-    """The group and its offsets in one partition, after some records of the log.
-
-    `events` are the events, in the order of the log.
-    """
+    """The group and its offsets in one partition, after some records of the log."""
 
     def __init__(self, offsets: OffsetEvents) -> None:
         self.group = offsets.group
@@ -279,7 +265,6 @@ class PartitionHistory:
         self.events: list[Event] = []
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
-        """Yield the events of the group's records in one batch."""
         runs = [list(run) for _, run in groupby(records, key=lambda each: each.is_offset and (each.value is None,))]
         deletion = ""
         group_cause = Cause.GROUP_DELETED
@@ -367,8 +352,8 @@ def describe_lower_commits(events: Sequence[Event]) -> list[Event]:
     """Return the events of all partitions. Those of first commits that are lower than in another partition say so.
 
     If the partition count of the offsets topic grows, groups move to other partitions. There, a group has no offsets at
-    first, and its first commits can be far behind its offsets in the old partition.
-    `events` must contain each commit, also those that only move forward. Their order stays.
+    first, and its first commits can be far behind its offsets in the old partition. `events` must contain each commit,
+    also those that only move forward.
     """
     if len({event.partition for event in events}) < 2:
         return list(events)
@@ -411,7 +396,7 @@ def order_by_time(events: Sequence[Event]) -> list[int]:
 
 
 def fold_replacements(events: list[Event]) -> list[Event]:
-    """Return the events of one or more partitions with one event for repeated new ids of a static member.
+    """Return the events with one event for repeated new ids of a static member.
 
     In consecutive events about new ids, the first event of each static member stays, and one event follows that sums up
     the others if there are at least two.

@@ -1,7 +1,7 @@
 """What the records of one log come to, including the static members whose instance id gets new member ids.
 
-Both engines fill the same `Totals`, which `stats` and the rules read: the native engine counts inside a load, and the
-readable engine calls an observer for each record. Which records are live is only known when all logs are loaded.
+Both engines fill the same `Totals`: the native engine counts inside a load, and the readable engine calls an observer
+for each record. Which records are live is only known when all logs are loaded.
 
 After a restart, the process of a static member joins without a member id, and the coordinator gives its instance id a
 new one. Requests with the old member id get FENCED_INSTANCE_ID. If two processes have the same instance id, each of
@@ -50,7 +50,7 @@ MIN_REPLACEMENTS = 5
 FAST_MS = 600_000
 ALTERNATING_MS = 3_600_000
 MIN_SWITCHES = 3
-"""How often the settings must change so that they cannot be those of one process with new settings."""
+"""With fewer changes, the settings can be those of one process that got new ones."""
 SETTINGS_SHOWN = 4
 Settings = tuple[str, ...]
 """What a member record tells about the process of the member: a text for each setting."""
@@ -59,8 +59,6 @@ _HOST = 1
 
 
 class Replacement(NamedTuple):
-    """An instance id has a new member id in the record with this offset and time (ms)."""
-
     offset: int
     timestamp_ms: int
     settings: Settings
@@ -70,8 +68,8 @@ class Replacement(NamedTuple):
 class Series:
     """The replacements of an instance id, each within ALTERNATING_MS of the one before.
 
-    `first` is the first one from which on they fulfil the rule; None if they do not. From there on, `settings` counts
-    them by their settings, and `switches` how often the settings change.
+    From `first` on, they fulfil the rule; `settings` counts them by their settings, and `switches` how often these
+    change.
     """
 
     newest: deque[Replacement] = field(default_factory=lambda: deque(maxlen=MIN_REPLACEMENTS))
@@ -152,9 +150,9 @@ _GROUP_TYPE = 2
 
 
 class Row(NamedTuple):
-    """What records are counted together. A field is None if the records have none, or if it does not tell rows apart.
+    """What records are counted together.
 
-    The native engine tells topics apart only if it is asked to.
+    A field is None if the records have none, or if it does not tell rows apart.
     """
 
     group: str | None = None
@@ -165,8 +163,7 @@ class Row(NamedTuple):
 class StepBack(NamedTuple):
     """A record that is at least MIN_STEP_MS earlier than a record before it.
 
-    `after` is the offset of the previous step's record, or -1. `newest_ms` is the newest time since that record.
-    `offset` and `timestamp_ms` are those of the record that is earlier.
+    `newest_ms` is the newest time since the record of the previous step, whose offset is `after` (or -1).
     """
 
     after: int
@@ -179,11 +176,10 @@ class StepBack(NamedTuple):
 class Totals:
     """What the records of one log come to.
 
-    `times` are the smallest and the largest timestamp; None if no record has one. `markers` are the numbers of abort
-    and commit markers. `writers` are the Kafka versions that can have written the records, and `types` are the types of
-    the records that are not offset records. `steps` are the steps back in time, and `static_members` the instance ids
-    with new member ids. `read_extents` returns where each group has records, and `count_rows` what the records of each
-    row come to, after the load of all logs.
+    `times` are the smallest and the largest timestamp; None if no record has one. `markers` counts the abort and the
+    commit markers. `writers` are the Kafka versions that can have written the records. `types` are those of the records
+    that are not offset records. `steps` are the steps back in time. After the load of all logs, `read_extents` returns
+    where each group has records, and `count_rows` what the records of each row come to.
     """
 
     count_rows: Callable[[Groups, Answers], Iterable[tuple[Row, Count]]]
@@ -245,8 +241,8 @@ def _take_rows(counted: dict[str, Any], answers: Answers, partition: int | None)
 def _find_writers(shard: Shard, counted: dict[str, Any], dialect: Dialect) -> set[VersionRange]:
     """Return the Kafka versions that can have written each record of a log.
 
-    The engine keeps one example of the records that the same versions write. In records of the new protocols, any
-    field can decide, so each of them is decoded.
+    The engine keeps one example of the records that the same versions write, but each record of the new protocols is
+    decoded, because any field can decide.
     """
     examples = counted["examples"]
     writers = {writers_of(decode(key, value, dialect), is_transactional=flag) for key, value, flag in examples}
@@ -261,7 +257,7 @@ def _find_writers(shard: Shard, counted: dict[str, Any], dialect: Dialect) -> se
 class Observed(Fates):
     """Counts the records of one log for the readable engine. Load the log with this observer, and then call `finish`.
 
-    To save memory, the observer keeps only the entries of records that may still be live.
+    To save memory, only records that may still be live are kept.
     """
 
     def __init__(self, dialect: Dialect, log: Log, notes: Notes) -> None:
@@ -376,10 +372,7 @@ class Observed(Fates):
 
 
 def divide(whole: int, sizes: Iterable[int]) -> list[int]:
-    """Divide `whole` into parts in proportion to `sizes`. The parts are integers whose sum is `whole`.
-
-    If all sizes are 0, the parts are equal, except for rounding.
-    """
+    """Divide `whole` into integers in proportion to `sizes`, or about equally if all sizes are 0."""
     weights = list(sizes)
     if not any(weights):
         weights = [1] * len(weights)

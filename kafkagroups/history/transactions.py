@@ -3,20 +3,20 @@
 A transaction hangs if no coordinator will end it. The log does not contain the state of the transaction coordinator, so
 it never proves this. Two signs are findings:
 
-- The transaction is open HANGING_MS or longer before the newest record of all logs. Clients write offsets right before
-  they end a transaction, so here a transaction is usually open for milliseconds. HANGING_MS is the default of the
-  producer's transaction.timeout.ms.
-- The transaction is open LATE_OPEN_MS or longer, and began within LATE_START_MS after a marker that aborted another
-  transaction of the same producer id and epoch. This is how a commit looks that arrives after the end of its
-  transaction. If the coordinator had aborted the transaction after its time-out, the marker would have a higher epoch.
-  With transaction version 2 (Kafka 4.0), each marker has a higher epoch than its transaction: there is no such sign.
-  LATE_START_MS is the default of the producer's request.timeout.ms.
+- The transaction is open HANGING_MS (the default of the producer's transaction.timeout.ms) or longer before the newest
+  record of all logs. Clients write offsets right before they end a transaction, so here a transaction is usually open
+  for milliseconds.
+- The transaction is open LATE_OPEN_MS or longer, and began within LATE_START_MS (the default of the producer's
+  request.timeout.ms) after a marker that aborted another transaction of the same producer id and epoch. This is how a
+  commit looks that arrives after the end of its transaction. If the coordinator had aborted the transaction after its
+  time-out, the marker would have a higher epoch. With transaction version 2 (Kafka 4.0), each marker has a higher epoch
+  than its transaction: there is no such sign.
 
 The new coordinator treats a commit as pending if its batch has a producer id. Without the transactional bit, the batch
 belongs to no transaction, so no coordinator writes a marker for it. The last stable offset does not stop at the batch,
 and a restart changes nothing. Only a marker of the producer, or a tombstone of the offset, ends the pending commit.
-Kafka's group coordinator does not write such batches. An idempotent producer does if a program writes into the topic
-itself. The classic coordinator treats the commit as committed.
+Kafka's group coordinator does not write such batches, but an idempotent producer does if a program writes into the
+topic itself. The classic coordinator treats the commit as committed.
 
 Source: TransactionsCommand (4.x); KIP-890; OffsetMetadataManager.replay (4.3.1); the load of the crafted log t-idem by
 3.9.2 and 4.3.1 (data/crafted/answers.json).

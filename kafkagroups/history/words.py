@@ -9,7 +9,6 @@ from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP
 
 LISTED_NAMES = 3
-"""How many names a sentence contains. The other names are only counted."""
 LISTED_GROUPS = 20
 """More names than in other sentences: a group that is not named can lose records unnoticed."""
 _UNITS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
@@ -17,7 +16,6 @@ _UNITS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"),
 
 
 def time_or_none(timestamp: int) -> int | None:
-    """Return a timestamp, or None if it stands for no time."""
     return None if timestamp == NO_TIMESTAMP else timestamp
 
 
@@ -29,7 +27,6 @@ def list_names(names: Sequence[object], limit: int = LISTED_NAMES) -> str:
 
 
 def list_groups(group_ids: Iterable[str]) -> str:
-    """Return the names of the groups that a finding is about, sorted."""
     return list_names(sorted(group_ids), LISTED_GROUPS)
 
 
@@ -39,7 +36,7 @@ def count_of(count: int, noun: str) -> str:
 
 
 def describe_time(ms: int) -> str:
-    """Return a time for a sentence, to the second. `ms` is in ms since 1970. A record can contain any number."""
+    """A time (ms since 1970) for a sentence, to the second. A record can contain any number."""
     try:
         return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
@@ -55,16 +52,15 @@ def describe_duration(duration_ms: int) -> str:
 
 
 def name_record(partition: int | None, offset: int) -> str:
-    """Return the place of a record, for example 9:43. The partition is left out if it has no number."""
+    """The place of a record, for example 9:43. The partition is left out if it has no number."""
     return f"{offset}" if partition is None else f"{partition}:{offset}"
 
 
 def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None = None) -> Iterator[str]:
     """Yield what was assumed about the partition count, what does not fit to it, and which partitions are missing.
 
-    Something was assumed if the caller did not give the count, and if this can change the answers for groups. The
-    classic coordinator has one cache, so there the count changes no answer. If `group` is not None, only this group
-    counts.
+    Something was assumed if the caller did not give the count, and if this can change the answers for groups (or for
+    `group`). The classic coordinator has one cache, so there the count changes no answer.
     """
     affected = {*topic.shared_groups, *topic.misplaced_groups} if coordinator == "new" else set()
     names = list_names(sorted(affected if group is None else affected & {group}))

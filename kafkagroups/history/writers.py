@@ -9,7 +9,7 @@ a batch. A commit is the group's records in one batch that have a value: the bro
 A range of offsets ends where no single Kafka version can have written both the range and what follows.
 
 A program that reads the topic itself must know the version of each value, because a broker can write a newer one after
-an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1: `stats --by type` counts them.
+an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ Version 1 of a commit's value has an expire timestamp that decides, and version 
 
 
 class WriterCounter(Follower):
-    """Counts the writers in a second pass."""
-
     producers = None
 
     def __init__(self, dialect: Dialect) -> None:
@@ -62,7 +60,7 @@ class WriterCounter(Follower):
             sizes.append(sum(record.size for record in records))
 
     def finish(self, partition: int | None) -> list[WriterCount]:
-        """Return the writers, in the order of their first commits. `partition` is that of the log."""
+        """Return the writers, in the order of their first commits."""
         writers = []
         for writer, (times, sizes) in self._commits.items():
             known_times = sorted(time for time in times if time != NO_TIMESTAMP)
@@ -202,7 +200,7 @@ class VersionCounter(Follower):
 
 
 def value_versions_json(counts: dict[TypeAndVersion, VersionCount]) -> list[dict[str, Any]]:
-    """Return the counts as `stats --by type --json` prints them, sorted by type and version."""
+    """The counts as `stats --by type --json` prints them, sorted by type and version."""
     return [{**name._asdict(), **vars(count)} for name, count in sort_versions(counts)]
 
 

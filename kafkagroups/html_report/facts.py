@@ -1,8 +1,8 @@
 """The facts of a report on one path: its load, its statistics, its verdict, and what happened over time.
 
-Two readings tell what happened: who wrote how much, and the history of groups that stand out. The first looks at as few
-bytes of a record as possible, because the group id and the committed offset have fixed places. It chooses the groups
-whose exact history the second takes from their records, as `timeline` does. Damage ends the log, as in a load.
+A first reading finds who wrote how much. It looks only at the group id and the committed offset, which have fixed
+places, and chooses the groups whose history a second reading takes from their records, as `timeline` does. Damage ends
+the log, as in a load.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import decode_utf8
 
 PARTS = 24
-"""Into how many parts the time of a log is divided."""
 MAX_STORIES = 12
-"""A report tells the history of at most this number of groups."""
 MAX_RECORDS = 100_000
-"""The groups with a history have together at most this number of records."""
+"""The limit for all groups with a history together."""
 TOLD = ("rewind", "skip", "expired", "offset_deleted", "deleted", "transaction_open")
 """The events that make a group stand out."""
 _OFFSET_TYPES = (b"\0\0", b"\0\1")
@@ -59,7 +57,6 @@ class TimeAxis:
         return min(max(part, 0), PARTS - 1)
 
     def find_start(self, part: int) -> int:
-        """Return the time at which a part begins."""
         return self.first_ms + part * (self.last_ms - self.first_ms + 1) // PARTS
 
 
@@ -67,9 +64,9 @@ class TimeAxis:
 class Activity:
     """What one reading of a partition's log found.
 
-    `bytes` are the bytes of the batches in each part of the time, and `group_bytes` those of the records of some
-    groups. `weights` says how much stands out in each group: commits below an earlier one of the same topic partition,
-    and tombstones.
+    `bytes` are those of the batches in each part of the time, and `group_bytes` those of the records of some groups.
+    `weights` counts what stands out in each group: commits below an earlier one of the same topic partition, and
+    tombstones.
     """
 
     partition: int | None
@@ -79,7 +76,6 @@ class Activity:
 
 
 def read_activity(log: Log, axis: TimeAxis, groups_to_follow: Collection[str]) -> Activity:
-    """Read a log once. `groups_to_follow` are the ids of the groups for `group_bytes`."""
     activity = Activity(log.partition)
     followed = {_encode(group): group for group in groups_to_follow}
     committed: dict[bytes, bytes] = {}
@@ -114,7 +110,6 @@ def _read_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _weigh(key: bytes, value: bytes | None, committed: dict[bytes, bytes], is_transactional: bool) -> int:
-    """Return how much a record stands out. `committed` has the newest committed offset of each key."""
     if key[:2] not in _OFFSET_TYPES:
         return int(value is None and key[:2] == _GROUP_TYPE)
     if value is None:
@@ -179,16 +174,11 @@ def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[s
 
 
 FOLLOWED_GROUPS = 100
-"""How many groups are followed over time: the ones with the most bytes."""
 
 
 @dataclass(frozen=True)
 class LogFacts:
-    """Everything that a report says about one path.
-
-    `stories` are the histories of groups in which something stands out, and
-    `untold` counts further such groups.
-    """
+    """Everything that a report says about one path. `untold` counts the groups that stand out beyond `stories`."""
 
     topic: OpenTopic
     groups: Groups
@@ -201,12 +191,11 @@ class LogFacts:
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings of `stats`, and those that only `check` has."""
         others = [finding for finding in self.check.findings if finding not in self.stats.findings]
         return sort_findings([*self.stats.findings, *others])
 
     def command(self, name: str, *words: str, group: str | None = None) -> str:
-        """Return the line of a shell that asks another command about the path, or about a group in it."""
+        """The line of a shell that asks another command about the path, or about a group in it."""
         topic = self.stats.topic_partitions
         of_group = [] if group is None else [f"--group={quote(group)}"]
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
@@ -257,12 +246,11 @@ class LogFacts:
 
     @staticmethod
     def list_offsets(group: AnyGroup) -> list[tuple[TopicPartition, OffsetAndMetadata | None, int | None]]:
-        """Return the topic partitions of a group, each with its committed offset and its pending one."""
+        """The topic partitions of a group, each with its committed offset and its pending one."""
         pending = {key: commit.offset for commits in group.pending.values() for key, commit in commits.items()}
         return [(key, group.offsets.get(key), pending.get(key)) for key in sorted({*group.offsets, *pending})]
 
     def total(self, name: str) -> int:
-        """Return the sum of a number of all partitions, for example of "bytes"."""
         return sum(getattr(counts, name) for counts in self.stats.partitions.values())
 
 

@@ -1,10 +1,10 @@
 """The page: the facts of each path, laid out by `page.html.j2`.
 
-The page makes no request and runs no script. Its Content-Security-Policy forbids both: only the page's own style is
-allowed, by its hash. No element has a style attribute or an event handler.
+The page makes no request and runs no script, and its Content-Security-Policy forbids both: only its own style is
+allowed, by its hash, so no element has a style attribute or an event handler.
 
-Names come from the log, and a log can come from anyone. Jinja2 escapes what would be markup, and control and format
-characters are made visible (helpers.py). So no name can become an element, an attribute, or a terminal's command.
+A log can come from anyone, so Jinja2 escapes what would be markup in its names, and helpers.py makes control and format
+characters visible.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Rep
 
 
 def _check_out(out: Path, logs: Sequence[Log]) -> None:
-    """Raise UsageError if the page cannot be written to `out`: it is a folder, or a segment of one of the logs."""
     if out.is_dir():
         raise UsageError(f"{out}: expected a file for the report, found a folder")
     if not out.parent.is_dir():
@@ -122,12 +121,11 @@ def _show(value: object) -> object:
 
 
 def format_time(ms: int | None) -> str:
-    """Return a time in UTC, to the second. `ms` is in ms since 1970. None and negative numbers mean no time: "-"."""
+    """A time (ms since 1970) in UTC, to the second. None and negative numbers mean no time: "-"."""
     return "-" if ms is None or ms < 0 else describe_time(ms).removesuffix(" UTC")
 
 
 def _describe_answer(answer: object) -> str:
-    """Return an answer of `load --json` in a few words."""
     if isinstance(answer, list):
         return ", ".join(str(commit["offset"]) for commit in answer)
     return str(answer.get("offset", answer.get("state"))) if isinstance(answer, dict) else "none"

@@ -1,9 +1,9 @@
 """The text of Kafka's own dump tool, kafka-dump-log.sh, by version.
 
 The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. The
-text ends where the tool crashes: at a batch with an impossible length or magic (the number of the batch's format), or
-at a record without a key. Before 3.8, the tool also crashes at a record that it cannot read. Each line of the table
-begins with the first version that has the change:
+text ends where the tool crashes: at a batch with an impossible length or magic, or at a record without a key, and
+before 3.8 also at a record that it cannot read. Each line of the table begins with the first version that has the
+change:
 
     0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
     0.11    the sizes of key and value, "keysize: … valuesize: …", are next to each other and before "magic: …"
@@ -13,7 +13,7 @@ begins with the first version that has the change:
     3.0     the record's line has no fields of the batch; names of codecs are in lower case
     3.2     the batch's line contains deleteHorizonMs
     3.3     the first line of a file is "Log starting offset: …" instead of "Starting offset: …"
-    3.8     key and value are printed as Kafka's JSON (dump_text.py); before 3.8, as another text (dump_text.py)
+    3.8     key and value are printed as Kafka's JSON; before 3.8, as another text (dump_text.py)
 
 Source: DumpLogSegments (tags 0.10.2.2 to 3.9.0, class files of 4.0.2 to 4.3.1); the tools' captured output.
 """
@@ -40,26 +40,20 @@ from kafkagroups.records.wire import decode_utf8
 OLDEST = (0, 10, 2)
 """The oldest Kafka version whose text this module can write."""
 _BYTES_UP_TO_MAGIC = 17
-"""The number of bytes from the start of a batch to the end of its magic.
-
-The tool ignores the last bytes of a file if they are not more than this number."""
+"""The bytes of a batch up to the end of its magic. The tool ignores as many or fewer at the end of a file."""
 
 
 class Output(Protocol):
-    """Where `dump` writes its text."""
-
     def write(self, text: str, /) -> object:
         """Write a text. At most one line break is in the text, at its end."""
 
 
 def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOLE_LOG) -> None:
-    """Write what the tool prints for the segments of a log. `kafka` is the version of the tool.
+    """Write what the tool of the version `kafka` prints for the segments of a log.
 
-    The tool itself has no range. Of a batch with records outside `record_range`, only the records in the range are
-    written. A batch without a record in the range is left out.
-
-    Raises ToolCrashed where the tool crashes. Raises BatchTooLarge before a batch that needs more memory than the log's
-    limit (`max_batch_bytes`) allows. Raises UsageError if the version is older than `OLDEST`.
+    The tool itself has no range: here, only the records in `record_range` are written, and no batch without one of
+    them. Raises ToolCrashed where the tool crashes, BatchTooLarge before a batch above the log's `max_batch_bytes`, and
+    UsageError if the version is older than `OLDEST`.
     """
     if kafka < OLDEST:
         raise UsageError("the dump tool's text is supported from Kafka 0.10.2 on")
@@ -89,12 +83,8 @@ def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOL
 def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) -> Iterator[tuple[Frame, bytes]]:
     """Yield the frames of the batches that the tool prints, each with its bytes.
 
-    `file` is the file of the segment, and `segment` is its path.
-
-    `max_batch_bytes` is the limit of a decompressed batch.
-
-    The tool does not check checksums. At an incomplete batch, the tool ends the segment without an error. Raises
-    ToolCrashed at a batch with an impossible length or magic, because the tool crashes there.
+    The tool does not check checksums. At an incomplete batch, it ends the segment without an error. Raises ToolCrashed
+    at a batch with an impossible length or magic.
     """
     for frame, data in read_frames(file, end=file.end, max_batch_bytes=max_batch_bytes):
         if frame.state is FrameState.TOO_LARGE:
@@ -187,7 +177,6 @@ def _format_record_line(batch: Batch, record: LogRecord, kafka: Version) -> str:
 def _format_record_line_before_2_2(
     batch: Batch, record: LogRecord, kafka: Version, key_size: int, value_size: int, header_keys: str
 ) -> str:
-    """Return a record's line in the format before 2.2, in which batches do not have their own line."""
     line = (
         f"offset: {record.offset} position: {batch.position} {batch.timestamp_type}: {record.timestamp} "
         f"isvalid: {_bool(record.is_valid)} "
@@ -206,7 +195,6 @@ def _format_record_line_before_2_2(
 
 
 def _control_suffix(batch: Batch, record: LogRecord, kafka: Version) -> str:
-    """Return the end of a control record's line; "" for other records."""
     if not batch.is_control:
         return ""
     control_type = decode_control_key(record.key)

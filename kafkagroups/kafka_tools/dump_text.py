@@ -59,7 +59,7 @@ class ToolCrashed(Exception):
 
 
 def format_json(value: Any) -> str:
-    """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, upper-case digits in \\u escapes."""
+    """JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, upper-case digits in \\u escapes."""
     # json.dumps prints the digits in lower case. In JSON, two backslashes are one backslash of the text. So the pattern
     # finds a `u` only after an odd number of backslashes; after an even number, the `u` does not begin an escape.
     text = _ENCODER.encode(value)
@@ -69,26 +69,25 @@ def format_json(value: Any) -> str:
 
 
 def format_option(value: object) -> str:
-    """Return Scala's text of an Option: `Some(…)`, or `None` if the value is None."""
+    """Scala's text of an Option: `Some(…)`, or `None` if the value is None."""
     return "None" if value is None else f"Some({value})"
 
 
 def format_nullable(value: object) -> str:
-    """Return Java's text of an object: `null` if the value is None."""
+    """Java's text of an object: `null` if the value is None."""
     return "null" if value is None else str(value)
 
 
 def format_hex(data: bytes) -> str:
-    """Return bytes as one unsigned number, in upper-case hexadecimal without leading zeros; "" for empty bytes."""
+    """Bytes as one unsigned number, in upper-case hexadecimal without leading zeros; "" for empty bytes."""
     return f"{int.from_bytes(data, 'big'):X}" if data else ""
 
 
 def format_text_pair(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str:
     """Return the last part of a record's line, such as ` key: … payload: …`.
 
-    Before 2.4.1, return "" for a tombstone, because the tool does not print its key and value.
-
-    Raises InvalidRecord or ToolCrashed if the tool crashes at this record.
+    Before 2.4.1, it is "" for a tombstone, because the tool does not print its key and value. Raises InvalidRecord or
+    ToolCrashed if the tool crashes at this record.
     """
     if log_record.value is None and kafka < (2, 4, 1):
         return ""
@@ -141,7 +140,6 @@ def _format_group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
 
 
 def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Version) -> str:
-    """Return a member's id and assignment. Raises ToolCrashed if the tool cannot print the assignment."""
     if protocol_type != "consumer":
         return f"{member.member_id}={format_hex(member.assignment)}"
     assignment = decode_assignment(member.assignment).message
@@ -157,8 +155,8 @@ def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Versio
 def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version) -> list[MemberMetadata]:
     """Return the group's members in the order in which Kafka's Scala tools print them, that of a hash map.
 
-    `group` is the group's id, `value` is the value of its record, and `kafka` is the version of the tool. If two
-    members have the same id, only the later member is returned. Raises ToolCrashed if the tool cannot load the group.
+    `value` is the value of the group's record. Of two members with the same id, only the later one is returned. Raises
+    ToolCrashed if the tool cannot load the group.
     Source: GroupMetadata.loadGroup and GroupMetadata.add (tags 1.0.1 to 3.7.0); what the tool of 2.8.2 prints.
     """
     by_id: dict[str, MemberMetadata] = {}
@@ -180,11 +178,8 @@ _CLASS_BY_PARTITIONS_FIELD: dict[str, type[ConsumerProtocolSubscription | Consum
     "owned_partitions": ConsumerProtocolSubscription,
     "assigned_partitions": ConsumerProtocolAssignment,
 }
-"""The classes of a subscription and an assignment, each by its field with a list of partitions."""
 _UNKNOWN_TAGS = "_unknownTaggedFields"
-"""The field of a message's JSON that Kafka's own JSON does not have."""
 _MAX_CACHED_BYTES = 512
-"""The results for at most this number of bytes are kept."""
 # InvalidRecord.cause (errors.py) is a tuple: the kind of problem, then numbers. This dict has the message of the first
 # exception by the kind. {0} is the first number, {1} is the second. {field} is the name of the field.
 _MESSAGE_BY_KIND = {
@@ -203,9 +198,9 @@ _MESSAGE_BY_KIND = {
 
 
 def format_json_pair(log_record: LogRecord, dialect: Dialect) -> str:
-    """Return the last part of a record's line, such as ` key: … payload: …`.
+    """Return the last part of a record's line.
 
-    Raises ToolCrashed if the record has no key, because the tool crashes at this record.
+    Raises ToolCrashed if the record has no key, as the tool crashes there.
     """
     key = log_record.key
     offset = log_record.offset
@@ -224,7 +219,7 @@ def format_json_pair(log_record: LogRecord, dialect: Dialect) -> str:
 
 
 def _read_key(key: bytes, dialect: Dialect) -> tuple[DecodedKey, str]:
-    """Return a decoded key and its JSON. The same keys are in many records, so the result for few bytes is kept."""
+    """Return a decoded key and its JSON. Many records have the same key, so the result for few bytes is kept."""
     decoded = decode_key(key, dialect)
     return decoded, _format_message(key_to_json(Record(decoded.type, decoded.content, None, None)))
 
@@ -238,7 +233,6 @@ def _format_message(message: dict[str, Any]) -> str:
 
 
 def _value_json(record: Record, dialect: Dialect) -> Any:
-    """Return the JSON of a value. The JSON of a group contains the decoded subscriptions and assignments."""
     value_json: Any = value_to_json(record, dialect)
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
@@ -254,8 +248,7 @@ def _value_json(record: Record, dialect: Dialect) -> Any:
 def _embedded_json(data: bytes, partitions_field: str) -> dict[str, Any] | None:
     """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
 
-    `partitions_field` is a key of `_CLASS_BY_PARTITIONS_FIELD`. The same bytes are in many records, so the result for
-    few bytes is kept: the caller must not change it.
+    Many records have the same bytes, so the result for few bytes is kept: the caller must not change it.
     """
     decode_embedded = _decode_cached if len(data) <= _MAX_CACHED_BYTES else _decode_embedded
     return decode_embedded(data, partitions_field)
@@ -297,9 +290,9 @@ def drop_unknown_tags(value: Any) -> Any:
 def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
     """Return the message of Kafka's exception for a record that `decode` (serde.py) refused with the error `error`.
 
-    Kafka's reader of a field throws an exception that describes the problem. A second exception contains the message of
-    the first one, the part of the record (key or value) and the part's version. If the bytes end too early, the first
-    exception is a BufferUnderflowException, whose message is null. `key` and `value` are the bytes of the record.
+    Kafka's reader of a field throws an exception that describes the problem. A second exception contains its message,
+    the part of the record (key or value) and the part's version. If the bytes end too early, the first exception is a
+    BufferUnderflowException, whose message is null.
     """
     path = (error.field or "key").split(".")
     part = path[0]

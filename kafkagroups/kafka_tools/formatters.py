@@ -1,7 +1,6 @@
 """The text that `kafka-console-consumer` prints with its formatters, one line per record.
 
-A formatter is a class of Kafka that turns a record into text. The first column is the first version with the format.
-CommitTime and ExpirationTime are in ms since 1970:
+The first column is the first version with the format. CommitTime and ExpirationTime are in ms since 1970:
 
     0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
     0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime …,ExpirationTime …]
@@ -11,9 +10,9 @@ CommitTime and ExpirationTime are in ms since 1970:
     3.9     {"key":{"version":1,"data":…},"value":{"version":3,"data":…}}
     4.1     {"key":{"type":1,"data":…},"value":{"version":4,"data":…}}
 
-Kafka has two formatters: one for offset records and one for group records. Records of other types and control records
-are not printed. The value of a tombstone is printed as `NULL`, or as null in JSON. The console consumer crashes at a
-record that it cannot read. Kafka prints no line break after JSON, but here each record has its own line.
+Kafka has one formatter for offset records and one for group records, and prints no others. The value of a tombstone is
+printed as `NULL`, or as null in JSON. The console consumer crashes at a record that it cannot read. Kafka prints no
+line break after JSON, but here each record has its own line.
 Source: OffsetsMessageFormatter and GroupMetadataMessageFormatter (tags 0.8.2.2 to 3.9.0, class files of 4.0.2 to
 4.3.1); the output of both formatters.
 """
@@ -45,11 +44,9 @@ from kafkagroups.records.serde import UnknownContent, decode
 def format_lines(
     log: Log, kafka: Version, record_range: RecordRange = WHOLE_LOG, notes: Notes | None = None
 ) -> Iterator[str]:
-    """Yield the lines that the console consumer of the Kafka version `kafka` prints for a log, in the log's order.
+    """Yield the lines that the console consumer of the Kafka version `kafka` prints for the records in the range.
 
-    Only records in the range are printed. `notes` says what else was found.
-
-    Raises ToolCrashed where the consumer crashes.
+    `notes` says what else was found. Raises ToolCrashed where the consumer crashes.
     """
     # Since 3.9, the formatters read records with the new coordinator's rules and print JSON.
     dialect = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))
@@ -66,7 +63,6 @@ def format_lines(
 
 
 def _format_record(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str | None:
-    """Return the line of a record; None if no formatter prints the record."""
     if log_record.key is None:
         return None
     record = decode(log_record.key, log_record.value, dialect)

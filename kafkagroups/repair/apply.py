@@ -1,12 +1,10 @@
 """The application of a rescue plan: compare the plan with a cluster, and commit the offsets that differ.
 
-Nothing is written into `__consumer_offsets` directly. Each group's coordinator gets an OffsetCommit request, as from
-Kafka's admin client. A group is refused if it has members. An offset is refused if its topic or partition does not
-exist, or if the offset is negative or outside the partition's log. Everything is checked again right before a group is
-written.
+Nothing is written into `__consumer_offsets` directly: each group's coordinator gets an OffsetCommit request, as from
+Kafka's admin client. A group is refused if it has members, and an offset if its topic or partition does not exist, or
+if it is negative or outside the partition's log. Everything is checked again right before a group is written.
 
-Every commit sets an offset to a value that does not depend on earlier commits. So an application that was interrupted
-can be repeated, and ends the same.
+A commit does not depend on earlier ones, so an interrupted application can be repeated.
 """
 
 from __future__ import annotations
@@ -25,10 +23,9 @@ from kafkagroups.repair.plan import GroupPlan, PlannedOffset, RescuePlan, check_
 OUT_OF_RANGE = ("refuse", "clamp", "skip")
 """What to do with an offset outside the partition's log."""
 FREE_RESPONSE_SECONDS = 0.2
-"""How much of the time of each response is not a wait. A plan can need many requests, and most responses are quick."""
+"""The time of each response that is not a wait, since a plan can need many requests and most responses are quick."""
 STATES_WITHOUT_MEMBERS = ("Empty", "Dead")
 _Ranges = dict[int, tuple[int, int] | str]
-"""The log start offset and the high watermark of each partition of a topic, or why they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,12 @@ class RescueRow:
     planned
         The offset in the plan.
     result
-        "would_set" (it differs, and nothing was written), "set", "same", "skipped" (it is out of range, and the caller
-        asked to skip it) or "refused".
+        "would_set" (it differs, and nothing was written), "set", "same", "skipped" (out of range, as the caller asked)
+        or "refused".
     why
-        Why the offset was refused, skipped or changed. None if there is nothing to say.
+        Why the offset was refused, skipped or changed; otherwise None.
     clamped_to
-        The offset that is set instead of `planned`, because `planned` is outside the partition's log.
+        The offset that is set instead, because `planned` is outside the partition's log.
     """
 
     group: str
@@ -61,7 +58,7 @@ class RescueRow:
     clamped_to: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as `kafkagroups rescue apply --json` prints it."""
+        """The row as `kafkagroups rescue apply --json` prints it."""
         fields = asdict(self) | {"topic_partition": str(self.topic_partition)}
         if self.clamped_to is None:
             del fields["clamped_to"]
@@ -90,8 +87,7 @@ def apply_plan(
 ) -> Iterator[RescueRow]:
     """Compare a plan with a cluster, and yield a row for each offset. The parameters are those of `apply_rescue`.
 
-    With `writes`, the whole plan is compared before anything is written. Then each group is checked again and written,
-    and its rows are yielded.
+    With `writes`, the whole plan is compared before anything is written. Then each group is checked again and written.
     """
     waits = Waits(max_wait, on_wait, FREE_RESPONSE_SECONDS)
     if out_of_range not in OUT_OF_RANGE:
@@ -110,8 +106,6 @@ def apply_plan(
 
 
 class _Target:
-    """The cluster that gets the offsets. Raises UsageError if no broker of it responds."""
-
     def __init__(self, cluster: Cluster, out_of_range: str) -> None:
         self.cluster = cluster
         self.out_of_range = out_of_range
@@ -127,7 +121,6 @@ class _Target:
             pass  # The user need not have permission to describe the topic itself.
 
     def compare(self, group: GroupPlan) -> list[RescueRow]:
-        """Return the rows of a group: what would be set, what is the same, and what is refused."""
         keys = sorted(group.offsets)
         refused: str | None = None
         offsets = dict.fromkeys(keys, FetchedOffset(None))
@@ -170,7 +163,6 @@ class _Target:
         return replace(row, why=why, result=out_of_range)
 
     def _find_range(self, key: TopicPartition) -> tuple[int, int] | str:
-        """Return the log start offset and the high watermark of a partition, or why they are not known."""
         if key.topic not in self._ranges:
             self._ranges[key.topic] = _ask_topic(self.cluster, key.topic)
         ranges = self._ranges[key.topic]
@@ -179,10 +171,7 @@ class _Target:
         return ranges.get(key.partition, f"the topic {key.topic} has no partition {key.partition} in this cluster")
 
     def write(self, group: GroupPlan, compared: list[RescueRow]) -> Iterator[RescueRow]:
-        """Check a group again, commit the offsets that differ, and yield the rows.
-
-        `compared` are the rows of the comparison. An offset that was changed since then is refused.
-        """
+        """Check a group again, and commit the offsets that differ. One that changed since `compared` is refused."""
         if not any(row.result == "would_set" for row in compared):
             yield from compared
             return
@@ -211,7 +200,6 @@ def _refuse(row: RescueRow, why: str) -> RescueRow:
 
 
 def _ask_topic(cluster: Cluster, topic: str) -> _Ranges | str:
-    """Return the ranges of a topic's partitions, or why the topic cannot be used at all."""
     of_topic = replace(cluster, topic=topic, leaders={})
     try:
         refresh_leaders(of_topic)
@@ -223,7 +211,6 @@ def _ask_topic(cluster: Cluster, topic: str) -> _Ranges | str:
 
 
 def _explain_state(state: GroupState) -> str | None:
-    """Return why a group in this state is refused. None: it is not."""
     if state.type == "share":
         return "the cluster has a share group with this id: choose another id with --rename"
     if state.state not in STATES_WITHOUT_MEMBERS:

@@ -1,10 +1,9 @@
 """Requests about the partitions of one topic, sent to their leaders: where a log begins and ends, and new topics.
 
-If a leader moves or its broker is down, the request is sent again after a wait.
+If a leader moves or its broker is down, the request is sent again after a wait. Brokers before 0.11 are not supported,
+because they create a missing topic when they receive a Metadata request.
 Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest;
 CreateTopicsRequest.json; ProduceRequest.json.
-
-Brokers before 0.11 are not supported, because they create a missing topic when they receive a Metadata request.
 """
 
 from __future__ import annotations
@@ -20,17 +19,15 @@ from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.repair.connection import TOPIC, Cluster, connect, describe_code, describe_error, send
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
-"""Kafka's error code for a topic that does not exist."""
 NO_LEADER = -1
-"""The broker id that Kafka returns as the leader of a partition without a leader."""
 RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
-"""How long to wait before each new attempt, in seconds, if a leader moves or its broker is down."""
+"""The waits before new attempts, in seconds, if a leader moves or its broker is down."""
 # In a ListOffsets request, these timestamps mean the log start offset and the high watermark.
 EARLIEST = -2
 LATEST = -1
 # Values of request fields.
 READ_UNCOMMITTED = 0
-"""The isolation level in which a broker also returns the records of open and aborted transactions."""
+"""The isolation level that also returns the records of open and aborted transactions."""
 NO_LEADER_EPOCH = -1
 """A leader epoch that the broker does not check."""
 TIMEOUT_MS = 30_000
@@ -39,7 +36,7 @@ T = TypeVar("T")
 
 
 class NoBroker(UsageError):
-    """Raised if no broker responds. `errors` has the error of each broker that was asked."""
+    """No broker responds. `errors` has the error of each broker that was asked."""
 
     def __init__(self, cluster: Cluster, errors: list[Any]) -> None:
         reasons = f": {'; '.join(map(describe_error, errors))}" if errors else ""
@@ -48,17 +45,16 @@ class NoBroker(UsageError):
 
 
 class TopicRefused(UsageError):
-    """Raised if the topic does not exist, or if the user has no permission to describe or to read the topic."""
+    """The topic does not exist, or the user may not describe or read it."""
 
 
-class NoSuchTopic(TopicRefused):
-    """Raised if the topic does not exist."""
+class NoSuchTopic(TopicRefused): ...
 
 
 def ask_any_broker(cluster: Cluster, request: Any, read: Callable[[Any], T]) -> T:
-    """Send a request to one broker after another until one responds, and return what `read` makes of the response.
+    """Ask one broker after another until `read` can use a response, and return its result.
 
-    A KafkaError that `read` raises means that the response cannot be used. Raises NoBroker if no broker responds.
+    If `read` raises a KafkaError, the next broker is asked. Raises NoBroker if no broker responds.
     """
     from kafka.errors import KafkaError
 
@@ -74,7 +70,7 @@ def ask_any_broker(cluster: Cluster, request: Any, read: Callable[[Any], T]) -> 
 
 
 def retry(cluster: Cluster, explain: Callable[[], str]) -> Iterator[None]:
-    """Yield for each attempt. Between two attempts, wait, and update the leaders. `explain` says why to wait."""
+    """Yield for each attempt. Between two, wait, and update the leaders. `explain` says why to wait."""
     yield
     for delay in RETRY_DELAYS:
         if cluster.waits.are_over:
@@ -86,10 +82,7 @@ def retry(cluster: Cluster, explain: Callable[[], str]) -> Iterator[None]:
 
 
 def refresh_leaders(cluster: Cluster) -> None:
-    """Update the cluster's brokers and leaders.
-
-    Raises TopicRefused if the topic does not exist or the user has no permission, and NoBroker if no broker responds.
-    """
+    """Update the cluster's brokers and leaders. Raises TopicRefused or NoBroker."""
     from kafka.protocol.metadata import MetadataRequest
 
     topic = MetadataRequest.MetadataRequestTopic(name=cluster.topic)
@@ -105,7 +98,7 @@ def refresh_leaders(cluster: Cluster) -> None:
 
 
 def _read_metadata(cluster: Cluster, response: Any) -> Any:
-    """Return the part of a Metadata response about the cluster's topic. Store the response's brokers in kafka-python.
+    """Return the part of the cluster's topic, and store the response's brokers in kafka-python.
 
     Raises KafkaConnectionError if a Kafka broker cannot have sent this response.
     """
@@ -127,10 +120,9 @@ def _read_metadata(cluster: Cluster, response: Any) -> Any:
 def ask_leaders(
     cluster: Cluster, partitions: list[int], build_request: Callable[[list[int]], Any]
 ) -> tuple[dict[int, Any], dict[int, str]]:
-    """Send requests about partitions to their leaders. Return two dicts by partition: the responses and the errors.
+    """Ask the leaders of partitions. Return two dicts by partition: the responses and the errors.
 
-    `build_request` is called with the partitions of one leader, and returns the request for this leader. If an error
-    can be temporary, the request is sent again after a wait. Raises TopicRefused if the user has no permission.
+    `build_request` gets the partitions of one leader. An error that can be temporary is retried. Raises TopicRefused.
     """
     from kafka import errors as kafka_errors
 
@@ -174,10 +166,6 @@ def ask_leaders(
 
 
 def _partition_results(cluster: Cluster, response: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the part of each partition of the cluster's topic in a response.
-
-    The responses to Fetch, ListOffsets and Produce requests have different names for the same fields.
-    """
     for topic in (response.topics if response.name == "ListOffsetsResponse" else response.responses) or ():
         if (topic.topic if response.name == "FetchResponse" else topic.name) != cluster.topic:
             continue
@@ -190,7 +178,7 @@ def _partition_results(cluster: Cluster, response: Any) -> Iterator[tuple[int, A
 def ask_log_ranges(cluster: Cluster, partitions: list[int]) -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
     """Return two dicts by partition: (log start offset, high watermark), and the text of the error.
 
-    The partitions are those of the cluster's topic. Raises TopicRefused if the user has no permission.
+    Raises TopicRefused.
     """
     starts, start_errors = ask_leaders(cluster, partitions, partial(_build_list_offsets, cluster.topic, EARLIEST))
     ends, end_errors = ask_leaders(cluster, list(starts), partial(_build_list_offsets, cluster.topic, LATEST))
@@ -207,7 +195,6 @@ def ask_log_ranges(cluster: Cluster, partitions: list[int]) -> tuple[dict[int, t
 
 
 def _build_list_offsets(topic: str, timestamp: int, partitions: list[int]) -> Any:
-    """Return a ListOffsets request for some partitions of a topic. `timestamp` is EARLIEST or LATEST."""
     from kafka.protocol.consumer import ListOffsetsRequest
 
     topic_type = ListOffsetsRequest.ListOffsetsTopic
@@ -229,8 +216,7 @@ def _build_list_offsets(topic: str, timestamp: int, partitions: list[int]) -> An
 def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: int) -> None:
     """Create topics with one replica, and append the same number of empty records to each partition.
 
-    A committed offset can only be set in a cluster whose topic has a log that reaches this offset, so a test of a
-    rescue needs topics that are long enough.
+    A test of a rescue needs topics that reach the committed offsets, because other offsets are refused.
 
     Parameters
     ----------
@@ -239,7 +225,7 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
     partition_counts
         The partition count of each topic.
     records
-        The number of records of each partition. Their offsets are 0 to `records` - 1.
+        The number of records of each partition.
 
     Raises
     ------

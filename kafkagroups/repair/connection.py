@@ -1,11 +1,9 @@
 """The connection to a running cluster: its security settings, the limit of its waits, one request and its response.
 
-The connection uses the Python package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error
-that a user can fix is a UsageError of one line.
+It uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a user can fix
+is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than with other
+clients.
 Source: kafka.net.manager and kafka.net.connection (kafka-python 3.0).
-
-Simpler than other clients: one request is sent at a time, and not requests to several brokers at the same time. The
-responses are the same, but a copy of the topic takes longer.
 """
 
 from __future__ import annotations
@@ -26,12 +24,13 @@ TOPIC = "__consumer_offsets"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-"""The largest response that is accepted. This limit must be above the size of every batch, because a broker always
-sends the first batch as a whole."""
+"""The largest response that is accepted.
+
+It must exceed every batch, because a broker sends the first batch as a whole.
+"""
 MAX_WAIT_SECONDS = 30
 """The default limit of all waits of a command."""
 CONNECT_SECONDS = 10.0
-"""How long to wait for a connection."""
 RESPONSE_SECONDS = 30.0
 """How long a request can take at most, with its connection and its response."""
 MIN_REPORTED_SECONDS = 2.0
@@ -50,12 +49,12 @@ class Security:
     service
         The Kerberos service name of the brokers, for the mechanism GSSAPI.
     cafile
-        The path of a PEM file with the brokers' certificate authorities. None means the authorities of the system.
+        A PEM file with the brokers' certificate authorities. None means those of the system.
     certfile, keyfile
-        The paths of PEM files with the client's certificate and private key. If `keyfile` is None, the key is in
-        `certfile`. If both are None, the client has no certificate.
+        PEM files with the client's certificate and private key. If `keyfile` is None, the key is in `certfile`. If both
+        are None, the client has no certificate.
     key_password
-        The password of the client's private key. None means that the key is not encrypted.
+        The password of the private key; None if it is not encrypted.
     check_hostname
         Whether the host name in a broker's certificate must be the name of the broker.
     """
@@ -72,18 +71,15 @@ class Security:
     check_hostname: bool = True
 
 
-def ignore_report(message: str) -> None:
-    """Ignore what a command waits for."""
+def ignore_report(message: str) -> None: ...
 
 
 @dataclass
 class Waits:
     """The waits of one command, for connections, responses, quotas and new leaders. All together have a limit.
 
-    A response that brings new batches is not a wait, no matter how long it takes. `limit_seconds` is the limit of all
-    waits together. `report` is called with what the command waits for, if a wait is longer than MIN_REPORTED_SECONDS.
-    `last_response_seconds` is how long the last response took. The first `free_response_seconds` of each response are
-    not counted.
+    A response that brings new batches is not a wait, and neither are the first `free_response_seconds` of each
+    response. `report` is called with what the command waits for, if a wait is longer than MIN_REPORTED_SECONDS.
     """
 
     limit_seconds: float = MAX_WAIT_SECONDS
@@ -103,14 +99,10 @@ class Waits:
         return self.seconds_left <= 0
 
     def explain_end(self) -> str:
-        """Return text that says that the limit is reached, for the end of a message; otherwise ""."""
         return f"; the limit of all waits is {self.limit_seconds:g} s (--max-wait)" if self.are_over else ""
 
     def wait_for(self, net: Any, future: Any, subject: str) -> bool:
-        """Let kafka-python's event loop `net` work until a future has a result. Return False if the time ends before.
-
-        `subject` is what the command waits for.
-        """
+        """Let kafka-python's event loop work until a future has a result. Return False if the time ends before."""
         start = time.monotonic()
         seconds = min(RESPONSE_SECONDS, self.seconds_left)
         net.poll(timeout_ms=1000 * min(MIN_REPORTED_SECONDS, seconds), future=future)
@@ -123,7 +115,7 @@ class Waits:
         return bool(future.is_done)
 
     def sleep(self, net: Any, seconds: float, reason: str) -> None:
-        """Wait for some seconds. If fewer seconds are left, do not wait at all: the limit is then reached."""
+        """Wait. If less time is left, do not wait at all: the limit is then reached."""
         is_too_long = seconds > self.seconds_left
         if seconds >= MIN_REPORTED_SECONDS:
             lack = f", but only {max(self.seconds_left, 0):.1f} s are left" if is_too_long else ""
@@ -133,18 +125,16 @@ class Waits:
         self.seconds_left -= seconds
 
     def forgive_last_response(self) -> None:
-        """Give back the time of the last response, because it brought new batches."""
         self.seconds_left += self.last_response_seconds
         self.last_response_seconds = 0
 
 
 @dataclass
 class Cluster:
-    """A cluster, and the leader of each partition of one topic, usually the offsets topic.
+    """A cluster, and the leaders of the partitions of one topic, usually the offsets topic.
 
-    `net` is kafka-python's event loop, and `manager` is kafka-python's connection manager. `bootstrap` contains the
-    brokers that the user named. `leaders` maps each partition to the broker id of its leader, or to NO_LEADER. `waits`
-    limits the time of all waits. `topic` is the name of the topic.
+    `net` and `manager` are kafka-python's event loop and connection manager. `bootstrap` has the brokers that the user
+    named. `leaders` has the broker id of each partition's leader, or NO_LEADER.
     """
 
     net: Any
@@ -159,8 +149,8 @@ class Cluster:
 def connect(bootstrap: str, security: Security | None = None, waits: Waits | None = None) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end of the `with` block.
 
-    `bootstrap` is HOST:PORT of a broker, or of several brokers, separated by commas. Raises UsageError if kafka-python
-    is not installed or the settings are wrong.
+    `bootstrap` is HOST:PORT of one or more brokers, separated by commas. Raises UsageError if kafka-python is not
+    installed or a setting is wrong.
     """
     try:
         from kafka.net.manager import KafkaConnectionManager
@@ -180,7 +170,6 @@ def connect(bootstrap: str, security: Security | None = None, waits: Waits | Non
 
 
 def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
-    """Return kafka-python's settings. Raises UsageError if a setting is wrong or missing."""
     servers = bootstrap.split(",")
     for server in servers:
         host, _, port = server.rpartition(":")
@@ -216,7 +205,6 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
 
 
 def _load_certificates(security: Security) -> SSLContext:
-    """Return a TLS context with the certificates. Raises UsageError if a file cannot be read."""
     import ssl  # Imported here, because it takes a while, and most programs never connect.
 
     path = security.cafile
@@ -233,10 +221,10 @@ def _load_certificates(security: Security) -> SSLContext:
 
 
 def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
-    """Send a request to a broker and return the response. `broker_id` is kafka-python's id of the broker.
+    """Send a request to a broker, by kafka-python's broker id, and return the response.
 
-    Raises NodeNotReadyError if kafka-python does not connect yet, because an earlier connection to the broker has just
-    failed. Raises KafkaConnectionError if there is no response for another reason.
+    Raises NodeNotReadyError right after a failed connection to this broker, and otherwise KafkaConnectionError if there
+    is no response.
     """
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
@@ -273,7 +261,7 @@ def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
 def _explain_refusal(cluster: Cluster, connection: Any) -> str | None:
     """Return the probable reason why the broker closed the connection early; None if it did not.
 
-    A broker closes it after a wrong protocol or password. kafka-python often loses the error message that it has sent.
+    A broker closes it after a wrong protocol or password, and kafka-python often loses the message that it has sent.
     """
     failure = connection.init_future.exception if connection is not None else None
     if failure is None or "disconnected" not in str(failure):
@@ -286,10 +274,7 @@ def _explain_refusal(cluster: Cluster, connection: Any) -> str | None:
 
 
 def describe_error(error: Any) -> str:
-    """Return an error of kafka-python in one line: its name and its message.
-
-    A connection error has no name in this line, because its message says enough.
-    """
+    """An error of kafka-python in one line. A connection error's message says enough without its name."""
     # In kafka-python, the attribute `message` is Kafka's name of the error, and `args` contains the message.
     name = str(getattr(error, "message", None) or type(error).__name__)
     message = " ".join(", ".join(str(part) for part in error.args if part).split())
@@ -299,7 +284,6 @@ def describe_error(error: Any) -> str:
 
 
 def describe_code(code: int) -> str:
-    """Return Kafka's name of an error code."""
     from kafka.errors import for_code
 
     return describe_error(for_code(code)())

@@ -1,10 +1,10 @@
 """Requests about groups, sent to their coordinators: describe a group, fetch its offsets, commit offsets.
 
-Each group has a coordinator, a broker that FindCoordinator names. If a coordinator moves, is loading or is down, the
-request is sent again after a wait. A request that a coordinator refuses raises GroupRefused with the reason.
+FindCoordinator names the broker that is a group's coordinator. If the coordinator moves, is loading or is down, the
+request is sent again after a wait.
 
 Offsets are committed without a membership: generation -1 and an empty member id, as Kafka's admin client does. A
-coordinator refuses this commit if the group has members. So a group that gets a member after the last check is safe.
+coordinator refuses this commit if the group has members, so a group that gets a member after the last check is safe.
 Source (4.3.1): FindCoordinatorRequest.json; DescribeGroupsRequest.json; ListGroupsRequest.json;
 OffsetFetchRequest.json; OffsetCommitRequest.json; validateOffsetCommit in ClassicGroup and in ConsumerGroup.
 """
@@ -20,10 +20,9 @@ from kafkagroups.repair.client import NO_LEADER_EPOCH, NoBroker, ask_any_broker,
 from kafkagroups.repair.connection import Cluster, describe_code, describe_error, send
 
 NO_OFFSET = -1
-"""The offset in an OffsetFetch response if the group has no offset for the partition."""
 MAX_COMMIT_PARTITIONS = 1000
 MAX_COMMIT_BYTES = 256 * 1024
-"""How many bytes of names and metadata one commit contains at most, so that its batch fits into the topic."""
+"""The limit of the names and metadata in one commit, so that its batch fits into the topic."""
 # Kafka's error codes.
 LOADING = 14
 NOT_AVAILABLE = 15
@@ -40,7 +39,7 @@ _REASONS = {
 
 
 class GroupRefused(Exception):
-    """Raised if a request about a group fails. The message is the reason in one line."""
+    """A request about a group failed. The message is the reason in one line."""
 
 
 class GroupState(NamedTuple):
@@ -51,7 +50,7 @@ class GroupState(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """The committed offset of a partition; None if there is none. `error` is the reason if it could not be fetched."""
+    """The committed offset of a partition; None if there is none. `error` says why it could not be fetched."""
 
     offset: int | None
     metadata: str = ""
@@ -59,14 +58,12 @@ class FetchedOffset(NamedTuple):
 
 
 class Coordinators:
-    """The coordinators of groups in a cluster."""
-
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._coordinator_of: dict[str, int] = {}
 
     def describe(self, group: str) -> GroupState:
-        """Return the state and the type of a group. Raises GroupRefused, for example without permission."""
+        """Return the state and the type of a group. Raises GroupRefused."""
         from kafka.errors import KafkaConnectionError
         from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
@@ -88,7 +85,7 @@ class Coordinators:
         return GroupState("Dead", "")
 
     def fetch_offsets(self, group: str, keys: Iterable[TopicPartition]) -> dict[TopicPartition, FetchedOffset]:
-        """Return the committed offsets of some partitions. Raises GroupRefused if the request fails."""
+        """Return the committed offsets of some partitions. Raises GroupRefused."""
         from kafka.protocol.consumer import OffsetFetchRequest
 
         keys = list(keys)
@@ -112,9 +109,9 @@ class Coordinators:
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
     ) -> Iterator[tuple[TopicPartition, str | None]]:
-        """Commit offsets, each with its metadata. Yield for each partition why it was refused; None: it is committed.
+        """Commit offsets, each with its metadata. Yield for each partition why it was refused; None if it is committed.
 
-        Large groups need several requests. After an interruption, some of the offsets are committed.
+        Large groups need several requests, so after an interruption some of the offsets are committed.
         """
         for part in _split(offsets):
             try:
@@ -127,7 +124,6 @@ class Coordinators:
                 yield key, why if key in codes else NOT_ANSWERED
 
     def _commit_part(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> dict[TopicPartition, int]:
-        """Commit offsets with one request. Return the error codes."""
         from kafka.protocol.consumer import OffsetCommitRequest
 
         topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -163,10 +159,9 @@ class Coordinators:
     def _ask(
         self, group: str, request: Any, read_error: Callable[[Any], int] = lambda response: int(response.error_code)
     ) -> Any:
-        """Send a request to the coordinator of a group, and return the response.
+        """Ask the coordinator of a group. An error code from `read_error` that can be temporary is retried.
 
-        `read_error` returns the error code of the response. If the error can be temporary, the request is sent again
-        after a wait. Raises GroupRefused if the coordinator refuses the request, or if there is no response at the end.
+        Raises GroupRefused if the coordinator refuses the request, or there is no response at the end.
         """
         from kafka.errors import KafkaError, NodeNotReadyError, for_code
 
@@ -190,7 +185,6 @@ class Coordinators:
         raise GroupRefused(f"{describe_error(error)}{self.cluster.waits.explain_end()}")
 
     def _find_coordinator(self, group: str) -> int:
-        """Return the broker id of a group's coordinator. Raises KafkaError if no broker names the coordinator."""
         from kafka.errors import KafkaConnectionError, for_code
         from kafka.protocol.metadata import FindCoordinatorRequest
 
@@ -211,26 +205,23 @@ class Coordinators:
 
 
 def explain_code(code: int) -> str:
-    """Return the text of an error code: Kafka's name, and what to do about the most frequent ones."""
+    """Kafka's name of an error code, and what to do about the most frequent ones."""
     name = describe_code(code)
     return f"{_REASONS[code]} ({name})" if code in _REASONS else name
 
 
 def _partitions(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
-    """Yield the part of each partition in a response about offsets."""
     for topic in response.topics or ():
         for partition in topic.partitions or ():
             yield TopicPartition(topic.name, partition.partition_index), partition
 
 
 def _by_topic(keys: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    """Yield the partitions of each topic."""
     for topic, partitions in groupby(sorted(keys), lambda key: key.topic):
         yield topic, list(partitions)
 
 
 def _split(offsets: Mapping[TopicPartition, tuple[int, str]]) -> Iterator[dict[TopicPartition, tuple[int, str]]]:
-    """Divide offsets into parts, each of which fits into one commit."""
     part: dict[TopicPartition, tuple[int, str]] = {}
     size = 0
     for key, (offset, metadata) in offsets.items():

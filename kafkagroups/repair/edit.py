@@ -22,8 +22,6 @@ _ONE_DAY_MS = 86_400_000
 
 
 class WriterOptions(TypedDict, total=False):
-    """The options of `edit` about the writer of new records."""
-
     coordinator: str | None
     kafka: str | None
     partitions: int | None
@@ -33,9 +31,9 @@ class WriterOptions(TypedDict, total=False):
 class Edit:
     """The result of an edit.
 
-    `steps` has a result for each step, in order. `segments` are the base offsets of the segments in the folder `out`.
-    `start_offset` is the first of them, and `next_offset` is the offset after the last batch. `damage` is where the
-    log at `path` is damaged: only what is before the damage was copied. It is None if the log is not damaged.
+    `segments` are the base offsets of the segments in the folder `out`. `start_offset` is the first of them, and
+    `next_offset` is the offset after the last batch. `damage` is where the log at `path` is damaged: only what is
+    before it was copied.
     """
 
     path: str
@@ -47,7 +45,7 @@ class Edit:
     damage: Damage | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that `edit --json` prints."""
+        """The object that `edit --json` prints."""
         names = ("file", "position", "offset", "reason")
         return vars(self) | {
             "steps": [step.to_json() for step in self.steps],
@@ -75,23 +73,17 @@ def edit(
     out
         A new or empty folder for the segments.
     steps
-        The steps. Each is a pair of the name and the text of an option of the command `edit`, for example
-        ("commit", "billing:orders-0=42"), or an object of `kafkagroups.repair.steps`. The name alone is enough for
-        "roll".
+        Each step is a pair of the name and the text of an option of the command `edit`, for example ("commit",
+        "billing:orders-0=42"), or an object of `kafkagroups.repair.steps`. The name alone is enough for "roll".
     coordinator
         "classic" or "new": the coordinator that would write the new records. None means the one that wrote the log.
     kafka
         The Kafka version that would write the new records. None means that their layout is that of the log's records.
     partitions
-        The partition count of `__consumer_offsets`. With it, a commit, tombstone or deletion of a group that another
-        partition stores is refused.
+        The partition count of `__consumer_offsets`. With it, steps on a group that another partition stores are
+        refused.
     delete_retention_ms
         The topic's setting delete.retention.ms, for cleaning passes.
-
-    Returns
-    -------
-    Edit
-        The result of each step, and the segments.
 
     Raises
     ------
@@ -103,7 +95,7 @@ def edit(
 
     Notes
     -----
-    Damage: only what is before the first damaged batch is copied, as a broker's recovery would keep it.
+    Only what is before the first damaged batch is copied, as a broker's recovery would keep it.
     Kafka's code: see the modules of `kafkagroups.repair`.
 
     Examples
@@ -148,14 +140,12 @@ def _parse(step: Step | tuple[str, str | int | None] | str) -> Step:
 
 
 def _choose_writer(coordinator: str | None, kafka: str | None) -> Dialect | None:
-    """Return the rules of the coordinator that would write new records; None if the log decides."""
     if coordinator is None and kafka is not None:
         coordinator = "classic" if parse_release(kafka) < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new"
     return None if coordinator is None else dialect(coordinator, kafka)
 
 
 def _check_groups(steps: Iterable[Step], log: Log, partitions: int) -> None:
-    """Raise UsageError if a step names a group that another partition stores."""
     if log.partition is None:
         raise UsageError(f"{log.path}: expected a folder __consumer_offsets-N, because --partitions is given")
     for step in steps:
@@ -177,10 +167,12 @@ def append(
 ) -> Edit:
     """Append records to a copy of a partition's log: commits, tombstones, group deletions and markers, in this order.
 
+    Errors and result are those of `edit`, which also carries out steps in another order.
+
     Parameters
     ----------
     path, out
-        As in `edit`. `edit` also carries out steps in another order.
+        As in `edit`.
     commit
         "GROUP:TOPIC-PARTITION=OFFSET" or "GROUP:TOPIC-PARTITION=OFFSET@MS", or several of them. MS is the time of the
         commit, in ms since 1970; without it, the newest timestamp in the log.
@@ -192,16 +184,6 @@ def append(
         "commit:PRODUCER_ID" or "abort:PRODUCER_ID", or several of them.
     **writer
         `coordinator`, `kafka` and `partitions`, as in `edit`.
-
-    Returns
-    -------
-    Edit
-        As for `edit`.
-
-    Raises
-    ------
-    UsageError
-        As for `edit`.
 
     Examples
     --------
@@ -220,24 +202,9 @@ def append(
 
 
 def roll(path: str | Path, out: str | Path) -> Edit:
-    """Copy a partition's log, close its active segment, and begin a new segment.
+    """Copy a partition's log, close its active segment, and begin a new segment. Parameters and errors: see `edit`.
 
     The log cleaner never cleans the active segment, so a roll makes the records before it cleanable.
-
-    Parameters
-    ----------
-    path, out
-        As in `edit`.
-
-    Returns
-    -------
-    Edit
-        As for `edit`.
-
-    Raises
-    ------
-    UsageError
-        As for `edit`.
     """
     return edit(path, out, ["roll"])
 
@@ -245,8 +212,8 @@ def roll(path: str | Path, out: str | Path) -> Edit:
 def cut(path: str | Path, out: str | Path, offset: int | None = None, *, time: int | None = None) -> Edit:
     """Copy a partition's log up to an offset or a time.
 
-    Batches are removed as a whole, as a broker does when it truncates its log: the first batch that contains the offset
-    or a higher one is removed, and everything after it.
+    Whole batches are removed, as when a broker truncates its log: the first batch that contains the offset or a higher
+    one, and everything after it.
 
     Parameters
     ----------
@@ -255,13 +222,8 @@ def cut(path: str | Path, out: str | Path, offset: int | None = None, *, time: i
     offset
         The Kafka offset from which on records are removed.
     time
-        A time in ms since 1970, instead of an offset. The first batch that contains a timestamp after it is removed,
+        Instead of an offset, a time in ms since 1970. The first batch that contains a timestamp after it is removed,
         and everything after this batch.
-
-    Returns
-    -------
-    Edit
-        As for `edit`.
 
     Raises
     ------

@@ -1,15 +1,14 @@
 """A copy of a partition's log that is changed: appended to, rolled, cut and cleaned.
 
-The copy has the segments of the original. Where the original is damaged, the copy ends, as a broker's recovery cuts a
-log. Zeros at the end of a segment are not copied.
+Where the original is damaged, the copy ends, as a broker's recovery cuts a log. Zeros at the end of a segment are not
+copied.
 
-A cut removes whole batches, like a broker that truncates its log to an offset: the first batch that contains the offset
-or a higher one is removed, and everything after it. Segments that begin above the offset are deleted. If all segments
-begin above the offset, an empty segment with this base offset is what remains.
+A cut removes whole batches, like a broker that truncates its log: the first batch that contains the offset or a higher
+one, and everything after it. Segments that begin above the offset are deleted. If no segment is left, an empty one with
+this base offset is created.
 
-The coordinator that wrote a log shows in the sequence number of batches without a producer id. The new
-coordinator gives every batch the sequence number 0. The classic coordinator gives batches with group records or
-tombstones the sequence number -1, and batches with committed offsets the sequence number 0.
+Batches without a producer id show by their sequence number which coordinator wrote them. The new coordinator writes 0.
+The classic one writes -1 for group records and tombstones, and 0 for committed offsets.
 Source (4.3.1): UnifiedLog.truncateTo; LocalLog.truncateTo; LogSegment.truncateTo; UnifiedLog.roll;
 LogCleanerManager.maybeTruncateCheckpoint; PartitionWriter. Source (3.9): GroupMetadataManager. Captured logs of 1.0.1
 to 4.4.0.
@@ -44,11 +43,10 @@ from kafkagroups.records.wire import UUID
 
 KeyAndValue = tuple[bytes, bytes | None]
 _CLEANED = "cleaned"
-"""The name of the folder to which a cleaning pass writes. It exists only during the pass."""
 _OFFSET_RECORD_TYPE = b"\x00\x01"
 _GROUP_RECORD_TYPE = b"\x00\x02"
 _TOPIC_ID_TAG = b"\x01\x00\x10"
-"""The bytes before the 16 bytes of a topic id at the end of an offset value: one tagged field, tag 0, 16 bytes."""
+"""What stands before the topic id at the end of an offset value: one tagged field, tag 0, 16 bytes."""
 NEWEST_OFFSET_VALUE_VERSION = 4
 COMMON_VALUE_VERSION = 3
 """The newest value version of an offset record that every Kafka version since 2.1 reads."""
@@ -58,9 +56,8 @@ COMMON_VALUE_VERSION = 3
 class Removed:
     """What a cut removed.
 
-    `segments` is the number of deleted files; `batches` and `records` are counts. `first_offset` and `last_offset` are
-    the Kafka offsets of the first and the last removed batch; None if no batch was removed. `split` is the first
-    removed batch if the offset of the cut is inside it, as a pair of its first and last offset; otherwise None.
+    `segments`, `batches` and `records` are counts. `first_offset` and `last_offset` are those of the removed batches,
+    if any. `split` has the first and last offset of the batch that the offset of the cut is inside, if any.
     """
 
     segments: int = 0
@@ -72,11 +69,10 @@ class Removed:
 
 
 class EditedLog:
-    """The copy of a log in a folder. `damage` is where the original is damaged; None if it is not.
+    """The copy of a log in a folder. `damage` is where the original is damaged.
 
-    `writer` are the rules of the coordinator that would write new records, and `kafka` its version; None means that the
-    log decides. `delete_retention_ms` is the setting delete.retention.ms of the topic. `next_dirty` is the offset at
-    which the next cleaning pass begins; None if no pass has run.
+    `writer` and `kafka` are the rules and the version of the coordinator that would write new records; None means that
+    the log decides. `next_dirty` is the offset at which the next cleaning pass begins; None if no pass has run.
     """
 
     def __init__(
@@ -93,7 +89,7 @@ class EditedLog:
         self.damage = self._copy(source)
 
     def _copy(self, source: Log) -> Damage | None:
-        """Copy the segments up to the last whole batch. Return the damage of the source, or None."""
+        """Copy the segments up to the last whole batch."""
         segments = list_segments(source)
         segment_of_path = {segment.path: segment for segment in segments}
         facts = LogFacts(source.start_offset)
@@ -110,7 +106,6 @@ class EditedLog:
 
     @property
     def facts(self) -> LogFacts:
-        """What is known about the log as it is now."""
         if self._facts is None:
             log = open_log(self.folder)
             self._facts = LogFacts(log.start_offset)
@@ -121,16 +116,13 @@ class EditedLog:
 
     @property
     def dialect(self) -> Dialect:
-        """The rules of the coordinator that would write new records."""
         return self.writer or dialect(self.facts.choose_coordinator())
 
     @property
     def offset_value_version(self) -> int:
-        """The value version of a new offset record."""
         return self.facts.choose_offset_value_version() if self.kafka is None else value_version(1, self.kafka)
 
     def open(self) -> Log:
-        """Return the log as it is now, for reading."""
         if self._writer is not None:
             self._writer.flush()
         log = open_log(self.folder)
@@ -138,10 +130,10 @@ class EditedLog:
         return log
 
     def append(self, records: Sequence[KeyAndValue], timestamp_ms: int, **header: int) -> tuple[int, int]:
-        """Append one batch at the end of the log. Return the Kafka offsets of its first and its last record.
+        """Append one batch with a timestamp for all records. Return the offsets of its first and its last record.
 
-        `header` has fields of the batch, as in `encode_batch`. All records get the same timestamp. The batch gets the
-        partition leader epoch of the batch before it. Raises UsageError if a number does not fit into its field.
+        `header` has fields of the batch, as in `encode_batch`. The partition leader epoch is that of the batch before.
+        Raises UsageError if a number does not fit into its field.
         """
         facts = self.facts
         if self._writer is None:
@@ -157,7 +149,7 @@ class EditedLog:
         return first_offset, self._writer.next_offset - 1
 
     def roll(self) -> bool:
-        """Begin a new segment at the end of the log. Return False if the active segment is empty: it then stays."""
+        """Begin a new segment. Return False if the active segment is empty: it then stays."""
         if os.path.getsize(self.open().segments[-1]) == 0:
             return False
         self.close()
@@ -165,7 +157,6 @@ class EditedLog:
         return True
 
     def cut(self, offset: int) -> Removed:
-        """Remove all batches from the first one on that contains this Kafka offset or a higher one."""
         self.close()
         log = open_log(self.folder)
         kept_segments = [path for path in log.segments if base_offset_of(path) <= offset]
@@ -198,7 +189,7 @@ class EditedLog:
         return Removed(len(deleted_segments), batches, records, first.base_offset, last.last_offset, split)
 
     def clean(self, now_ms: int) -> Compaction:
-        """Run one pass of the log cleaner. It begins where the pass before it ended."""
+        """Run one pass of the log cleaner, from where the pass before it ended."""
         self.close()
         log = open_log(self.folder)
         cleaned = self.folder / _CLEANED
@@ -217,7 +208,6 @@ class EditedLog:
         return result
 
     def close(self) -> None:
-        """Close the file to which batches are appended."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -225,7 +215,7 @@ class EditedLog:
 
 @dataclass
 class OpenProducer:
-    """A producer with records that no marker has ended. `first_offset` is the Kafka offset of the first of them."""
+    """A producer with records that no marker has ended. `first_offset` is that of the first of them."""
 
     first_offset: int
     epoch: int
@@ -235,15 +225,13 @@ class OpenProducer:
 class LogFacts:
     """What is known about a log after reading its batches with `add`.
 
-    `next_offset` is the Kafka offset after the last batch. `leader_epoch` is the partition leader epoch of the last
-    batch, at least 0. `newest_ms` is the newest timestamp, in ms since 1970; -1 if the log has no timestamp. `open` has
-    the producers, by producer id, whose records no marker has ended. `marker_epochs` has, by producer id, the epoch of
-    the transaction coordinator in the producer's last marker.
+    `leader_epoch` is the partition leader epoch of the last batch, at least 0. `newest_ms` is the newest timestamp, in
+    ms since 1970; -1 if there is none. By producer id, `open` has the producers whose records no marker has ended, and
+    `marker_epochs` the epoch of the transaction coordinator in the last marker.
 
-    `coordinator` is the coordinator that wrote the log's end; None if the log does not tell. `offset_value_version` is
-    the value version of the newest offset record with a version above 1; None if there is none. `has_old_values` says
-    whether there is an offset value of version 0 or 1, and `has_new_groups` whether there is a group value that only
-    Kafka since 2.1 writes.
+    `coordinator` wrote the log's end; None if the log does not tell. `offset_value_version` is that of the newest
+    offset record with a value version above 1. `has_old_values` says whether there is an offset value of version 0 or
+    1, and `has_new_groups` whether there is a group value that only Kafka since 2.1 writes.
     """
 
     next_offset: int = 0
@@ -306,19 +294,19 @@ class LogFacts:
                 self.coordinator = "new"
 
     def choose_coordinator(self) -> Coordinator:
-        """Return the coordinator that wrote the log's end.
+        """Return the coordinator that wrote the log's end; the new one if the log does not tell.
 
-        If the log has only commits of an older value version, this is the classic coordinator: of the new one, only the
-        releases 4.0.x wrote such commits. If nothing is known about the writer, it is the new coordinator.
+        A log with only commits of an older value version is the classic coordinator's: of the new one, only the
+        releases 4.0.x wrote such commits.
         """
         has_offsets = self.has_old_values or self.offset_value_version is not None
         return self.coordinator or ("classic" if has_offsets else "new")
 
     def choose_offset_value_version(self) -> int:
-        """Return the value version of a new offset record: the version that the log's writer uses.
+        """Return the value version of new offset records: that of the log's writer.
 
-        Version 1 is no evidence on its own: since 2.1, brokers write it for commits with a retention time. If nothing
-        is known about the writer, return the newest version that every Kafka version since 2.1 reads.
+        Version 1 is no evidence on its own, because since 2.1 brokers write it for commits with a retention time.
+        Without evidence, it is the newest version that every Kafka version since 2.1 reads.
         """
         if self.offset_value_version is not None:
             return self.offset_value_version
@@ -326,7 +314,7 @@ class LogFacts:
 
 
 def find_topic_id(log: Log, topic: str) -> str:
-    """Return the id of a topic in the newest offset record that has one; the zero id if no record has one."""
+    """The id of a topic in the newest offset record that has one; otherwise the zero id."""
     keys = LogKeys(DEFAULT_DIALECT)
     newest: LogRecord | None = None
     for batch in log:

@@ -1,11 +1,10 @@
 """A rescue plan made from logs: what one load of a broker returns, and the commits that it does not return, and why.
 
-The readable engine reports each record during the load. The native engine fills the table `fates`, without an object
-per record. Both find the commits whose fate is to be left out, and which records of their keys took effect; one rule
-decides from these.
+The readable engine reports each record during the load, and the native engine fills the table `fates`. One rule decides
+from either which commits are left out.
 
-A load does not read the records from a failure on, and it cannot read the record at which it fails. For partitions
-whose load fails, the keys are read again with the rules of the newest Kafka version, so that a plan names every group.
+A load reads nothing from a failure on. The keys of a partition whose load fails are therefore read again with the rules
+of the newest Kafka version, so that a plan names every group.
 """
 
 from __future__ import annotations
@@ -54,13 +53,12 @@ _COLUMNS = (
 )
 _LEFT_OUT_FATES = (Fate.PENDING, Fate.ABORTED, Fate.HIDDEN, Fate.IGNORED)
 _NO_PARTITION = -1
-"""The number of a partition in the table if the name of the log's folder has no number."""
 _ORDER = list(Why)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which groups and offsets of a topic a plan contains. The fields are parameters of `Topic.plan_rescue`."""
+    """The parameters of `Topic.plan_rescue` that select groups and offsets."""
 
     groups: Sequence[str] = ()
     topics: Sequence[str] = ()
@@ -70,8 +68,8 @@ class Selection:
 def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = ignore_bytes) -> RescuePlan:
     """Load a topic, and return the plan to rescue its groups. `count_bytes` is the one of `OpenTopic.load`.
 
-    Raises UsageError if a pattern matches nothing, or a group to rename does not exist, or two groups would have the
-    same id.
+    Raises UsageError if a pattern matches nothing, a group to rename does not exist, or two groups would have the same
+    id.
     """
     path = topic.path
     logs = topic.logs
@@ -127,7 +125,6 @@ def _plan_group(group_id: str, groups: Groups, left_out: dict[TopicPartition, Le
 
 
 def _find_why(group_id: str, groups: Groups, planned: GroupPlan) -> Why:
-    """Return why the broker does not have a group that a record names, if the load of its partitions does not fail."""
     reasons = {entry.why for entry in planned.left_out.values()}
     if reasons:
         return min(reasons, key=list(Why).index)
@@ -139,7 +136,6 @@ def _find_why(group_id: str, groups: Groups, planned: GroupPlan) -> Why:
 
 
 def _match(names: Collection[str], patterns: Sequence[str], refusal: str) -> set[str]:
-    """Return the names that at least one pattern matches. Raises UsageError if a pattern matches none."""
     selected: set[str] = set()
     for pattern in patterns:
         matches = set(names).intersection(match_groups(names, pattern))
@@ -150,7 +146,6 @@ def _match(names: Collection[str], patterns: Sequence[str], refusal: str) -> set
 
 
 def _filter_topics(plan: RescuePlan, patterns: Sequence[str], path: str) -> None:
-    """Leave out the offsets of topics that no pattern matches."""
     topics = {key.topic for group in plan.groups.values() for key in (*group.offsets, *group.left_out)}
     selected = _match(topics, patterns, f"{path}: no topic of a planned group matches")
     for group in plan.groups.values():
@@ -161,7 +156,6 @@ def _filter_topics(plan: RescuePlan, patterns: Sequence[str], path: str) -> None
 
 
 def _describe_origin(groups: Groups, selection: Selection, topic: OpenTopic) -> dict[str, Any]:
-    """Return the field `made_from` of a plan."""
     rules = {} if groups.kafka_rules is None else {"kafka_rules": groups.kafka_rules}
     return {
         "path": topic.path,
@@ -176,8 +170,6 @@ def _describe_origin(groups: Groups, selection: Selection, topic: OpenTopic) -> 
 
 
 class _RecordKey(NamedTuple):
-    """The key of an offset record, and the partition of `__consumer_offsets` that contains the record."""
-
     partition: int | None
     group: str
     topic_partition: TopicPartition
@@ -186,23 +178,20 @@ class _RecordKey(NamedTuple):
 _Commit = tuple[_RecordKey, int, int, Fate]
 """A commit: its key, the offset of its record, the committed offset, and its fate after the load."""
 _Entry = tuple[_RecordKey, LeftOut]
-"""A commit that is left out, with its key."""
 
 
 def _add_left_out(left_out: dict[TopicPartition, LeftOut], key: TopicPartition, entry: LeftOut) -> None:
-    """Add a commit, unless another commit of the topic partition is more important to know."""
     other = left_out.get(key)
     if other is None or _rank(entry) <= _rank(other):
         left_out[key] = entry
 
 
 def _rank(entry: LeftOut) -> tuple[int, int]:
-    """Return the rank of a commit. The smallest rank is the most important."""
     return _ORDER.index(entry.why), -(entry.record_offset or 0)
 
 
 def _choose(commits: Iterable[_Commit], newest_effects: Mapping[_RecordKey, int], groups: Groups) -> Iterator[_Entry]:
-    """Yield the commits that are left out. `groups` is the result of the load.
+    """Yield the commits that are left out.
 
     `newest_effects` has the offset of the newest record of each key that took effect: a commit or a tombstone.
     """
@@ -224,7 +213,7 @@ def _find_ignored_why(key: _RecordKey, groups: Groups) -> Why:
 class _ObservedCommits(Fates):
     """Follows the commits of all groups during a load. Call `settle` after the load, and then `find_left_out`.
 
-    To save memory, only the entries of commits that can be left out are kept.
+    To save memory, only commits that can be left out are kept.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -251,7 +240,6 @@ class _ObservedCommits(Fates):
         self._newest_effects[key] = max(entry.offset, self._newest_effects.get(key, entry.offset))
 
     def find_left_out(self, groups: Groups) -> Iterator[_Entry]:
-        """Return the commits that are left out. `groups` is the result of the load."""
         commits = [
             (_key_of_entry(entry), entry.offset, entry.committed, entry.fate)
             for entry in self
@@ -271,17 +259,15 @@ def _key_of_entry(entry: RecordFate) -> _RecordKey:
 
 
 def _find_in_table(topic: OpenTopic, groups: Groups) -> Iterator[_Entry]:
-    """Return the commits that are left out, from the table `fates`. `groups` is the result of the load.
+    """Yield the commits that are left out, from the table `fates`.
 
-    The logs are loaded again, up to two times. The memory does not depend on the number of records, except those of the
-    commits that can be left out.
+    The logs are loaded up to two more times, so that memory depends only on the commits that can be left out.
     """
     import pyarrow.compute as pc
 
     columns = columns_of("fates", _COLUMNS)
 
     def read_rows(column: str, values: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of offset records with one of these values in a column."""
         for batch in read_fate_table(topic, columns):
             is_wanted = pc.and_(_is_in(batch, column, values), pc.is_valid(batch.column("topic")))
             yield from batch.filter(is_wanted).to_pylist()
@@ -315,10 +301,7 @@ def _key_of_row(row: dict[str, Any]) -> _RecordKey:
 
 
 def _find_share_partitions(logs: Sequence[Log], groups: Groups, rules: Dialect, stop: Stop) -> Iterator[_Entry]:
-    """Yield the partitions of share groups, which the newest record of type 15 of each group lists.
-
-    `groups` is the result of the load with `rules`. The progress of these groups is in another topic.
-    """
+    """Yield the partitions of share groups, from the newest record of type 15 of each."""
     share_groups = {group_id for group_id, parts in groups.parts() if parts.decode_group().type == "share"}
     for log in logs:
         wanted = {group_id for group_id in share_groups if groups[group_id].partition == log.partition}
@@ -337,10 +320,9 @@ def _find_share_partitions(logs: Sequence[Log], groups: Groups, rules: Dialect, 
 def _find_unread(
     logs: Sequence[Log], groups: Groups, rules: Dialect, stop: Stop
 ) -> tuple[set[str], dict[_RecordKey, LeftOut]]:
-    """Return what the keys say in the partitions whose load fails: the ids of all groups, and the unreadable commits.
+    """From the keys in the partitions whose load fails, return the ids of all groups, and the unreadable commits.
 
-    `groups` is the result of the load with `rules`. A commit that the coordinator cannot read is left out, unless it
-    can read a later record of the key.
+    A commit that the coordinator cannot read is left out, unless it can read a later record of the key.
     """
     group_ids: set[str] = set()
     unreadable: dict[_RecordKey, LeftOut] = {}

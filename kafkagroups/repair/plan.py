@@ -1,12 +1,11 @@
 """A rescue plan: the groups of a log, their committed offsets, and what was left out and why.
 
-The plan is a file of JSON that people may edit, and `apply_rescue` commits its offsets to another cluster. The file is
-checked strictly when it is read: an unknown field, a missing field, a field that occurs twice and a value of a wrong
-type are errors, so a typing error cannot silently change what is committed. Fields that only inform people can be
-missing or null. A topic-partition is written as `TopicPartition.parse` reads it.
+The plan is a file of JSON that people may edit, and `apply_rescue` commits its offsets to another cluster. A typing
+error must not silently change what is committed, so unknown, missing and repeated fields and values of a wrong type are
+errors. Only fields that inform people can be missing or null. `TopicPartition.parse` reads a topic-partition.
 
-A planned offset is only useful if the records of its topic have kept their offsets. They keep them if the topic's files
-were copied, or if a tool that keeps offsets copied the topic. MirrorMaker does not keep offsets.
+A planned offset is only useful if the records of its topic have kept their offsets: because the topic's files were
+copied, or by a tool that keeps offsets. MirrorMaker does not keep them.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ from kafkagroups.log.outputs import new_file
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
 PLAN_VERSION = 1
-"""The version of the plan's format, the field `kafkagroups_plan`."""
 MAX_PLAN_BYTES = 1 << 30
-"""The largest size of a plan. A larger file is not a plan."""
+"""A larger file is not a plan."""
 _Int32 = Annotated[int, Meta(ge=MIN_INT32, le=MAX_INT32)]
 _Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
 S = TypeVar("S", bound=Struct)
@@ -45,14 +43,14 @@ class Why(Enum):
     If there are several reasons for a topic partition, the first one counts.
 
     FILTERED: the topic does not match the patterns of topics.
-    PENDING: the transaction of the commit is open. It was not known yet whether the commit would take effect.
+    PENDING: the transaction of the commit is open, so it was not known yet whether the commit would take effect.
     ABORTED: the transaction of the commit was aborted, and no later record of the topic partition took effect.
     HIDDEN: a tombstone deleted the group. The broker kept the offset in memory, but did not return it.
-    SHARE_GROUP: a share group has no offsets in `__consumer_offsets`. Its progress is in `__share_group_state`.
+    SHARE_GROUP: a share group has its progress in `__share_group_state`.
     OTHER_PARTITION: the record is in a partition of `__consumer_offsets` that did not answer for the group.
-    LOAD_FAILED: the load of the partition of `__consumer_offsets` fails, so that the broker did not use the record.
+    LOAD_FAILED: the load of the partition fails, so that the broker did not use the record.
     IGNORED: the coordinator did not use the record for another reason.
-    UNREADABLE: the coordinator cannot read the commit, so its offset is not known. The load of the partition fails.
+    UNREADABLE: the coordinator cannot read the commit, so its offset is not known, and the load of the partition fails.
     NO_GROUP: only of a group. It was deleted, or its records are of types that the coordinator skips.
     """
 
@@ -74,12 +72,12 @@ class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     offset, metadata
-        The committed offset and the metadata, which `apply_rescue` commits.
+        What `apply_rescue` commits.
     leader_epoch
         The leader epoch of the commit; -1: none. It is never committed, because another cluster has other epochs.
     partition, record_offset
-        The partition of `__consumer_offsets` with the commit record, and the offset of the record. The partition is
-        None if the log's folder has no number.
+        Where the commit record is: the partition of `__consumer_offsets` (None if the log's folder has no number), and
+        the offset in it.
     """
 
     offset: _Int64
@@ -97,10 +95,9 @@ class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
     why
         The reason.
     offset
-        The offset of the commit. None for a share group, because its offsets are in another topic, and for a commit
-        that cannot be read.
+        The offset of the commit. None if it cannot be read, and for a share group, whose offsets are in another topic.
     partition, record_offset
-        The partition of `__consumer_offsets` with the record, and the offset of the record.
+        Where the record is, as in `PlannedOffset`.
     """
 
     why: Why
@@ -117,8 +114,7 @@ class GroupPlan(Struct, kw_only=True, forbid_unknown_fields=True):
     to
         The id of the group in the other cluster.
     type, state
-        The type and the state of the group after the load, as in `load --json`. Both are None if the broker did not
-        have the group, for example because it was deleted.
+        As in `load --json`. None if the broker did not have the group, for example because it was deleted.
     why
         Why the broker did not have the group. None if it had the group.
     offsets
@@ -155,8 +151,7 @@ class RescuePlan:
     groups
         The plan of each group that a record of the log names, by the group's id in the log.
     topic_partitions
-        The partition count of `__consumer_offsets` in the log, and how it was found. None if the plan was read from a
-        file.
+        The partition count of `__consumer_offsets` in the log, and how it was found. None for a plan from a file.
     """
 
     coordinator: str
@@ -172,16 +167,16 @@ class RescuePlan:
 
     @property
     def other_groups(self) -> list[str]:
-        """The groups of the log that are not in the plan, because they do not match the patterns of groups."""
+        """The groups of the log that match no pattern of the plan."""
         return self._read_origin("other_groups")
 
     def _read_origin(self, name: str) -> list[str]:
-        """Return a list in `made_from`. A file may contain anything there."""
+        """A file may contain anything here."""
         lines = self.made_from.get(name) if isinstance(self.made_from, dict) else None
         return [str(line) for line in lines] if isinstance(lines, list) else []
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON, as it is written to a file."""
+        """The plan as it is written to a file."""
         return {
             "kafkagroups_plan": PLAN_VERSION,
             "coordinator": self.coordinator,
@@ -192,8 +187,6 @@ class RescuePlan:
 
 
 class _PlanFields(Struct, forbid_unknown_fields=True):
-    """The fields of a plan's file."""
-
     kafkagroups_plan: Literal[1]
     coordinator: Literal["classic", "new"]
     kafka: str
@@ -209,7 +202,6 @@ _EXPECTED = {
     **dict.fromkeys(("offset", "record_offset"), f"a number from {MIN_INT64} to {MAX_INT64}"),
     **dict.fromkeys(("leader_epoch", "partition"), f"a number from {MIN_INT32} to {MAX_INT32}"),
 }
-"""What the fields that are no strings contain, in the words of a message."""
 
 
 def write_plan(plan: RescuePlan, path: str | Path) -> None:
@@ -241,7 +233,7 @@ def read_plan(path: str | Path) -> RescuePlan:
 
 
 def parse_plan(data: bytes) -> RescuePlan:
-    """Return the plan in the JSON of a file. Raises UsageError with the place of the first error."""
+    """Like `read_plan`, for the JSON of a file."""
     try:
         value = json.loads(data.decode(), object_pairs_hook=_build_object)
     except RecursionError:
@@ -266,7 +258,6 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_group(value: Any, place: str) -> GroupPlan:
-    """Return the plan of a group. Its offsets are converted one by one, because errors name the topic-partition."""
     if isinstance(value, dict):
         value = dict(value)
         for name, struct in (("offsets", PlannedOffset), ("left_out", LeftOut)):
@@ -276,7 +267,6 @@ def _read_group(value: Any, place: str) -> GroupPlan:
 
 
 def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[TopicPartition, S]:
-    """Return the entries of an object whose keys are topic-partitions."""
     entries = {}
     for name, value in values.items():
         _check_name(name, place)
@@ -289,7 +279,7 @@ def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[Topic
 
 
 def _convert(value: Any, struct: type[S], place: str) -> S:
-    """Return the struct in a JSON value at a place of the plan. An optional field that is null has its default."""
+    """Return the struct in a JSON value. An optional field that is null has its default."""
     try:
         if isinstance(value, dict):
             optional = [each.name for each in msgspec.structs.fields(struct) if not each.required]
@@ -304,7 +294,6 @@ def _convert(value: Any, struct: type[S], place: str) -> S:
 
 
 def _explain(error: str, value: Any, place: str) -> str:
-    """Return the message of an error that msgspec has found in a value."""
     if match := re.fullmatch(r"Object contains unknown field `(.*)`", error, re.DOTALL):
         return f"{_join(place, _describe(match[1]))}: this field is unknown"
     if match := re.fullmatch(r"Object missing required field `(\w+)`", error):

@@ -1,26 +1,21 @@
 """A copy of the topic `__consumer_offsets` of a running cluster, byte for byte, as segments.
 
-The copy includes control batches. The Python package kafka-python sends the requests. Its consumer is not used, because
-a consumer hides control batches and splits batches into records. Three types of requests are enough:
+A consumer is not used, because it hides control batches and splits batches into records. Three requests are enough:
 
 - Metadata returns the leader of each partition.
 - ListOffsets returns a partition's log start offset and high watermark (the end of the replicated log).
 - Fetch, with isolation level read_uncommitted, returns bytes of the leader's segments.
 
-The first batch in a Fetch response can begin below the requested offset, because a broker sends whole batches. Batches
-that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
+A broker sends whole batches, so the first one in a response can begin below the requested offset. Batches that end
+below it are dropped. The last batch can be incomplete; it is dropped and requested again.
 
-The pull of a partition ends at the high watermark that the partition had at the start of the pull. If the log cleaner
-has removed the last batches below this offset, a response contains no batch below it. Then the pull is complete, too.
-Checksums are not checked, so damage on the broker's disk is also damage in the copy.
+The pull of a partition ends at the high watermark that it had at the start. If the log cleaner has removed the last
+batches below this offset, a response contains no batch below it, and the pull is complete, too. Checksums are not
+checked, so damage on the broker's disk is also damage in the copy. There are no fetch sessions.
 Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
 KafkaApis.handleFetchRequest (4.3.1).
 
-Simpler than a consumer: this module uses no fetch sessions, sends one request at a time, and fetches only from leaders.
-The fetched bytes are the same, but the pull takes longer.
-
-Brokers before 0.11 are not supported: they convert batches to another format, and they create a missing topic when they
-receive a Metadata request.
+Brokers before 0.11 are not supported: they convert batches to another format (see also client.py).
 """
 
 from __future__ import annotations
@@ -42,17 +37,13 @@ from kafkagroups.repair.client import READ_UNCOMMITTED, ask_leaders, ask_log_ran
 from kafkagroups.repair.connection import MAX_WAIT_SECONDS, TOPIC, Cluster, Security, Waits, connect, ignore_report
 
 FETCH_BYTES = 8 * 1024 * 1024
-"""The number of bytes that one Fetch request asks for."""
 Progress = Callable[[int, int], None]
-"""A function that is called with the number of offsets that were pulled, and the number of all offsets."""
+"""A function that gets the number of offsets that were pulled, and the number of all offsets."""
 
 
 @dataclass
 class PulledPartition:
-    """The pulled part of a partition: the offsets from `first` up to, not including, `next`.
-
-    `bytes` is the number of bytes that were written.
-    """
+    """The pulled part of a partition: the offsets from `first` up to, not including, `next`. `bytes` were written."""
 
     first: int
     next: int
@@ -61,7 +52,7 @@ class PulledPartition:
 
 @dataclass
 class PullResult:
-    """The result of a pull: the pulled partitions, and a message in `problems` for each incomplete partition."""
+    """The pulled partitions, and a message in `problems` for each incomplete partition."""
 
     partitions: dict[int, PulledPartition] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -98,11 +89,6 @@ def pull(
         brings new batches is not a wait.
     on_wait
         Called with a message that says what the pull waits for, if a wait is longer than about two seconds.
-
-    Returns
-    -------
-    PullResult
-        The pulled partitions, and the problems of partitions that are not complete.
 
     Raises
     ------
@@ -143,11 +129,10 @@ def pull(
 
 
 class _PullStopped(Exception):
-    """Raised if a partition cannot be pulled to its end. The message is the reason."""
+    """A partition cannot be pulled to its end. The message is the reason."""
 
 
 def _build_fetch(offset: int, partitions: list[int]) -> Any:
-    """Return a Fetch request for some partitions. In each of them, the first fetched offset is `offset`."""
     from kafka.protocol.consumer import FetchRequest
 
     topic_type = FetchRequest.FetchTopic
@@ -174,10 +159,7 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
 def _pull_partition(
     cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: _SegmentWriter
 ) -> Iterator[None]:
-    """Pull partition `number` from offset `pulled.next` up to, not including, `end_offset`. Yield after each response.
-
-    Raises _PullStopped if the partition cannot be pulled up to `end_offset`.
-    """
+    """Pull from `pulled.next` up to, not including, `end_offset`. Yield after each response. Raises _PullStopped."""
     while pulled.next < end_offset:
         responses, errors = ask_leaders(cluster, [number], partial(_build_fetch, pulled.next))
         if errors:
@@ -200,10 +182,9 @@ def _pull_partition(
 
 
 def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
-    """Yield the whole batches of a response.
+    """Yield the whole batches of a response between the next offset to pull and `end_offset`.
 
-    Leave out batches that end below the next offset to pull, and batches that begin at `end_offset` or above. Raises
-    _PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
+    Raises _PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
     """
     next_offset = pulled.next
     # Only the first batch of a log can begin below the requested offset.
@@ -237,7 +218,6 @@ class _SegmentWriter:
     def __init__(self, folder: Path, start_offset: int) -> None:
         self.folder = folder
         self.bytes = 0
-        """The number of bytes in all segments together."""
         self._base_offset = start_offset
         self._size = 0
         """The number of bytes in the current segment."""
@@ -249,9 +229,9 @@ class _SegmentWriter:
         return self.folder / segment_name(self._base_offset)
 
     def append(self, batches: list[Batch], data: bytes) -> None:
-        """Append batches to the current segment and to new segments. `batch.position` is a position in `data`.
+        """Append batches, whose `position` is one in `data`.
 
-        A segment is larger than SEGMENT_BYTES only if it contains a single, larger batch.
+        Only a segment with a single batch can exceed SEGMENT_BYTES.
         """
         if batches and not self.bytes and batches[0].base_offset < self._base_offset:
             # The first records of this batch were deleted, so the log start offset is in the middle of the batch.

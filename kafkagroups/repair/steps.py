@@ -9,21 +9,18 @@
     cut-time       MS
     clean          MS
 
-`run` carries out a step, and raises UsageError if that is not possible.
+`run` carries out a step, and raises UsageError if that is not possible. The last ":" ends a group id, because no topic
+name contains one. `TopicPartition.parse` reads the rest.
 
-A group id can contain every character. No topic name contains ":", so the last ":" ends the group id.
-`TopicPartition.parse` reads the rest.
-
-New records follow the end of the log. They have the partition leader epoch of the last batch, and the layout of the
-records that the log's writer wrote. Nothing here reads a clock: without a time, a record gets the newest timestamp in
-the log. Batches are not compressed, and have magic 2 (since Kafka 0.11).
+New records follow the end of the log, with the partition leader epoch of the last batch and the layout of the log's
+writer. Without a time, a record gets the newest timestamp in the log, never that of a clock. Batches are not
+compressed, and have magic 2 (since Kafka 0.11).
 
 A marker has the producer epoch of the producer's last batch, and the epoch of the transaction coordinator in the
 producer's last marker, or 0. A higher epoch could make a broker refuse later markers of the real coordinator.
 Source (4.3.1): ProducerAppendInfo.appendEndTxnMarker; OffsetMetadataManager.commitOffset.
 
-A group is deleted with the tombstones that a coordinator writes. Those of the committed offsets come first, then those
-of the group's other records, in the order of Kafka's code. † is a tombstone:
+A group is deleted with the tombstones (†) that a coordinator writes, in the order of Kafka's code:
 
     classic coordinator   offsets†, 2† (only if a group record exists)
     new coordinator       offsets† (also those that are only pending), then by type of group:
@@ -85,9 +82,7 @@ _DELETED_TYPES = {
 }
 """The record types of the tombstones, in their order, by type of group."""
 _TARGETS = (7, 13, 21)
-"""The record types about the target of a member."""
 _MEMBERS = (5, 8, 10, 14, 19, 22)
-"""The other record types about a member."""
 
 
 def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, list[KeyAndValue]]:
@@ -128,7 +123,6 @@ def _check_pending(group: AnyGroup, dialect: Dialect) -> None:
 
 
 def _find_offsets(group: AnyGroup, dialect: Dialect) -> list[TopicPartition]:
-    """Return the partitions whose offsets get a tombstone. The new coordinator also deletes pending offsets."""
     if dialect.coordinator == "classic":
         return hash_map_order(group.offsets, dialect.version, topic_partition_hash)
     pending = {partition: None for partitions in group.pending.values() for partition in partitions}
@@ -168,7 +162,6 @@ def _delete_modern_group(group: ModernGroup, log: Log, dialect: Dialect) -> list
 
 
 def _find_expressions(log: Log, group_id: str, dialect: Dialect) -> Iterable[Message]:
-    """Return the keys of the group's resolved regular expressions that no tombstone has deleted."""
     expressions: dict[bytes | None, Message] = {}
     keys = LogKeys(dialect)
     for batch in log:
@@ -189,16 +182,14 @@ _OFFSET_RECORD_TYPE = 1
 _OFFSET_KEY_START = b"\0\1"
 _FIRST_VERSION_WITH_TOPIC_ID = 4
 _NAMED_PRODUCERS = 5
-"""An error names at most this number of producers."""
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step did.
+    """What one step did, in one sentence (`what`).
 
-    `step` is the step's name. `what` is one sentence. `first_offset` and `last_offset` are the Kafka offsets of the
-    records that the step appended or removed; None if it did neither. `compaction` is the result of a cleaning pass,
-    and `removed` what a cut removed; None for other steps.
+    `first_offset` and `last_offset` are those of the records that the step appended or removed, if any. `compaction` is
+    the result of a cleaning pass, and `removed` that of a cut.
     """
 
     step: str
@@ -209,7 +200,7 @@ class StepResult:
     removed: Removed | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step as an object of the list `steps` in `Edit.to_json`."""
+        """An object of the list `steps` in `Edit.to_json`."""
         row = {name: getattr(self, name) for name in ("step", "first_offset", "last_offset", "what")}
         if self.removed is not None:
             row["removed"] = {name: getattr(self.removed, name) for name in ("segments", "batches", "records")}
@@ -222,8 +213,8 @@ class StepResult:
 class Commit:
     """Append the record of a committed offset.
 
-    `timestamp_ms` is the time of the commit in ms since 1970; None means the newest timestamp in the log.
-    `offset` can be negative, because brokers store every offset that a client commits.
+    `timestamp_ms` is the time of the commit in ms since 1970; None means the newest timestamp in the log. `offset` can
+    be negative, because brokers store every offset that a client commits.
     """
 
     group: str
@@ -375,26 +366,26 @@ Step = Commit | Tombstone | DeleteGroup | Marker | Roll | Cut | CutTime | Clean
 
 
 def _name(partition: TopicPartition) -> str:
-    """Return a topic-partition for a sentence. If its text could be read in two ways, say which one was taken."""
+    """A topic-partition for a sentence.
+
+    If its text could be read in two ways, the sentence says which one was taken.
+    """
     return f"{partition} ({partition.reading})" if partition.reading else str(partition)
 
 
 def _append(
     log: EditedLog, step: str, what: str, records: list[KeyAndValue], time_ms: int | None = None, **header: int
 ) -> StepResult:
-    """Append a batch of records with a time, or else with the newest timestamp of the log."""
     first, last = log.append(records, max(0, log.facts.newest_ms) if time_ms is None else time_ms, **header)
     place = f"Offset {first}" if first == last else f"Offsets {first} to {last}"
     return StepResult(step, f"{place}: {what}.", first, last)
 
 
 def _tombstone_sequence(log: EditedLog) -> int:
-    """Return the sequence number that the log's coordinator gives to a batch of tombstones."""
     return 0 if log.dialect.coordinator == "new" else -1
 
 
 def _cut(log: EditedLog, step: str, offset: int | None, place: str) -> StepResult:
-    """Cut a log at an offset, if there is one. Name the producers whose transactions are open without their markers."""
     open_before = log.facts.open
     removed = Removed() if offset is None else log.cut(offset)
     end = log.facts.next_offset
@@ -425,10 +416,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def parse_step(name: str, text: str | int | None = None) -> Step:
-    """Return the step with this name, which the text describes.
-
-    Raises UsageError if no step has this name, or if the text does not have the form that the module describes.
-    """
+    """Return the step with this name, which the text describes in the form above. Raises UsageError."""
     if name not in _STEPS:
         raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
     form, parse = _STEPS[name]
@@ -460,7 +448,6 @@ def _parse_tombstone(text: str) -> Step | None:
 
 
 def _parse_key(text: str) -> tuple[str, TopicPartition] | None:
-    """Return the group id and the partition in GROUP:TOPIC-PARTITION; None if the text has another form."""
     group, colon, partition_text = text.rpartition(":")
     if not colon:
         return None
@@ -494,4 +481,4 @@ _STEPS: dict[str, tuple[str, Callable[[str], Step | None]]] = {
     "cut-time": ("a time in ms since 1970", lambda text: CutTime(parse_whole_number(text))),
     "clean": ("a time in ms since 1970", lambda text: Clean(parse_whole_number(text))),
 }
-"""What the text of each step must look like, and its parser, which returns None for a text of another form."""
+"""The form of each step's text, and its parser, which returns None for another form."""

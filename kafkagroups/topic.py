@@ -391,8 +391,8 @@ class Topic:
         -----
         With `to`, a difference is what a client sees if it sends the same request to brokers of both versions:
 
-        - Kafka 4.4 also returns the name of a streams group's assignor, but only in a new version of the answer, so this
-          is no difference.
+        - Kafka 4.4 also returns the name of a streams group's assignor, but only in a new version of the answer, so
+          this is no difference.
         - Kafka 4.3 and newer return the partitions that a member of a consumer group has not revoked yet as assigned to
           it. This is a difference. If a topic was deleted, no broker returns its partitions, but a log does not say so.
         - A group without a record of its epoch has epoch 0 before Kafka 4.3, and epoch 1 from 4.3 on. This is a

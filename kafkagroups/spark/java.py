@@ -65,7 +65,10 @@ def find_java() -> Java:
 
 
 def _find_system_java() -> Java:
-    """The Java of JAVA_HOME, or else the one on the PATH. Raises NoJava if it cannot run Spark."""
+    """Return the Java of JAVA_HOME; if JAVA_HOME is not set, the Java on the PATH.
+
+    Raises NoJava if this Java cannot run Spark.
+    """
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if command is None:
@@ -87,7 +90,10 @@ def _find_system_java() -> Java:
 
 
 def _read_version(command: str) -> tuple[int, str]:
-    """(0, "") if the command prints no version. Raises OSError or TimeoutExpired."""
+    """Return the major version and the full version of a `java` command; (0, "") if the command prints no version.
+
+    Raises OSError if the command does not run, and TimeoutExpired if it does not end.
+    """
     process = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
     # Before Java 9, the major version was the second number: 1.8.
     version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', process.stderr + process.stdout)

@@ -4,9 +4,9 @@ Spark runs a stream in steps, which it calls micro-batches. A micro-batch contai
 does not contain yet. For each log partition, one task loads the saved segment and then the Kafka batches, and writes a
 new segment (loading/snapshots.py). After all tasks, Spark's driver saves a snapshot that names the new segments.
 
-A crash at any point leaves the previous snapshot intact. Afterwards, Spark sends some Kafka batches again, and a task
-skips those that the snapshot already contains. So no Kafka batch is lost or added twice, even if Spark's checkpoint is
-lost: the folder in which Spark stores the progress of the stream.
+A crash at any point leaves the previous snapshot intact. After a crash, Spark sends some Kafka batches again. A task
+compares offsets, and skips the Kafka batches that the snapshot already contains. So no Kafka batch is lost or added
+twice, even if Spark's checkpoint is lost: the folder in which Spark stores the progress of the stream.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ def keep(
 
 
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
-    """Add a micro-batch to the snapshot in a folder.
+    """Add a micro-batch to the snapshot in a folder. Each row of `batches` is a Kafka batch (source.py).
 
-    Each row of `batches` is a Kafka batch (source.py). One task per log partition writes its new segment.
+    For each log partition, a task adds the batches to the saved segment, and writes a new segment.
     """
     old_saved = {saved.partition: saved for saved in read_manifest(folder).partitions}
 

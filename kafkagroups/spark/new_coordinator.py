@@ -14,8 +14,9 @@ The steps read only the record types 0 to 2. The record types 3 to 23 belong to 
 need about as many rules again. If a broker's load of a log would fail, the steps give no valid result for this log. The
 table `partitions` (tables.py) says for which logs the load would fail.
 
-Why Spark can divide the work of `find_newest_commits`: the newest change of a key decides, which is the commit or
-tombstone with the largest offset. A maximum can be computed in parts.
+Why Spark can divide the work of `find_newest_commits`: the newest change of a key decides. A change is a commit or a
+tombstone, and the newest change is the change whose record has the largest offset. Spark can divide the records into
+parts, compute the newest change in each part, and then the newest of these changes.
 
 Why the steps cannot follow the classic coordinator: its answer depends on the position of the marker in the log. These
 are its rules:
@@ -62,7 +63,7 @@ COMMITTED = (
 
 @dataclass(frozen=True)
 class AnswerTables:
-    """`groups` has only the columns of the table `groups` that can be read from records."""
+    """The result of the steps. `groups` has only the columns of the table `groups` that can be read from records."""
 
     offsets: DataFrame
     pending: DataFrame
@@ -70,7 +71,7 @@ class AnswerTables:
 
 
 def compute_answer(records: DataFrame) -> AnswerTables:
-    """What a broker would answer after loading the table `records` of a log."""
+    """Return what a broker would answer after loading these records. `records` is the table `records` of a log."""
     decided = add_fate(select_commits(records), select_markers(records))
     tombstones = select_tombstones(records)
     groups = find_known_groups(records)
@@ -114,11 +115,11 @@ def select_tombstones(records: DataFrame) -> DataFrame:
 
 
 def add_fate(commits: DataFrame, markers: DataFrame) -> DataFrame:
-    """Return the commits with the column `fate`: "commit" or "abort", as in the producer's next marker; null if none
-    follows.
+    """Return the commits with the column `fate`: "commit" or "abort", as in the producer's next marker.
 
-    A commit without a producer has the fate "commit". A window over transactional commits and markers, in the order of
-    the log, finds the first marker of the same producer after each commit.
+    The fate is null if no marker follows. A commit without a producer has the fate "commit". Transactional commits and
+    markers are put into one table, in the order of the log. Then a window finds the first marker of the same producer
+    after each commit.
     """
     without_transaction = commits.where("producer_id is null").withColumn("fate", F.lit("commit"))
     transactional = commits.where("producer_id is not null").unionByName(markers, allowMissingColumns=True)
@@ -130,9 +131,10 @@ def add_fate(commits: DataFrame, markers: DataFrame) -> DataFrame:
 
 
 def find_newest_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """Return each key's newest commit whose fate is "commit", without the keys that have a newer tombstone.
+    """Return each key's newest commit whose fate is "commit". Leave out a key if one of its tombstones is newer.
 
-    A tombstone deletes each commit that was written before it, even if the commit's marker comes later.
+    The newest change is the change whose record has the largest offset. So a tombstone deletes each commit that was
+    written before the tombstone, even if the commit's marker comes later.
     """
     changes = decided.where("fate = 'commit'").unionByName(tombstones, allowMissingColumns=True)
     return _take_newest_change(changes, *KEY).where("committed_offset is not null")
@@ -156,12 +158,14 @@ def _take_newest_change(changes: DataFrame, *key: str) -> DataFrame:
 
 
 def find_known_groups(records: DataFrame) -> DataFrame:
-    """Return the groups that exist after the load, with their state.
+    """Return the known groups: the groups that exist after the load, with their state.
 
     A group exists if it has a group record with a value, or a commit, after its last group tombstone (a group record
-    without a value). That tombstone does not delete the offsets of the group: if the group exists again later, they are
-    visible again. The value of the newest group record describes the group. Without one, it is a simple group: a group
-    with offsets, in the state Empty, with generation 0.
+    without a value). A group tombstone does not delete the offsets of the group. If the group exists again later, its
+    old offsets are visible again.
+
+    If the newest group record has a value, this value describes the group. If the newest group record is a tombstone or
+    does not exist, the group is a simple group: a group with offsets, in the state Empty, with generation 0.
     """
     group_record_offset = F.when(F.col("type") == 2, F.col("offset"))
     has_value = F.col("value").isNotNull()

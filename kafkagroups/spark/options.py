@@ -34,6 +34,7 @@ _DEFAULTS: dict[str, str | None] = {
     "past_damage": "false",
     "failOnDamage": "true",
 }
+"""The default of each option, as text. The module docstring of source.py explains the options."""
 
 BATCHES = parse_columns("partition int, base_offset long, next_offset long, bytes binary")
 """The columns of the table `batches`, which only streams have. Each row is a Kafka batch with its bytes."""
@@ -45,7 +46,10 @@ which the log ends has a row with the reason, without bytes, if the option `fail
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a reader (source.py), checked. `topic` has those that are rules of a `Topic`, without a path."""
+    """The checked options of a reader. The module docstring of source.py explains each option.
+
+    `topic` has the options that are rules of a `Topic`, without a path.
+    """
 
     table: str
     paths: tuple[str, ...]
@@ -66,9 +70,9 @@ class Options:
 
     @classmethod
     def parse(cls, user_options: Mapping[str, str], default_tasks: int) -> Options:
-        """Raise a UsageError if an option is unknown or has a wrong value.
+        """Return the options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
 
-        Spark's mapping ignores the case of names.
+        `user_options` are those that the user has set, as text; Spark's mapping ignores the case of their names.
         """
         unknown = sorted(set(map(str.lower, user_options)) - set(map(str.lower, _DEFAULTS)))
         if unknown:
@@ -102,10 +106,12 @@ class Options:
 
 
 def schema_ddl(columns: Iterable[Column]) -> str:
+    """Return the columns as a schema in Spark's DDL (the language of CREATE TABLE)."""
     return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
 
 
 def check_schema(options: Options, schema: StructType) -> None:
+    """Raise a UsageError if the schema that the user has set has a column or a type that the table does not have."""
     table_schema = arrow_schema(options.all_columns)
     for field in to_arrow_schema(schema, timezone="UTC"):
         if field.name not in table_schema.names:
@@ -127,6 +133,7 @@ def _parse_flag(name: str, given: Mapping[str, str | None]) -> bool:
 
 
 def _parse_count(name: str, given: Mapping[str, str | None]) -> int | None:
+    """Return the value of an option that is a number above 0; None if it was not given."""
     text = given[name]
     if text is None:
         return None

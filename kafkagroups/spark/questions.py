@@ -165,6 +165,7 @@ def explain(
         return run_for_each_log(session, whole, lambda log: explain_part(whole.part(log)), fail_on_damage)
 
     def find_numbers() -> set[int | None]:
+        """Return the numbers of the partitions with records of the group."""
         parts, *_ = explain_each(replace(source, stop=NO_STOP))
         return {log.partition for log, part in zip(logs, parts, strict=True) if part.has_records}
 
@@ -188,7 +189,7 @@ def explain(
 
 
 def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation:
-    """At most one part has records of the group.
+    """Return the explanation for all logs. At most one part has records of the group.
 
     `partitions` are the numbers of all partitions, in the order of the logs.
     """

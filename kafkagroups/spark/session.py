@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MAX_MASTER_ANSWER_SECONDS = 5
+"""The longest time that a standalone master may take to accept a connection."""
 _LINE_WITHOUT_CAUSE = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
+"""Matches a line in the JVM's log that does not contain the cause of a failure: a line of a stack trace, a line of the
+logger, or an empty line."""
 _FILTERING_JAVA = """#!/bin/sh
 for argument do
     shift
@@ -54,6 +57,7 @@ LOCAL_ADDRESS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "
 """More settings if all tasks run on this machine. With them, other machines cannot connect to Spark."""
 
 _applications_with_package: set[str] = set()
+"""The ids of the Spark applications whose executors have received the package."""
 
 
 def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -140,6 +144,7 @@ def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _start_jvm(conf: SparkConf, java: Java, log: Path) -> None:
+    """Start the JVM, which writes its messages into the file `log`. Raises a UsageError with the cause of a failure."""
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -164,6 +169,7 @@ def _start_jvm(conf: SparkConf, java: Java, log: Path) -> None:
 
 
 def _start_error(error: Exception, log: Path) -> UsageError:
+    """Return the error of a failed start. Its cause is a line of the JVM's messages, or the first line of `error`."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     possible_causes = [line for line in lines if not _LINE_WITHOUT_CAUSE.match(line)]
     exceptions = [line for line in possible_causes if "Exception: " in line]
@@ -173,7 +179,10 @@ def _start_error(error: Exception, log: Path) -> UsageError:
 
 
 def _check_master(master: str) -> None:
-    """Raise a UsageError if no standalone master accepts a connection. Spark would try to connect for a minute."""
+    """Raise a UsageError if no standalone master accepts a connection at the address `master`.
+
+    `master` is a URL such as spark://host:7077. Without this check, Spark would try to connect for a minute.
+    """
     reason = ""
     for host, port in re.findall(r"([^/,:]+|\[[^]]+\]):(\d+)", master.removeprefix("spark://")):
         try:
@@ -203,9 +212,10 @@ def register(session: SparkSession) -> None:
     cores = session.sparkContext.defaultParallelism
 
     class SessionConsumerOffsets(ConsumerOffsets):
-        """Spark plans a query in a separate process without a session, which does not know the number of cores.
+        """The data source with two tasks per core of this session.
 
-        A class inside a function is pickled as a whole, so the value of `tasks` reaches this process.
+        Spark plans a query in a separate process, which has no session and so no number of cores. A class inside a
+        function is pickled as a whole, so the value of `tasks` reaches this process.
         """
 
         tasks = 2 * cores

@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     """
 
 _SECONDS_OF_WRITING = 60
+"""A broker writes a batch in much less time than this number of seconds."""
 
 
 DAMAGED = "damaged "
@@ -134,11 +135,13 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """By log partition and Kafka offset: the place (file and byte) of each Kafka offset that `latestOffset` has
         returned and Spark can still request."""
         self.reported: set[Damage] = set()
+        """The damage that Spark's log has a line about."""
         self.file_sizes_at_start: dict[str, int] | None = None
         """By path: the size of each file in bytes when a query with the trigger AvailableNow started. None for queries
         with other triggers."""
 
     def initialOffset(self) -> StreamOffset:
+        """Return the position in the stream before the first batch."""
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -147,6 +150,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.file_sizes_at_start = {path: _file_size(path) for log in logs for path in _file_paths(log)}
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        """Return the position in the stream after the last complete batch of each log partition."""
         ends = {int(partition): offset for partition, offset in start.items() if not partition.startswith(DAMAGED)}
         damaged = {}
         for partition, log in self._find_logs().items():
@@ -169,6 +173,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {str(partition): ends[partition] for partition in sorted(ends)} | damaged
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
+        """Return the tasks for the log partitions that have batches between two positions in the stream."""
         found_logs = self._find_logs()
         sized_logs = []
         for name in {name.removeprefix(DAMAGED): None for name in end}:
@@ -220,6 +225,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         exclude_objects_from_gc()
 
     def _position_at(self, partition: int, offset: int) -> Position:
+        """Return the position of a Kafka offset in a log partition. It has a file and a byte only if they are known."""
         return self.positions.get(partition, {}).get(offset) or Position(offset)
 
     def _find_logs(self) -> dict[int, Log]:
@@ -233,7 +239,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _find_logs_so_far(path: str, folder: str) -> list[Log]:
-    """An empty list if the path is a folder that contains no log yet."""
+    """Return the logs at a path; an empty list if the path is a folder that contains no log yet."""
     try:
         return find_logs(path, folder)
     except UsageError:
@@ -259,8 +265,9 @@ def _limit_sizes(log: Log, file_sizes: Mapping[str, int]) -> Log:
 
 
 def _find_end(log: Log, position: Position) -> tuple[Position, Damage | None, bool]:
-    """The position after the last complete batch, what is wrong there, and whether it is damage: it is not if a
-    broker may still be writing the batch.
+    """Return the position after the last complete batch that follows `position`, and what is wrong there, if anything.
+
+    The last value says whether it is damage. It is not if a broker may still be writing the batch.
     """
     end, damage, is_certain = _read_on(log, position)
     if damage is None or is_certain:
@@ -275,7 +282,7 @@ def _find_end(log: Log, position: Position) -> tuple[Position, Damage | None, bo
 
 
 def _read_on(log: Log, start: Position) -> tuple[Position, Damage | None, bool]:
-    """As `_find_end`, but damage is only certain if the offsets fall.
+    """Return what `find_end` returns, but damage is only certain if the offsets fall.
 
     A reader of new batches would take batches for old ones after such a place, so the position is before it.
     """
@@ -307,10 +314,10 @@ def _falling_offsets(previous: Position, next_offset: int, offset: int) -> Damag
 
 
 def _read_until(log: Log, position: Position, end_offset: int) -> Iterator[tuple[Batch, bytes]]:
-    """The batches below `end_offset`, with their bytes.
+    """Yield in order the batches after a position whose base offset is below `end_offset`, with their bytes in the log.
 
-    Raises InvalidLog if the file has changed since `_find_end` read the batch, and UsageError if a file was
-    deleted.
+    Raises InvalidLog if a batch is damaged: the file has changed since `find_end` read the batch. Raises UsageError if
+    a file was deleted.
     """
     if position.next_offset >= end_offset:
         return  # The next batch may be damaged.
@@ -334,6 +341,7 @@ def _file_paths(log: Log) -> list[str]:
 
 
 def _file_size(path: str) -> int:
+    """Return the size of a file in bytes; 0 if the file was deleted."""
     try:
         return os.path.getsize(path)
     except FileNotFoundError:
@@ -382,9 +390,10 @@ class Task(InputPartition):
 
 
 class ConsumerOffsetsReader(DataSourceReader):
-    """The reader of DataFrames that are not streams.
+    """The reader of DataFrames that are not streams. Spark pickles the reader and sends the pickle to the tasks.
 
-    `only_partitions` and `only_groups` are what filters select; None means all.
+    `only_partitions` contains the log partitions that filters select, or None for all partitions. `only_groups`
+    contains the group ids that filters select, or None for all groups.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -394,6 +403,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         self.only_groups: set[str] | None = None
 
     def partitions(self) -> list[InputPartition]:
+        """Return the tasks: at most as many as the option `tasks` says, with about the same number of bytes each."""
         selected = self._selected_partitions()
         logs = find_all_logs(self.options.paths, self.options.cwd)
         numbers = {partition_number(log.partition) for log in logs}
@@ -415,7 +425,10 @@ class ConsumerOffsetsReader(DataSourceReader):
         return _intersect(self.only_partitions, homes | {partition_number(None)})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Raises a UsageError if a file cannot be read, and an InvalidLog at damage with the option `failOnDamage`."""
+        """Yield the rows of a task's logs as Arrow record batches.
+
+        Raises a UsageError if a file cannot be read, and an InvalidLog at damage with the option `failOnDamage`.
+        """
         assert isinstance(partition, Task)
         for log in partition.logs:
             yield from self._read_log(log, partition.partitions)
@@ -478,5 +491,5 @@ class PushdownReader(ConsumerOffsetsReader):
 
 
 def _intersect(selected: set[Any] | None, values: set[Any]) -> set[Any]:
-    """None is the set of all values."""
+    """Return the values that are in both sets. None is the set of all values."""
     return values if selected is None else selected & values

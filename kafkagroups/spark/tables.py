@@ -132,8 +132,9 @@ class Tables:
 
     @cached_property
     def _shared(self) -> tuple[Sequence[Log], Groups | None]:
-        """The logs that share a group with another log, and their groups, loaded together; otherwise an empty
-        list and None. The pass that finds them also finds damage.
+        """The logs that share a group with another log, and the groups of these logs, loaded together.
+
+        If no logs share a group: an empty list and None. The pass that finds them also finds damage.
         """
         topic = self._topic
         are_alone = len(self._logs) == 1 or (topic.dialect.coordinator == "new" and topic.partitions is not None)
@@ -227,11 +228,11 @@ def load_groups(
 def load_and_write(
     path: str, dialect: Dialect, folder: str, master: str | None, **rules: Unpack[Limits]
 ) -> WrittenTables:
-    """Load a log, and let the tasks write its tables as Parquet files into `folder`/<table>.
+    """Load the log at `path`, and let the tasks write its tables as Parquet files into `folder`/<table>.
 
-    So the tables need not fit into the memory of one process. Each needs one pass over the log. `folder` is a path or a
-    URI that Spark's Hadoop can open. `master` None means all cores of this machine. Damage is one of the problems of
-    the result. Raises a UsageError if Spark cannot write to the folder.
+    So the tables need not fit into the memory of one process. Each needs one pass over the log. `folder` is a path, or
+    a URI that Spark's Hadoop can open. `master` is the URL of Spark's master; None means all cores of this machine.
+    Damage is one of the problems of the result. Raises a UsageError if Spark cannot write to the folder.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import Observation, functions

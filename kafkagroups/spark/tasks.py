@@ -35,9 +35,9 @@ class DamagedLog(UserWarning):
 
 
 def open_topic(topic: Topic, stop: Stop = NO_STOP) -> OpenTopic:
-    """Open a topic whose path can be a URI.
+    """Open a topic for Spark's tasks: its path can be a URI (log/folders.py).
 
-    The logs keep this process's working folder, because a worker can have another.
+    The logs contain the working folder of this process, because a worker process can have another working folder.
     """
     return topic.open(stop, partial(find_logs, folder=os.getcwd()))
 
@@ -50,10 +50,12 @@ def run_for_each_log(
 ) -> tuple[list[T], list[Log], WholeTopic]:
     """Run a function for each log of a topic in Spark's tasks: one task per core, with logs of about the same size.
 
-    A second task per core costs more than it saves: 0.09 s of 0.55 s for ten million records on two cores. The function
-    returns a result and the groups of the log. Return the results in the order of the logs, the logs that share a group
-    with another log, and what is known about the whole topic. UsageError and InvalidLog of the function are raised
-    here. If a log is damaged, `fail_on_damage` decides: True raises an InvalidLog, False warns, None does nothing.
+    A second task per core costs more than it saves: 0.09 s of 0.55 s for ten million records on two cores.
+
+    The function returns a result and the groups of the log. Return the results in the order of the logs, the logs that
+    share a group with another log, and what is known about the whole topic. If the function raises a UsageError or an
+    InvalidLog, this error is raised. If a log is damaged, `fail_on_damage` decides: True raises an InvalidLog, False
+    warns, None does nothing.
     """
 
     def run_task(numbered_logs: list[tuple[int, Log]]) -> list[tuple[int, tuple[T, list[str], list[Damage]]]]:
@@ -99,6 +101,7 @@ def task_errors() -> Iterator[None]:
 
 
 def damage_error(damage: Damage) -> InvalidLog:
+    """Return the error of a reader that must not end at damage without a word."""
     reason = f"{damage.reason}. With failOnDamage=false, the log is read up to here"
     return InvalidLog(reason, file=damage.file, offset=damage.offset, position=damage.position)
 
@@ -110,8 +113,10 @@ def warn_of_damage(damages: Sequence[Damage | str]) -> None:
 
 
 def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[list[T]]:
-    """Distribute pairs of a size and an item over at most `max_lists` lists (at least one) of about the same total
-    size.
+    """Distribute items over at most `max_lists` lists of about the same total size.
+
+    `sized_items` are pairs of a size and an item. The result has at least one list. Items are taken from the largest to
+    the smallest. Each item is added to the list that has the smallest total size at that moment.
     """
     ordered = sorted(sized_items, key=lambda sized_item: -sized_item[0])
     lists: list[list[T]] = [[] for _ in range(max(1, min(max_lists, len(ordered))))]
@@ -126,8 +131,9 @@ def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[lis
 
 @cache
 def exclude_objects_from_gc() -> None:
-    """PySpark collects garbage after every task, and each collection would check all objects that the worker
-    imported.
+    """Exclude all objects that exist now from garbage collection. Only the first call in a worker process does this.
+
+    PySpark collects garbage after every task, and each collection would check all objects that the worker imported.
     """
     gc.collect()
     gc.freeze()

@@ -66,13 +66,18 @@ EVENT = np.dtype(
 _FIRST_PRODUCER_ID = 1_000
 """The producer id of the first group."""
 _FIRST_HANGING_PRODUCER_ID = 10_000_000
+"""The first producer id of the hanging transactions."""
 _MAX_TXN_MS = 1000
+"""A transaction takes less than this time in ms."""
 _EMPTY_GENERATION_INTERVAL = 10
 """Every 10th generation of a classic group has no members. The first generation always has members."""
 _MARKER_TIMES_SEED = 3
+"""A part of the random seed of the markers' times."""
 _MAX_ROUND_REQUESTS = 1 << 20
+"""The largest number of requests that are generated in one round."""
 _TRANSACTIONAL_GROUPS_SEED = 1
 _MODERN_GROUPS_SEED = 2
+"""Parts of the random seeds with which these groups are chosen."""
 _MIN_LARGE_WIDTH = 5
 """If the width varies, half of the batches have width 1, and the other batches have width 5 to MAX_VARIED_WIDTH."""
 
@@ -126,15 +131,15 @@ def _count_request_records(settings: Settings, requests: Array) -> Array:
 
 
 def _draw_groups(settings: Settings, seed: int, fraction: float) -> Array:
-    """Choose a random fraction of the groups: a bool for each group. `seed` is a part of the random seed."""
+    """Choose a random fraction of the groups. Return a bool for each group. `seed` is a part of the random seed."""
     random_order = np.random.default_rng([settings.seed, seed]).permutation(settings.groups)
     return random_order < round(fraction * settings.groups)
 
 
 def _calculate_chances(settings: Settings) -> tuple[float, float]:
-    """The chances that a request writes tombstones, and that it writes a generation.
+    """Return the chances that a request writes tombstones, and that it writes a generation.
 
-    The settings are fractions of the records, and requests have different numbers of records.
+    The settings have fractions of the records, and requests have different numbers of records.
     """
     mean_width = float(settings.max_width)
     if not settings.width:
@@ -188,9 +193,10 @@ def _add_transactions(
 
 
 def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Array:
-    """The first requests with exactly `record_count` records together.
+    """Return the first requests that have at most `record_count` records together.
 
-    A request with too many is replaced by smaller ones of the same group without a transaction.
+    If the next request has too many records, replace it by smaller requests of the same group without a transaction, so
+    that all requests together have exactly `record_count` records.
     """
     ends = np.cumsum(_count_request_records(settings, requests))
     fitting_count = int(np.searchsorted(ends, record_count, "right"))
@@ -209,8 +215,10 @@ def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Arr
 
 
 def build_events(settings: Settings, request_times: Array, requests: Array, partition: int) -> Array:
-    """Return the events of a partition's requests (type REQUEST), with a marker for each transaction that does not
-    hang. `request_times` are in ms, ascending.
+    """Return the events of a partition's requests, with a marker for each transaction that does not hang.
+
+    `requests` has the type REQUEST. `request_times` contains the time of each request in ms, in
+    ascending order. `partition` is the number of the partition.
     """
     events = np.zeros(len(requests), EVENT)
     events["time"] = request_times
@@ -240,6 +248,7 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
 
 
 def count_batch_records(settings: Settings, events: Array) -> Array:
+    """For each event, return the number of records in its batch."""
     # A marker has width 0, but it is one record.
     counts: Array = np.maximum(events["width"], 1).astype(np.int64)
     counts[events["batch_type"] == NEW_EPOCH] = settings.modern_records
@@ -268,6 +277,7 @@ def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
 
 
 def _number_generations(events: Array) -> None:
+    """Number each group's generations or epochs in order from 1, and make some of the generations empty."""
     generations = np.flatnonzero((events["batch_type"] == GENERATION) | (events["batch_type"] == NEW_EPOCH))
     by_group = generations[np.argsort(events["group"][generations], kind="stable")]
     group = events["group"][by_group]
@@ -281,7 +291,7 @@ def _number_generations(events: Array) -> None:
 
 
 def _find_next_times(request_times: Array, groups: Array) -> Array:
-    """The time of the next request of each request's group; the largest int64 if there is none."""
+    """For each request, return the time of its group's next request; the largest int64 if there is no next request."""
     next_times = np.full(len(request_times), np.iinfo(np.int64).max)
     by_group = np.argsort(groups, kind="stable")
     earlier = by_group[:-1]

@@ -19,12 +19,15 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
 from kafkagroups.records.wire import java_hash
 
 WIDTH = 8
+"""The default of the settings `width` and `keys`."""
 MAX_GROUPS = 1_000_000
 """The limit of `groups`, because the name of a group has six digits."""
 MAX_KEYS = 10_000
+"""The limit of `keys`, the number of topic-partitions that each group commits."""
 MAX_OFFSETS = 100_000_000
 """The limit of groups × keys. A coordinator that has loaded the topic has at most this number of offsets."""
 MAX_WIDTH = 50
+"""The limit of `width`, the number of records in a batch of offsets."""
 TOPIC_PARTITIONS = 100
 """The number of partitions of each topic that groups consume. A group with more keys consumes several topics."""
 MAX_VARIED_WIDTH = 15
@@ -101,6 +104,7 @@ class Settings:
 
     @property
     def max_width(self) -> int:
+        """The largest number of records in a batch of offsets."""
         return min(self.width or MAX_VARIED_WIDTH, self.keys)
 
     @property
@@ -117,10 +121,12 @@ class Settings:
 
     @property
     def topics_of_group(self) -> int:
+        """The number of topics that each group consumes."""
         return math.ceil(self.keys / TOPIC_PARTITIONS)
 
 
 def check_settings(settings: Settings) -> None:
+    """Raise UsageError if a setting is out of range."""
     partition_for("", settings.partitions)  # For 0 partitions, this raises a clearer UsageError than _check_range.
     _check_range("partitions", settings.partitions, 1, 2**31 - 1)
     _check_range("records", settings.records, 0, 2**40)
@@ -153,12 +159,16 @@ def _check_range(name: str, value: float, minimum: float, maximum: float) -> Non
 Array = np.ndarray[Any, np.dtype[Any]]
 
 GROUP = "group-"
+"""The part of a group's name between the prefix and the digits."""
 TOPIC = "topic-"
+"""The part of a topic's name between the prefix and the digits."""
 GROUP_DIGITS = 6
 TOPICS = 10_000
+"""The number of topic names with four digits."""
 
 
 def format_digits(numbers: Array, width: int) -> Array:
+    """Return the numbers as texts of `width` digits, with leading zeros."""
     powers = 10 ** np.arange(width - 1, -1, -1)
     digits = numbers[:, None] // powers % 10
     characters = (digits + ord("0")).astype("u1")
@@ -178,6 +188,7 @@ def choose_groups(settings: Settings) -> tuple[Array, Array]:
 
 
 def _choose_hot_names(settings: Settings) -> Array:
+    """Return the number in each group's name, so that the hot partition stores the fraction `hot` of the groups."""
     partition_of_name = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
     # The hot partition is the partition to which the first possible name belongs.
     is_hot_name = partition_of_name == partition_of_name[0]
@@ -194,9 +205,10 @@ def _choose_hot_names(settings: Settings) -> Array:
 
 
 def _take_names(is_suitable: Array, count: int, place: str) -> Array:
-    """The numbers of the first `count` suitable names (`is_suitable` has a bool for each).
+    """Return the numbers of the first `count` suitable names. `is_suitable` has a bool for each possible name.
 
-    Raises UsageError if there are too few; `place` says in the message where their groups are stored.
+    Raises UsageError if there are not enough suitable names. `place`, a part of the message, is where groups with
+    suitable names are stored.
     """
     suitable = np.flatnonzero(is_suitable)
     if len(suitable) < count:
@@ -208,9 +220,9 @@ def _take_names(is_suitable: Array, count: int, place: str) -> Array:
 
 
 def find_partitions(group_digits: Array, settings: Settings) -> Array:
-    """The partition that stores each group, as `partition_for` finds it for one.
+    """For each group, return the partition that stores the group. `partition_for` does the same for one group.
 
-    `group_digits` has the digits in each name.
+    `group_digits` contains the digits in each group's name.
     """
     # Java's hash of a name is computed character by character. The hash of the characters before the digits is computed
     # once, because all names begin with these characters.

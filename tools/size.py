@@ -20,19 +20,19 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 495,
-    "cli": 2880,
-    "coordinator": 6492,
+    "cli": 2876,
+    "coordinator": 6485,
     "course": 10385,
     "engine": 2500,
     "groups": 2062,
-    "history": 4402,
+    "history": 4395,
     "html_report": 514,
     "kafka_tools": 443,
-    "loading": 2270,
+    "loading": 2272,
     "log": 2688,
-    "records": 1978,
+    "records": 1980,
     "repair": 1978,
-    "spark": 1208,
+    "spark": 1206,
     "synth": 636,
 }
 """The largest number of lines of code of each package."""

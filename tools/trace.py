@@ -29,6 +29,7 @@ def trace(action: Callable[[], object]) -> dict[str, str]:
         if event == "call" and path.is_relative_to(PACKAGE):
             first_calls.setdefault(str(path.relative_to(PACKAGE)), frame.f_code.co_qualname)
 
+    action()  # What the first call imports is no part of it.
     sys.setprofile(note)
     try:
         action()

@@ -175,13 +175,10 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     _print_offsets(args, groups, shown)
     _print_pending(groups)
     _print_expirations(groups)
-    answered = [group_id for group_id, orphan in groups.orphans.items() if orphan.is_answered]
+    # Only the releases of the classic coordinator that answer such offsets keep them apart from groups.
+    use = "answers" if groups.coordinator == "classic" else "keeps in memory"
     for title, names in (
-        ("Groups that the coordinator does not have, but whose offsets it answers", answered),
-        (
-            "Groups that the coordinator does not have, but whose offsets it keeps in memory",
-            groups.orphans.keys() - answered,
-        ),
+        (f"Groups that the coordinator does not have, but whose offsets it {use}", groups.orphans),
         ("Groups with records in a partition that does not answer requests for the group", groups.elsewhere),
     ):
         if names:

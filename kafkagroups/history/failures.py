@@ -165,7 +165,7 @@ class FailedLoad(Follower):
         return sorted(
             group_id
             for group_id in self._group_ids
-            if groups.find_holder(group_id) is None and (count is None or partition_for(group_id, count) == number)
+            if not groups.answers_offsets(group_id) and (count is None or partition_for(group_id, count) == number)
         )
 
     def find(self) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import Record, UnknownContent
-from kafkagroups.records.versions import EVERY_VERSION, VersionRange, parse_newest_patch
+from kafkagroups.records.versions import VersionRange, parse_newest_patch
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 
 
@@ -139,11 +139,8 @@ class GroupLog:
                 form = each.form if each.is_offset else each.offset
                 if form not in ranges_by_form:
                     ranges_by_form[form] = writers_of(each.record, is_transactional=each.is_pending)
-        ranges = set(ranges_by_form.values())
-        ranges = {versions for versions in ranges if not versions.is_empty()}
-        common = EVERY_VERSION
-        for versions in ranges:
-            common = common.intersect(versions)
+        ranges = {versions for versions in ranges_by_form.values() if not versions.is_empty()}
+        common = VersionRange.common_to(ranges)
         text = describe_writers(ranges)
         written = text.replace(" – ", " to ") if text[-1:].isdigit() else text.replace(" – ", " or newer")
         rules = f"the rules of Kafka {self.dialect.kafka}"

@@ -95,9 +95,7 @@ class WriterRanges(Follower):
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._known: dict[tuple[bytes, bytes | None], VersionRange] = {}
-        common = EVERY_VERSION
-        for versions in partition.totals.writers:
-            common = common if versions.is_empty() else common.intersect(versions)
+        common = VersionRange.common_to(each for each in partition.totals.writers if not each.is_empty())
         self._stretches = [_Stretch(partition.log.start_offset, NO_EPOCH, common)]
         if common.is_empty():
             self.producers = None
@@ -174,9 +172,7 @@ def _split(stretches: list[_Stretch], next_writers: VersionRange | None) -> list
     while next_writers and not next_writers.intersect(stretches[certain - 1].writers).is_empty():
         certain -= 1
         next_writers = next_writers.intersect(stretches[certain].writers)
-    common = EVERY_VERSION
-    for stretch in stretches[:certain]:
-        common = common.intersect(stretch.writers)
+    common = VersionRange.common_to(stretch.writers for stretch in stretches[:certain])
     open_part = [(stretch.first, None) for stretch in stretches[certain : certain + 1]]
     return [(stretches[0].first, common), *open_part]
 

@@ -191,10 +191,14 @@ class Groups(Mapping[str, AnyGroup]):
     def __contains__(self, group_id: object) -> bool:
         return group_id in self.groups
 
+    def answers_offsets(self, group_id: str) -> bool:
+        """Return whether a broker answers the offsets of a group. No group is decoded for it."""
+        orphan = self.orphans.get(group_id)
+        return group_id in self.groups or (orphan is not None and orphan.is_answered)
+
     def find_holder(self, group_id: str) -> AnyGroup | Orphan | None:
         """Return what a broker answers the offsets of a group from: the group, or an orphan that is answered."""
-        orphan = self.orphans.get(group_id)
-        return self.get(group_id) or (orphan if orphan is not None and orphan.is_answered else None)
+        return (self.get(group_id) or self.orphans[group_id]) if self.answers_offsets(group_id) else None
 
     def select(self, group_ids: Collection[str]) -> Groups:
         """Return the same load with only these groups, for output. Ids that the load does not have are ignored."""

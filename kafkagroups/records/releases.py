@@ -106,9 +106,7 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
     the oldest possible version of any record to the newest.
     """
     different_ranges = set(ranges)
-    common = EVERY_VERSION
-    for versions in different_ranges:
-        common = common.intersect(versions)
+    common = VersionRange.common_to(different_ranges)
     if common.is_empty():
         nonempty_ranges = [versions for versions in different_ranges if not versions.is_empty()]
         oldest = min((versions.since for versions in nonempty_ranges), default=(0,))

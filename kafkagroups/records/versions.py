@@ -13,7 +13,8 @@ Source: GroupMetadataManager.replay and onLoaded of 3.9.2 to 4.4.0, run with ran
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, reduce
 from typing import NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -140,6 +141,11 @@ class VersionRange(NamedTuple):
 
     def is_empty(self) -> bool:
         return self.since >= self.until
+
+    @classmethod
+    def common_to(cls, ranges: Iterable[VersionRange]) -> VersionRange:
+        """Return the versions that are in all of these ranges; every version if there is none."""
+        return reduce(cls.intersect, ranges, EVERY_VERSION)
 
 
 EVERY_VERSION = VersionRange((0,), AFTER_ALL_VERSIONS)

@@ -94,7 +94,7 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     plan = RescuePlan(rules.coordinator, rules.kafka, topic_partitions=groups.topic_partitions)
     for group_id in sorted(group_ids):
         planned = _plan_group(group_id, groups, left_out.get(group_id, {}))
-        if groups.find_holder(group_id) is None:
+        if not groups.answers_offsets(group_id):
             planned.why = Why.LOAD_FAILED if group_id in failed_ids else _find_why(group_id, groups, planned)
         plan.groups[group_id] = planned
     if selection.topics:

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.captured import captured
-from tests.cli.conftest import run  # noqa: F401  # a fixture
 
 RUN = captured("runs") / "runs" / "0.9.0.1-basic"
 ANSWERS = json.loads((RUN / "answers.json").read_text())
@@ -15,7 +14,7 @@ RULES = ("--coordinator", "classic", "--kafka")
 
 
 @pytest.mark.parametrize("name", sorted(name for name, offsets in DEAD.items() if name and offsets))
-def test_an_offset_that_the_broker_answers_wins(run, name):  # noqa: F811
+def test_an_offset_that_the_broker_answers_wins(run, name):
     status, out, _ = run("explain", RUN / "log", "--group", name, *RULES, "0.9.0.1", "--json")
     found = json.loads(out)
     wins = [row["key"] for row in found["history"] if row["fate"] == "wins"]
@@ -25,7 +24,7 @@ def test_an_offset_that_the_broker_answers_wins(run, name):  # noqa: F811
     assert {row["fate"] for row in found["history"]}.isdisjoint({"hidden", "ignored"})
 
 
-def test_a_rescue_takes_the_offsets_that_the_broker_answers(run, tmp_path):  # noqa: F811
+def test_a_rescue_takes_the_offsets_that_the_broker_answers(run, tmp_path):
     assert run("rescue", "plan", RUN / "log", *RULES, "0.9.0.1", "--out", tmp_path / "plan.json")[0] == 0
     planned = json.loads((tmp_path / "plan.json").read_text())["groups"]
     for name, offsets in DEAD.items():
@@ -36,7 +35,7 @@ def test_a_rescue_takes_the_offsets_that_the_broker_answers(run, tmp_path):  # n
             }.items()
 
 
-def test_the_offsets_are_live_and_an_upgrade_keeps_them(run):  # noqa: F811
+def test_the_offsets_are_live_and_an_upgrade_keeps_them(run):
     """A 1.0.1 broker, whose groups hold their offsets, answers the same offsets of the same log."""
     _, out, _ = run("stats", RUN / "log", *RULES, "0.9.0.1", "--json")
     live = {row["group"]: row["live_records"] for row in json.loads(out)["rows"]}

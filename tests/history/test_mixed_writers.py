@@ -3,7 +3,6 @@
 import pytest
 
 import kafkagroups as kg
-from tests.cli.conftest import run  # noqa: F401  # a fixture
 from tests.groups.test_load_runs import DATA
 from tests.handmade import encode_batch
 from tests.history.test_findings import START, commit, write
@@ -24,7 +23,7 @@ from tests.history.test_findings import START, commit, write
         ("1.0.1", "3.9.2", None),  # A newer broker loads the log of an older one after an upgrade.
     ],
 )
-def test_rules_that_are_older_than_the_records_are_named(command, folder, kafka, line, run):  # noqa: F811
+def test_rules_that_are_older_than_the_records_are_named(command, folder, kafka, line, run):
     """Value version 4 of an offset begins with Kafka 4.1 (kafka/writer_versions.json)."""
     _, out, _ = run(command, DATA / folder, "--group", "billing", "--kafka", kafka)
     text = " ".join(out.split())

@@ -379,8 +379,13 @@ impl Fold {
         live: Live,
     ) {
         if let Some(follow) = &mut self.follow {
-            let is_replaced = self.keys.entries[number as usize].record_offset != NONE;
-            follow.put_live(number, live, is_replaced, record_offset);
+            let entry = &self.keys.entries[number as usize];
+            let is_replaced = entry.record_offset != NONE;
+            let has_new_topic = (entry.flags & value.flags & HAS_TOPIC_ID) != 0
+                && self.keys.extras[number as usize].topic_id != value.extra.topic_id;
+            let step = (!has_new_topic).then(|| value.offset.wrapping_sub(entry.offset));
+            let group = self.keys.group_of_name[entry.name as usize];
+            follow.put_live(number, live, step, group, is_replaced, record_offset);
         }
         let entry = &mut self.keys.entries[number as usize];
         let had_extra = entry.flags != 0;

@@ -11,6 +11,7 @@ use crate::groups;
 use crate::table::{HAS_EXPIRE, HAS_TOPIC_ID, NONE};
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
+use std::collections::VecDeque;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 const GROUP_TYPE: i16 = 2;
@@ -18,6 +19,15 @@ const GROUP_TYPE: i16 = 2;
 const MIN_STEP_MS: i64 = 3_600_000;
 const MAX_STEPS: usize = 100;
 const MAX_REPLACEMENT_BYTES: usize = 64 << 20;
+/// The types of the records that a rebalance writes, and how many of them within an hour make a group worth a look.
+const REBALANCES: [i16; 4] = [2, 3, 11, 17];
+const CROWD: usize = 20;
+const CROWD_MS: i64 = 3_600_000;
+/// A skip follows this many moves, and is this much longer than the longest of them (`history/event.py`).
+const MIN_MOVES: u32 = 10;
+const MIN_SKIP: i64 = 1000;
+const SKIP_STEPS: i64 = 100;
+const MIN_STEPS_BACK: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
@@ -41,6 +51,15 @@ pub struct Live {
     pub bytes: i64,
     pub segment: u32,
     pub record_type: u8,
+    pub moves: Moves,
+}
+
+/// How the committed offset of a key has moved so far.
+#[derive(Clone, Copy, Default)]
+pub struct Moves {
+    count: u32,
+    back: u32,
+    longest: i64,
 }
 
 /// Records, bytes and tombstones.
@@ -110,6 +129,9 @@ pub struct Follow {
     /// Each step back in time: the offset of the step before, the newest time, the offset and its time.
     pub time_steps: Vec<(i64, i64, i64, i64)>,
     newest_time: i64,
+    rebalances: Map<u32, VecDeque<i64>>,
+    /// The groups whose history is worth a look: many rebalances in an hour, or an offset that skips or goes back.
+    pub watched: HashSet<u32, RandomState>,
     static_members: Map<Vec<u8>, Map<Vec<u8>, Vec<u8>>>,
     pub replacements: Vec<Replacement>,
     replacement_bytes: usize,
@@ -223,15 +245,40 @@ impl Follow {
         }
     }
 
-    pub fn put_live(&mut self, entry: u32, live: Live, is_replaced: bool, by: i64) {
+    /// `step` is how far the offset moves; None if no offset of the same topic was committed.
+    pub fn put_live(&mut self, entry: u32, mut live: Live, step: Option<i64>, group: u32, is_replaced: bool, by: i64) {
         if self.live.len() <= entry as usize {
             self.live.resize(entry as usize + 1, Live::default());
         }
         if is_replaced {
             let replaced = self.live[entry as usize];
             self.replace(&replaced, Fate::Superseded, by, live.segment);
+            if let Some(step) = step {
+                live.moves = self.note_move(replaced.moves, step, group);
+            }
         }
         self.live[entry as usize] = live;
+    }
+
+    #[inline]
+    fn note_move(&mut self, mut moves: Moves, step: i64, group: u32) -> Moves {
+        let is_skip = moves.count >= MIN_MOVES && step >= MIN_SKIP.max(moves.longest.saturating_mul(SKIP_STEPS));
+        moves.count = moves.count.saturating_add(u32::from(step != 0));
+        moves.back = moves.back.saturating_add(u32::from(step < 0));
+        moves.longest = moves.longest.max(step);
+        if is_skip || moves.back >= MIN_STEPS_BACK {
+            self.watched.insert(group);
+        }
+        moves
+    }
+
+    fn note_rebalance(&mut self, timestamp: i64, group: u32) {
+        let times = self.rebalances.entry(group).or_default();
+        times.push_back(timestamp);
+        let first = if times.len() == CROWD { times.pop_front() } else { None };
+        if first.is_some_and(|first| timestamp.saturating_sub(first) <= CROWD_MS) {
+            self.watched.insert(group);
+        }
     }
 
     pub fn delete_live(&mut self, entry: u32, by: i64) {
@@ -256,14 +303,18 @@ impl Follow {
         count[0] += 1;
         count[1] += row.bytes;
         self.note_group(group, row);
-        let live =
-            Live { number: row.number, bytes: row.bytes, segment: self.segment, record_type: row.record_type as u8 };
+        let live = self.make_live(row);
         if row.value_size < 0 {
             self.names[name as usize][row.record_type as usize][2] += 1;
             self.note_fate(row.number, Fate::Tombstone, NONE);
             self.note_kind(buffer, row, -1, 0);
         }
         live
+    }
+
+    fn make_live(&self, row: &Row) -> Live {
+        let record_type = row.record_type as u8;
+        Live { number: row.number, bytes: row.bytes, segment: self.segment, record_type, ..Live::default() }
     }
 
     #[inline]
@@ -322,6 +373,9 @@ impl Follow {
         count[2] += i64::from(rule.is_read && value.is_none());
         if let Some(group) = group {
             self.note_group(group, row);
+            if value.is_some() && REBALANCES.contains(&row.record_type) {
+                self.note_rebalance(row.timestamp, group);
+            }
         }
         if row.record_type == GROUP_TYPE {
             self.note_static_members(row, key, value)?;
@@ -354,8 +408,7 @@ impl Follow {
             }
             false => &[],
         };
-        let live =
-            Live { number: row.number, bytes: row.bytes, segment: self.segment, record_type: row.record_type as u8 };
+        let live = self.make_live(row);
         self.apply_group_record(group, row, rule, detail, live, has_commit_before);
         Ok(())
     }

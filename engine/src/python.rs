@@ -198,6 +198,7 @@ impl Reading {
         let open_row = |(id, open): (&i64, &OpenTransaction)| (*id, open.first_offset, open.since_ms, groups_of(open));
         let open: Vec<_> = follow.open.iter().map(open_row).collect();
         totals.set_item("open_transactions", open)?;
+        totals.set_item("watched_groups", follow.watched.iter().copied().collect::<Vec<u32>>())?;
         totals.set_item("time_steps", &follow.time_steps)?;
         let bytes = |data: &Vec<u8>| PyBytes::new(py, data);
         let example = |(key, value, flag): &Example| (bytes(key), value.as_ref().map(bytes), *flag);

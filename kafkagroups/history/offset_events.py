@@ -107,10 +107,10 @@ class OffsetEvents:
         old = self.committed.get(key)
         new_id = self._note_topic_id(key, record)
         is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count and not new_id
-        is_skipped = is_routine and self.skips_routine
         position = self.positions.get(key)
         is_told = position is not None and old is not None and old.hole_count == self.hole_count
         usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
+        is_skipped = is_routine and self.skips_routine and usual is None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
         self._store(key, record, offset, old)
         if not is_skipped:

@@ -15,6 +15,7 @@ from kafkagroups.groups.group_parts import Answers, GroupParts
 from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
 from kafkagroups.history.finding import sort_findings
 from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
+from kafkagroups.history.group_watch import watch_groups
 from kafkagroups.history.moved_groups import describe_misplaced, find_count_change, find_misplaced, find_moved_offsets
 from kafkagroups.history.partition_rules import RULES as PARTITION_RULES, ClockJump
 from kafkagroups.history.passes import ObservedLoad, Partition, read_again, refuse_foreign_log
@@ -63,8 +64,11 @@ class CountedTopic:
         topic_partitions = self.groups.topic_partitions
         self.topic_partitions = replace(topic_partitions, changed=None) if is_explained else topic_partitions
 
-    def read_stats(self) -> Iterator[Stats]:
-        """Yield the statistics of each log, after a second pass over it if something needs one."""
+    def read_stats(self, *, watches_groups: bool = True) -> Iterator[Stats]:
+        """Yield the statistics of each log, after a second pass over it if something needs one.
+
+        `watches_groups` adds the findings that need the history of a group.
+        """
         problems = self.groups.problems_by_partition
         # Before the rules build any group.
         parts = self.groups.groups.unbuilt()
@@ -86,6 +90,7 @@ class CountedTopic:
             stats.writers = writers.finish(log.partition)
             stats.known_groups = list_known_groups(partition)
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
+            found = (*found, watch_groups(partition, self.topic) if watches_groups else ())
             stats.findings = list(chain.from_iterable(found))
             stats.groups_lost = {log.partition: failure.lost}
             yield stats

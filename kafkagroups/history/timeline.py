@@ -25,6 +25,7 @@ from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS, GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
+from kafkagroups.history.storms import add_storms, find_storms
 from kafkagroups.history.words import count_of, describe_duration, describe_time, list_names, name_record, time_or_none
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
@@ -202,10 +203,10 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         steps = mark_damaged(group_log.steps[partition], loaded.gaps or [])
         offsets = OffsetEvents(partition, dialect, retention_ms=question.retention_ms)
         history = walk(steps, offsets, loaded.start_offset)
-        all_events += history.events
+        all_events += add_storms(history.events, find_storms(history.events))
         members = history.group.state.find_members_by_partition(offsets.topic_ids)
         positions += finish_positions(offsets.positions.values(), members)
-        waiting += find_waiting_members(steps, history.group.state, offsets.topic_ids)
+        waiting += [each.what for each in find_waiting_members(steps, history.group.state, offsets.topic_ids)]
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
     events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
     selected = [each for each in positions if question.selects(each.topic_partition)]
@@ -218,8 +219,17 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     return timeline
 
 
-def find_waiting_members(steps: list[Step], group: GroupState, topic_ids: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each member that has to give partitions back, or that waits for those of others.
+class WaitingMember(NamedTuple):
+    """A member that has to give `partitions` back, or that waits for those of others. It got this state at `offset`."""
+
+    offset: int
+    since_ms: int
+    partitions: list[str]
+    what: str
+
+
+def find_waiting_members(steps: list[Step], group: GroupState, topic_ids: Mapping[str, str]) -> Iterator[WaitingMember]:
+    """Yield each member of a consumer group that has not reached its target.
 
     `topic_ids` are the ids of topics by name. The broker waits for the rebalance timeout of the member, from the record
     on with which it got this state (GroupMetadataManager.scheduleConsumerGroupRebalanceTimeout, 4.3.1).
@@ -247,9 +257,10 @@ def find_waiting_members(steps: list[Step], group: GroupState, topic_ids: Mappin
         if partitions and timeout_ms is not None:
             end = describe_time(begin.timestamp + timeout_ms)
             what += f"has to give back {list_names(partitions)}. If it has not, the broker removes it at {end} "
-            yield f"{what}(after {describe_duration(timeout_ms)})."
+            what += f"(after {describe_duration(timeout_ms)})."
         else:
-            yield f"{what}waits for partitions that other members still have."
+            what += "waits for partitions that other members still have."
+        yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 
 
 def _get_progress(step: GroupRecord) -> Any:

@@ -29,10 +29,13 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.group_parts import Answers
 from kafkagroups.groups.log_records import read_keys
-from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.shard import Shard
+from kafkagroups.history.event import MIN_MOVES, MIN_SKIP, SKIP_STEPS
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
+from kafkagroups.history.storms import MIN_REBALANCES, WINDOW_MS
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.native import Extent
@@ -45,6 +48,7 @@ from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataVa
 from kafkagroups.records.releases import writers_of
 from kafkagroups.records.serde import Record, decode, has_type
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
+from kafkagroups.records.wire import UUID
 
 MIN_REPLACEMENTS = 5
 FAST_MS = 600_000
@@ -141,6 +145,7 @@ def describe_settings(series: Series) -> str:
     return text
 
 
+MIN_STEPS_BACK = 2
 MIN_STEP_MS = 3_600_000
 MAX_STEPS = 100
 """After this number of steps back, the rest of the log is not examined. Its times have no order at all."""
@@ -178,7 +183,9 @@ class Totals:
 
     `times` are the smallest and the largest timestamp; None if no record has one. `markers` counts the abort and the
     commit markers. `writers` are the Kafka versions that can have written the records. `types` are those of the records
-    that are not offset records. `steps` are the steps back in time. After the load of all logs, `read_extents` returns
+    that are not offset records. `steps` are the steps back in time. `watched_groups` are those whose history is worth a
+    replay (group_watch.py), because they had many rebalances in an hour, or an offset that can have skipped or gone
+    back. After the load of all logs, `read_extents` returns
     where each group has records, and `count_rows` what the records of each row come to.
     """
 
@@ -192,6 +199,7 @@ class Totals:
     writers: set[VersionRange] = field(default_factory=set)
     types: set[int] = field(default_factory=set)
     steps: list[StepBack] = field(default_factory=list)
+    watched_groups: set[str] = field(default_factory=set)
 
 
 def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> Totals:
@@ -216,6 +224,7 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> 
         _find_writers(shard, counted, dialect),
         {record_type for _, record_type, _ in counted["other_rows"]},
         [StepBack(*step) for step in counted["time_steps"]],
+        {group_ids[number] for number in counted["watched_groups"]},
     )
 
 
@@ -254,6 +263,57 @@ def _find_writers(shard: Shard, counted: dict[str, Any], dialect: Dialect) -> se
     return writers
 
 
+@dataclass
+class Moves:
+    """How the committed offset of a key has moved so far, in the order of the records."""
+
+    offset: int
+    topic_id: str
+    count: int = 0
+    back: int = 0
+    longest: int = 0
+
+    def add(self, offset: int) -> bool:
+        """Return whether the move can be a skip (Position.skips), or whether the offset has gone back often."""
+        step = offset - self.offset
+        is_skip = self.count >= MIN_MOVES and step >= max(MIN_SKIP, SKIP_STEPS * self.longest)
+        self.offset = offset
+        self.count += step != 0
+        self.back += step < 0
+        self.longest = max(self.longest, step)
+        return is_skip or self.back >= MIN_STEPS_BACK
+
+
+class Watch:
+    """Chooses the groups that are worth a replay, by the rules of the native engine (engine/src/follow.rs).
+
+    A commit in a transaction takes effect later, so its group is always chosen.
+    """
+
+    def __init__(self) -> None:
+        self._rebalances: defaultdict[str | None, deque[int]] = defaultdict(lambda: deque(maxlen=MIN_REBALANCES))
+        self._moves: dict[tuple[str | None, TopicPartition], Moves] = {}
+
+    def add(self, entry: RecordFate, record: Record) -> bool:
+        """Return whether the group of a record is worth a replay."""
+        if entry.key is None:
+            return record.type in GROUP_ENDING_TYPES and record.value is not None and self._add_rebalance(entry)
+        if entry.committed is None:
+            self._moves.pop((entry.group, entry.key), None)
+            return False
+        topic_id = getattr(record.value, "topic_id", UUID.default)
+        moves = self._moves.get((entry.group, entry.key))
+        if moves is None or topic_id not in (moves.topic_id, UUID.default):
+            self._moves[entry.group, entry.key] = Moves(entry.committed, topic_id)
+            return entry.is_transactional
+        return moves.add(entry.committed) or entry.is_transactional
+
+    def _add_rebalance(self, entry: RecordFate) -> bool:
+        times = self._rebalances[entry.group]
+        times.append(entry.timestamp)
+        return len(times) == MIN_REBALANCES and entry.timestamp - times[0] <= WINDOW_MS
+
+
 class Observed(Fates):
     """Counts the records of one log for the readable engine. Load the log with this observer, and then call `finish`.
 
@@ -271,6 +331,7 @@ class Observed(Fates):
         self._next_offset = log.start_offset
         self._members: dict[bytes, dict[str | None, str]] = {}
         """The member id of each instance id in the newest record of a group, by the key of the record."""
+        self._watch = Watch()
         self._step_start = -1
         self._newest_ms = NO_TIMESTAMP
         self._numbers = {name: number for number, name in enumerate(log.segments)}
@@ -303,6 +364,8 @@ class Observed(Fates):
             self._note_time(entry.offset, entry.timestamp)
             if record is not None:
                 self._totals.writers.add(writers_of(record, is_transactional=batch.is_transactional))
+                if entry.group is not None and self._watch.add(entry, record):
+                    self._totals.watched_groups.add(entry.group)
                 if record.type == _GROUP_TYPE:
                     self._note_members(log_record, record)
             if entry.fate is Fate.MARKER:

@@ -1,0 +1,174 @@
+"""What the history of a group shows: storms, skips, two writers, partitions that are not given back.
+
+Most logs are written by a running coordinator, whose records are those of real brokers (tests/coordinator).
+"""
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.coordinator import Clock, Consumer, OffsetCommit, Settings, TopicPartition, open_logs, start_broker
+from tests.captured import captured
+
+PARTITIONS = {"orders": 6}
+START = 1_700_000_000_000
+SECOND = 1000
+MINUTE = 60 * SECOND
+VERSIONS = ("3.9.2", "4.3.1")
+
+
+class Group:
+    """A classic group of consumers, all of which poll and commit every second."""
+
+    def __init__(self, folder, version):
+        self.clock = Clock(START)
+        self.path = folder
+        self.logs = open_logs(folder, Settings(version))
+        self.coordinator = start_broker(self.logs, self.clock, Settings(version))
+        self.rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+        self.consumers = []
+
+    def start(self, name, **options):
+        consumer = Consumer(self.coordinator, "app", name, ["orders"], PARTITIONS, **options)
+        self.consumers.append(consumer)
+        return consumer
+
+    def run(self, duration_ms):
+        for _ in range(duration_ms // SECOND):
+            for consumer in self.consumers:
+                consumer.poll()
+                consumer.commit()
+            self.clock.advance(SECOND)
+
+    def find(self):
+        self.logs.close()
+        events = [event for event in kg.timeline(self.path, "app", **self.rules).events if event.event == "storm"]
+        found = findings(self.path, "rebalance_storm", **self.rules)
+        assert [finding.offset for finding in found] == [event.offset for event in events]
+        return events, found
+
+
+@pytest.fixture(params=VERSIONS)
+def group(request, tmp_path):
+    return Group(tmp_path, request.param)
+
+
+def test_a_member_that_leaves_and_joins_again_is_named_with_its_own_time_outs(group):
+    """Each LeaveGroup and each JoinGroup of a member begins a rebalance (onLeaveGroup, 3.9.2)."""
+    for name in ("a", "b"):
+        group.start(name)
+    slow = group.start("slow", session_timeout_ms=10_000)
+    group.run(MINUTE)
+    for _ in range(15):
+        slow.leave()
+        group.run(20 * SECOND)
+        slow.start()
+        group.run(20 * SECOND)
+    (storm,), (finding,) = group.find()
+    assert "slow (127.0.0.1) joined 14 times with a new member id" in storm.what
+    assert "its session timeout is 10000 ms, and that of the others 45000 ms" in storm.what
+    assert finding.what.startswith(f"Group app: {storm.what[0].lower()}{storm.what[1:].removesuffix('.')}")
+    assert "max.poll.interval.ms" in finding.remedy
+    assert finding.command[:3] == ["kafkagroups", "timeline", f"{group.path}/__consumer_offsets-{finding.partition}"]
+
+
+def test_a_leader_that_joins_again_keeps_the_members(group):
+    """A JoinGroup of the leader of a stable group begins a rebalance (doCurrentMemberJoinGroup, 3.9.2).
+
+    It leads since the first generation, and two with the same members are usual after another one.
+    """
+    for name in ("a", "b"):
+        group.start(name)
+    group.run(MINUTE)
+    leader = next(each for each in group.consumers if each.is_leader)
+    for _ in range(25):
+        leader._join_again()
+        group.run(10 * SECOND)
+    (storm,), (finding,) = group.find()
+    history = kg.timeline(group.path, "app", **group.rules)
+    again = max(event.generation for event in history.events if event.generation) - 1
+    assert storm.what.startswith(f"Rebalance storm: {again - 2} rebalances in ")
+    assert f"in {again - 2} of them, the members stay the same; the last one: Generation" in storm.what
+    assert "leader that joins again" in finding.remedy
+
+
+def test_a_rolling_restart_and_a_job_that_starts_every_minute_are_no_storms(group):
+    """A deployment of twelve processes restarts each once; a job that is alone in its group disturbs nobody."""
+    for number in range(12):
+        group.start(f"c{number}")
+    group.run(MINUTE)
+    for consumer in group.consumers:
+        consumer.leave()
+        group.run(10 * SECOND)
+        consumer.start()
+        group.run(10 * SECOND)
+    for consumer in group.consumers[1:]:
+        consumer.leave()
+    for _ in range(40):
+        group.consumers[0].leave()
+        group.run(10 * SECOND)
+        group.consumers[0].start()
+        group.run(50 * SECOND)
+    assert group.find() == ([], [])
+
+
+def findings(path, kind, **rules):
+    """The findings of a kind, which do not depend on the engine."""
+    found = [kg.stats(path, **rules, engine=engine).findings for engine in ("python", "compiled")]
+    assert found[0] == found[1]
+    return [finding for finding in found[0] if finding.kind == kind]
+
+
+def test_a_jump_far_beyond_the_usual_steps_is_a_skip():
+    """Run 3.9.2-compaction: each group commits every 97 offsets, and a tool sets t-0 to 99999 at the end."""
+    path = captured("runs") / "runs" / "3.9.2-compaction" / "before-clean"
+    found = findings(path, "skipped_records", coordinator="classic")
+    assert {(each.group, each.topic_partition) for each in found} == {(f"k-{number}", "t-0") for number in range(8)}
+    assert "t-0: 903 -> 99999, ahead by 99096; its longest step before was 97; no member is known" in found[0].what
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_two_programs_that_commit_in_turn_are_not_a_step_back(version, tmp_path):
+    """A Java consumer commits leader epochs, and many other clients do not (OffsetCommit v6)."""
+    clock = Clock(START)
+    logs = open_logs(tmp_path, Settings(version))
+    coordinator = start_broker(logs, clock, Settings(version))
+    key = TopicPartition("orders", 0)
+    for number in range(8):
+        coordinator.offset_commit("app", {key: OffsetCommit(5000 + 10 * number, "", 3)})
+        clock.advance(SECOND)
+        coordinator.offset_commit("app", {key: OffsetCommit(200 + 10 * number, "by hand", -1)})
+        clock.advance(SECOND)
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    (finding,) = findings(tmp_path, "two_writers", **rules)
+    assert (finding.group, finding.topic_partition) == ("app", "orders-0")
+    assert (
+        "two programs commit this offset in turn: one with leader epochs, without metadata is at 5070" in finding.what
+    )
+    assert "group id of its own" in finding.remedy
+
+
+def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path):
+    """It stays UnrevokedPartitions until its rebalance timeout (GroupMetadataManager, 4.3.1)."""
+    topic_id = "Jlm7tiTSTTyzsN-NaMyQPQ"
+    clock = Clock(START)
+    world = {"topics": {"orders": 2}, "topic_ids": {"orders": topic_id}}
+    settings = Settings("4.3.1", offsets_topic_num_partitions=1)
+    logs = open_logs(tmp_path, settings)
+    coordinator = start_broker(logs, clock, settings, **world)
+
+    def send(member_id, epoch, **fields):
+        return coordinator.consumer_group_heartbeat("app", member_id, epoch, **fields).value
+
+    joining = {"topic_partitions": {}, "subscribed_topic_names": ("orders",), "rebalance_timeout_ms": 300_000}
+    epoch = send("slow", 0, **joining).member_epoch
+    clock.advance(2 * SECOND)
+    send("fast", 0, **joining)
+    for _ in range(30):
+        send("slow", epoch, topic_partitions={topic_id: [0, 1]})
+        clock.advance(3 * SECOND)
+    coordinator.offset_commit("other", {TopicPartition("orders", 0): OffsetCommit(5)})
+    logs.close()
+    (finding,) = findings(tmp_path, "unrevoked_partition", coordinator="new", kafka="4.3.1")
+    assert finding.group == "app" and finding.topic_partition.startswith("orders-")
+    assert "has to give back orders-" in finding.what and "(after 5 min)" in finding.what

@@ -170,5 +170,5 @@ def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path):
     coordinator.offset_commit("other", {TopicPartition("orders", 0): OffsetCommit(5)})
     logs.close()
     (finding,) = findings(tmp_path, "unrevoked_partition", coordinator="new", kafka="4.3.1")
-    assert finding.group == "app" and finding.topic_partition.startswith("orders-")
-    assert "has to give back orders-" in finding.what and "(after 5 min)" in finding.what
+    assert finding.group == "app" and finding.topic_partition.startswith(f"{topic_id}-")
+    assert f"has to give back {topic_id}-" in finding.what and "(after 5 min)" in finding.what

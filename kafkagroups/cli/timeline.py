@@ -76,9 +76,9 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
         print_text(f"{'gap:' if event.event == 'gap' else f'{time}{place:>{width}}'} {event.what}")
     _print_positions(history, shows_all=args.all)
     waiting = [f"  {line}" for line in history.waiting]
-    _print_list("Members that have not reached their targets:", waiting, len(waiting), shows_all=args.all)
-    if history.writers is not None:
-        print_text(history.writers)
+    _print_list("Members and partitions that are not settled:", waiting, len(waiting), shows_all=args.all)
+    for line in filter(None, (history.expiry, history.writers)):
+        print_text(line)
     if args.retention is None and any(event.can_be_request for event in shown):
         print_text(RETENTION_HINT)
     forward_count = history.left_out + sum(event.is_routine for event in history.events)

@@ -6,6 +6,9 @@
   committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
 - `early_expiry`: a client asked for a retention time (OffsetCommit v2 to v4), so an offset goes earlier than
   offsets.retention.minutes lets others go. Only since KIP-211 (Kafka 2.1) is that unusual.
+- `expiry_in_use`: offsets will expire although the group still commits (find_expiry_in_use).
+- `unassigned_partition`: a group subscribes to the topic of an offset, and no member has its partition, while the
+  group's other offsets move on.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
   than half of the live records of all partitions, and at least MIN_FAMILY_RECORDS. Some programs use a new group each
   time. The cleaner cannot remove these records, because each is the newest one of its key. They stay until somebody
@@ -27,11 +30,13 @@ from kafkagroups.groups.expiration import FIRST_WITH_KIP_211, find_expirations
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition, find_expiring
+from kafkagroups.history.event import MIN_STANDSTILL_MS
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.totals import describe_settings
 from kafkagroups.history.words import count_of, describe_time, list_groups, list_names
+from kafkagroups.records.dialects import Dialect
 
 MIN_BUSY_RECORDS = 1_000
 BUSY_RATE = 1.0
@@ -39,6 +44,7 @@ DAY_MS = 86_400_000
 DEFAULT_RETENTION_MS = 7 * DAY_MS
 """offsets.retention.minutes since Kafka 2.0."""
 UNSUBSCRIBED_MS = DAY_MS
+EXPIRY_NEAR_MS = 2 * DAY_MS
 MIN_GROUPS = 20
 MIN_FAMILY_RECORDS = 1000
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -125,6 +131,131 @@ def find_early_expiry(partition: Partition) -> Iterator[Finding]:
     )
     place = {"group": group_id if len(groups) == 1 else None, "topic_partition": str(key)}
     yield partition.finding(record, "early_expiry", what, remedy, **place)
+
+
+class ExpiryInUse(NamedTuple):
+    """Offsets that will expire although somebody still commits. `first` is the one that expires first."""
+
+    first: TopicPartition
+    what: str
+
+
+def find_expiry_in_use(group: AnyGroup, rules: Dialect, now_ms: int) -> ExpiryInUse | None:
+    """Return the offsets that a group without members loses within DEFAULT_RETENTION_MS, although it still commits.
+
+    `now_ms` is the newest time in the log. A consumer that assigns its partitions itself is no member. If the group had
+    members once, all of its offsets expire together, counted from the moment when the last one left, even those that
+    were committed a second ago. Otherwise each offset expires for itself, so that of a partition without new records
+    goes first.
+    """
+    expirations = [each for each in find_expirations(group, rules, DEFAULT_RETENTION_MS) if not each.is_from_record]
+    newest_ms = max((offset.commit_timestamp for offset in group.offsets.values()), default=0)
+    if group.members or not expirations or not now_ms - DAY_MS <= newest_ms:
+        return None
+    first = expirations[0]
+    begin_ms = first.expire_ms - DEFAULT_RETENTION_MS
+    time = f"{describe_time(first.expire_ms)} (7 days, or offsets.retention.minutes, after {describe_time(begin_ms)})"
+    commits = f"the newest commit is from {describe_time(newest_ms)}"
+    is_counted_together = isinstance(group, Group) and bool(group.protocol_type)
+    is_near = is_counted_together or first.expire_ms - now_ms <= EXPIRY_NEAR_MS
+    if newest_ms - begin_ms < DAY_MS or not is_near:
+        return None
+    what = f"still commits ({commits}), but {first.topic_partition} expires at {time}"
+    if is_counted_together:
+        what = f"has no members since {describe_time(begin_ms)}, and {commits}. All its offsets expire at {time}"
+    return ExpiryInUse(first.topic_partition, f"Group {group.group_id} {what}.")
+
+
+def find_expiries_in_use(partition: Partition) -> Iterator[Finding]:
+    """A log that covers less than a day has no finding."""
+    rules = partition.dialect
+    if partition.counts.span_ms < DAY_MS or (rules.coordinator == "classic" and rules.version < FIRST_WITH_KIP_211):
+        return
+    remedy = (
+        "Let the program that commits join the group (subscribe instead of assign), give it a group id of its own, or "
+        "let it commit every offset again from time to time; a longer offsets.retention.minutes holds for all groups."
+    )
+    for group_id, parts in partition.parts.items():
+        if parts.group.partition == partition.number and parts.offsets and not parts.decode_group().members:
+            group = parts.build()
+            found = find_expiry_in_use(group, rules, partition.counts.last_timestamp_ms or 0)
+            if found is not None:
+                record = group.offsets[found.first].record_offset
+                place = {"group": group_id, "topic_partition": str(found.first)}
+                yield partition.finding(record, "expiry_in_use", found.what, remedy, **place)
+
+
+def find_assigned(group: AnyGroup) -> set[TopicPartition] | None:
+    """Return the partitions that the members of a group have, or should have; None if they are not all known.
+
+    That is so if an assignment cannot be read, or if no commit says which topic a topic id belongs to, and for share
+    and streams groups.
+    """
+    assigned: set[TopicPartition] = set()
+    if isinstance(group, Group):
+        for member in group.members.values():
+            if member.assignment is None:
+                return None
+            topics = member.assignment.message.assigned_partitions
+            assigned |= {TopicPartition(each.topic, number) for each in topics for number in each.partitions}
+        return assigned
+    if group.type != "consumer":
+        return None
+    names = {offset.topic_id: key.topic for key, offset in group.offsets.items()}
+    current = [each.assignment for each in group.members.values() if each.assignment is not None]
+    lists = [(each.assigned_partitions, each.partitions_pending_revocation) for each in current]
+    lists += [(each.topic_partitions, ()) for each in group.targets.values()]
+    for topic in chain.from_iterable(chain.from_iterable(lists)):
+        if topic.topic_id not in names:
+            return None
+        assigned |= {TopicPartition(names[topic.topic_id], number) for number in topic.partitions}
+    return assigned
+
+
+class Unowned(NamedTuple):
+    """The partitions of a group that nobody has, and those that somebody has and that were never committed."""
+
+    unassigned: list[TopicPartition]
+    uncommitted: list[TopicPartition]
+
+
+def find_unowned(group: AnyGroup) -> Unowned:
+    """Compare the offsets of a group with what its members have, if it commits MIN_STANDSTILL_MS after a rebalance."""
+    newest_ms = max((offset.commit_timestamp for offset in group.offsets.values()), default=0)
+    since_ms = group.current_state_timestamp if isinstance(group, Group) else group.assignment_timestamp
+    subscribed = find_subscribed_topics(group) if newest_ms - (since_ms or 0) >= MIN_STANDSTILL_MS else None
+    assigned = find_assigned(group) if subscribed else None
+    if not assigned:
+        return Unowned([], [])
+    unassigned = [
+        key
+        for key, offset in sorted(group.offsets.items())
+        if key.topic in (subscribed or ()) and key not in assigned
+        if newest_ms - offset.commit_timestamp >= MIN_STANDSTILL_MS
+    ]
+    return Unowned(unassigned, sorted(assigned - group.offsets.keys()))
+
+
+def find_unassigned(partition: Partition) -> Iterator[Finding]:
+    remedy = (
+        "Read the log of the group's leader (with the new protocol: of the coordinator), which computes the "
+        "assignment: a member with another assignor, or metadata that miss the partition, can be the cause. A restart "
+        "of the leader computes it anew."
+    )
+    for group_id, parts in partition.parts.items() if partition.counts.span_ms >= MIN_STANDSTILL_MS else ():
+        if parts.group.partition != partition.number or not parts.offsets or not parts.decode_group().members:
+            continue
+        group = parts.build()
+        found = find_unowned(group).unassigned
+        if found:
+            what = (
+                f"Group {group_id} subscribes to {list_names(sorted({key.topic for key in found}))}, and no member has "
+                f"{list_names(found)}, while its other offsets move on."
+            )
+            place = {"group": group_id, "topic_partition": str(found[0])}
+            yield partition.finding(
+                group.offsets[found[0]].record_offset, "unassigned_partition", what, remedy, **place
+            )
 
 
 def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
@@ -289,4 +420,11 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 
 
-RULES = (find_busy_groups, find_unsubscribed_offsets, find_early_expiry, find_shared_instances)
+RULES = (
+    find_busy_groups,
+    find_unsubscribed_offsets,
+    find_early_expiry,
+    find_expiries_in_use,
+    find_unassigned,
+    find_shared_instances,
+)

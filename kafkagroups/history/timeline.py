@@ -18,11 +18,12 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.modern_group import MEMBER_STATES
+from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS, GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
+from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms, find_storms
@@ -123,7 +124,10 @@ class Timeline:
     writers
         A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
     waiting
-        A line for each member of a consumer group that has not reached its target at the end of the log.
+        A line for each member of a consumer group that has not reached its target at the end of the log, and lines
+        about the partitions that nobody has, or that were never committed.
+    expiry
+        A line if offsets will expire although the group still commits.
     """
 
     group: str
@@ -138,6 +142,7 @@ class Timeline:
     positions: list[Position] = field(default_factory=list)
     writers: str | None = None
     waiting: list[str] = field(default_factory=list)
+    expiry: str | None = None
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the objects that `timeline --json` prints.
@@ -207,6 +212,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         members = history.group.state.find_members_by_partition(offsets.topic_ids)
         positions += finish_positions(offsets.positions.values(), members)
         waiting += [each.what for each in find_waiting_members(steps, history.group.state, offsets.topic_ids)]
+    newest_ms = max((event.timestamp_ms or 0 for event in all_events), default=0)
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
     events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
     selected = [each for each in positions if question.selects(each.topic_partition)]
@@ -216,7 +222,19 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     timeline = Timeline(*origin, events, groups.problems, left_out, dialect.rules_of, *found)
     timeline.writers = group_log.describe_writers()
     timeline.waiting = waiting
+    timeline.waiting += _describe_unowned(groups[group]) if group in groups else ()
+    expiry = find_expiry_in_use(groups[group], dialect, newest_ms) if group in groups else None
+    timeline.expiry = None if expiry is None else expiry.what
     return timeline
+
+
+def _describe_unowned(group: AnyGroup) -> Iterator[str]:
+    unassigned, uncommitted = find_unowned(group)
+    for key in unassigned:
+        committed = group.offsets[key].offset
+        yield f"{key}: no member has it, although the group subscribes to {key.topic} (committed: {committed})."
+    if uncommitted:
+        yield f"Assigned but never committed: {list_names(uncommitted)}. An idle partition can look the same."
 
 
 class WaitingMember(NamedTuple):

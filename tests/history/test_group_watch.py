@@ -172,3 +172,32 @@ def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path):
     (finding,) = findings(tmp_path, "unrevoked_partition", coordinator="new", kafka="4.3.1")
     assert finding.group == "app" and finding.topic_partition.startswith(f"{topic_id}-")
     assert f"has to give back {topic_id}-" in finding.what and "(after 5 min)" in finding.what
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_partition_that_nobody_has_is_found_although_the_group_subscribes_to_its_topic(version, tmp_path):
+    """The leader assigns what its metadata show; here, the metadata of the new leader miss orders-1."""
+    clock = Clock(START)
+    logs = open_logs(tmp_path, Settings(version))
+    coordinator = start_broker(logs, clock, Settings(version))
+
+    def run(consumer, seconds):
+        for _ in range(seconds):
+            consumer.poll()
+            consumer.commit()
+            clock.advance(SECOND)
+
+    first = Consumer(coordinator, "app", "old", ["orders"], {"orders": 2})
+    run(first, 20)
+    first.leave()
+    second = Consumer(coordinator, "app", "new", ["orders"], {"orders": 1})
+    run(second, 200)
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    assert [each.what for each in findings(tmp_path, "unassigned_partition", **rules)] == []
+    run(second, 200)
+    logs.close()
+    (finding,) = findings(tmp_path, "unassigned_partition", **rules)
+    assert finding.what.startswith("Group app subscribes to orders, and no member has orders-1,")
+    (line,) = kg.timeline(tmp_path, "app", **rules).waiting
+    assert line.startswith("orders-1: no member has it, although the group subscribes to orders (committed: ")

@@ -15,24 +15,36 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
+from kafkagroups.groups.shard import fold_batches
+from kafkagroups.history.cleanings import MAX_SIZE, copy_log, list_cleaned
 from kafkagroups.history.finding import Finding, join_words
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.caches import read_unloaded_group
 from kafkagroups.loading.load import OpenTopic, Outcome, Start, judge_start
-from kafkagroups.log.batch import Batch, record_count
-from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.batch import Batch, LogRecord, record_count
+from kafkagroups.log.segment_file import is_segment_name, partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
+from kafkagroups.records.serde import RECORD_TYPES, DecodedKey, decode_key
 from kafkagroups.records.versions import VersionRange
 
 LEAKY_RELEASES = (VersionRange((4, 0), (4, 0, 2)), VersionRange((4, 1), (4, 1, 1)))
 LARGE_LOAD_RECORDS = 1_000_000
+MAX_OLDER_RECORDS = 200
+"""How many older records of a group are left out in turn, to find the one that conflicts."""
+NO_OFFSET = -1
 MAX_SIZE_TO_TRY = 16 * 2**20
 """Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
 
@@ -190,11 +202,62 @@ class FailedLoad(Follower):
         if self._offset is not None:
             command = ["kafkagroups", "edit", self.partition.log.path, "--out", "COPY", "--cut", str(self._offset)]
             of_groups = f" of {list_names(sorted(self._cut_groups))}" if self._cut_groups else ""
-            remedy += (
-                f" A copy that ends before offset {self._offset} loads ({join_words(command)}), but it loses "
-                f"{count_of(self._cut_records, 'record')}{of_groups}."
-            )
+            lost_records = f"{count_of(self._cut_records, 'record')}{of_groups}"
+            cut = f"A copy that ends before offset {self._offset} loads ({join_words(command)}), but it loses"
+            cleaning = self._find_cleaning()
+            if cleaning is None:
+                remedy += f" {cut} {lost_records}."
+            else:
+                command = ["kafkagroups", "edit", self.partition.log.path, "--out", "COPY", *cleaning]
+                remedy += (
+                    f" A copy that the log cleaner has passed over loads, and loses nothing of {self._group} "
+                    f"({join_words(command)})."
+                )
+            what += self._describe_conflict()
         yield self.partition.finding(self._offset, "load_failure", what, remedy, group=self._group, command=command)
+
+    def _describe_conflict(self) -> str:
+        """Name the newest older record of the group without which the record at the failure is accepted."""
+        rules = self.partition.dialect
+        batches = list(self._select_group_records()) if self._group is not None else []
+        older = [(record.offset, record.key) for batch in batches for record in batch.records][-MAX_OLDER_RECORDS:-1]
+
+        def loads_without(offset: int) -> bool:
+            kept = (_keep(batch, (each for each in batch.records if each.offset != offset)) for batch in batches)
+            return fold_batches(self.partition.number, kept, rules).failure is None
+
+        if loads_without(NO_OFFSET):  # The failure depends on other groups, or on commits.
+            return ""
+        for offset, key in reversed(older):
+            if loads_without(offset):
+                return f" It conflicts with the older record {offset} ({_describe_key(decode_key(key, rules))})."
+        return ""
+
+    def _select_group_records(self) -> Iterator[Batch]:
+        """Yield the batches up to the failure, with only those records of the group that are not offset records."""
+        for batch in self.partition.log:
+            if batch.base_offset > (self._offset or 0):
+                return
+            records = [
+                record
+                for group_id, key, record in read_keys(batch, self._every_key)
+                if group_id == self._group and key.partition is None and record.offset <= (self._offset or 0)
+            ]
+            if records:
+                yield _keep(batch, records)
+
+    def _find_cleaning(self) -> list[str] | None:
+        """Return the options of `kafkagroups edit` for one pass of the cleaner, after which the group is loaded."""
+        log = self.partition.log
+        is_whole = not log.ranges and all(is_segment_name(os.path.basename(segment)) for segment in log.segments)
+        if not is_whole or log.size > MAX_SIZE or self._group is None:
+            return None
+        with tempfile.TemporaryDirectory() as folder, suppress(UsageError, BadBytes):
+            for cleaned in list_cleaned(copy_log(log, Path(folder)), Path(folder)):
+                after = OpenTopic([cleaned.log], self.partition.dialect, engine="auto").load()
+                if cleaned.options.count("--clean") == 1 and not after.failed and self._group in after:
+                    return cleaned.options if cleaned.is_whole else None
+        return None
 
     def _find_loading_releases(self) -> str:
         loading = []
@@ -242,6 +305,21 @@ class FailedLoad(Follower):
         )
         remedy += f". {self._find_loading_releases()}"
         return self.partition.finding(first_offset, "load_failure", what, remedy, group=group_id, command=command)
+
+
+def _keep(batch: Batch, records: Iterable[LogRecord]) -> Batch:
+    """The batch with only these of its records."""
+    kept = tuple(records)
+
+    def parse_records(_: Batch) -> tuple[LogRecord, ...]:
+        return kept
+
+    return replace(batch, parse_records=parse_records)
+
+
+def _describe_key(key: DecodedKey) -> str:
+    member_id = getattr(key.content, "member_id", "")
+    return f"{RECORD_TYPES[key.type].name}{f' of member {member_id}' if member_id else ''}"
 
 
 def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:

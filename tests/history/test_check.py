@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 from itertools import groupby, pairwise
@@ -16,6 +17,7 @@ from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.captured import captured
 from tests.cases import first_quickly
 from tests.command import main
+from tests.handmade import encode_batch
 from tests.releases.cases import LEFT_OUT, loads
 from tests.releases.sequences import Event, encode_log
 
@@ -631,11 +633,30 @@ def test_a_log_that_loads_again_after_a_cleaning(tmp_path):
     verdict = kg.check(load.folder)
     kinds = {finding.kind: finding for finding in verdict.findings}
     assert not verdict.loads and kinds.keys() == {"load_failure", "loads_after_cleaning"}
+    failure = kinds["load_failure"]
+    assert failure.command == kinds["loads_after_cleaning"].command
+    assert f"loads, and loses nothing of {failure.group} (" in failure.remedy
     found = kinds["loads_after_cleaning"]
     assert found.offset == only_partition(verdict).record_offset
     command = found.remedy.partition("kafkagroups ")[2].replace("COPY", str(tmp_path / "copy"))
     assert main(command.split()) == 0
     assert kg.load(tmp_path / "copy").failed == {}
+
+
+@pytest.mark.parametrize("case", ["r19862-same-drop", "rodd-16t-late", "rnd-131", "rnd-113", "rnd-119"])
+def test_the_older_record_that_conflicts_is_named(case, tmp_path):
+    """Kafka's loader refuses the later of two records; without the older one, the release accepts it."""
+    (load,) = [each for each in loads() if (each.case["id"], each.release) == (case, "4.3.1")]
+    (failure,) = [each for each in kg.check(load.folder).findings if each.kind == "load_failure"]
+    older = int(re.search(r"conflicts with the older record (\d+) \(", failure.what)[1])
+    assert older < failure.offset
+    (path,) = Path(load.folder).rglob("*.log")
+    records = [record for batch in kg.open_log(path) for record in batch.records if record.offset != older]
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"".join(encode_batch([record]) for record in records))
+    (partition,) = kg.load(folder).partitions.values()
+    assert partition.error is None or partition.record_offset > failure.offset
 
 
 def test_a_log_that_needs_two_passes_to_load_again(tmp_path):

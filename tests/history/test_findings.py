@@ -68,10 +68,13 @@ def test_logs_of_healthy_brokers_have_no_findings():
         with case(path):
             coordinator = "new" if path.parent.name >= "4" else "classic"
             found = stats(path, coordinator=coordinator)
+            # The runs of the cleaner set t-0 of eight groups from 903 or 503 to 99999, which is a skip.
+            skips = [each.group for each in found.findings if each.kind == "skipped_records"]
+            assert not skips or ("compaction" in path.parent.name and {*skips} <= {f"k-{n}" for n in range(8)})
             findings = [
                 finding
                 for finding in found.findings
-                if finding.group != FENCED_GROUP and finding.kind != "early_expiry"
+                if finding.group != FENCED_GROUP and finding.kind not in ("early_expiry", "skipped_records")
             ]
             now = max(partition.last_timestamp_ms or 0 for partition in found.partitions.values())
             left_open = {

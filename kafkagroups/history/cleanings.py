@@ -1,0 +1,107 @@
+"""The logs that the log cleaner could leave of a log, each as a folder that can be loaded.
+
+- The active segment stays, or it is rolled first, so that a pass can clean its records, too.
+- A pass ends at the base of any segment up to the first uncleanable offset, because the offset map can be full there,
+  or min.compaction.lag.ms keeps the later segments back.
+- A second pass after delete.retention.ms removes the tombstones that the first pass has marked, and a third one removes
+  markers. A broker runs them only if new records were appended and can be cleaned.
+
+Simpler than Kafka: no broker dies while a pass has replaced only some segments, no records come before a second pass,
+and the map is not full in the middle of a segment.
+Source: Cleaner.java, LogToClean.java (4.3.1).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkagroups.log.cleaner import CleanerConfig, clean
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.log_to_clean import LogToClean, read_log
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.segments import Log
+
+MAX_SIZE = 8 * 2**20
+"""Each log is written and loaded. A log of this size takes about 5 s, measured on one core."""
+MAX_BOUNDARIES = 8
+"""The largest number of ends of the first pass that are tried. In a log with more segments, some are left out."""
+DELETE_RETENTION_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class CleanedLog:
+    """A log that is reachable. `steps` say how, as the end of "after …"; `options` of `kafkagroups edit` do the same.
+
+    `is_whole` says whether each pass reached its end.
+    """
+
+    log: Log
+    steps: list[str]
+    options: list[str]
+    is_whole: bool
+
+
+def _new_folder(folder: Path, log: Log) -> Path:
+    name = "log" if log.partition is None else f"__consumer_offsets-{log.partition}"
+    new_folder = Path(tempfile.mkdtemp(dir=folder)) / name
+    new_folder.mkdir()
+    return new_folder
+
+
+def copy_log(log: Log, folder: Path, new_segment: int | None = None) -> Log:
+    copy = _new_folder(folder, log)
+    for segment in log.segments:
+        (copy / os.path.basename(segment)).write_bytes(log.read(segment))
+    if new_segment is not None:
+        (copy / segment_name(new_segment)).touch()
+    return open_log(copy, max_batch_bytes=log.max_batch_bytes)
+
+
+def list_cleaned(log: Log, folder: Path) -> Iterator[CleanedLog]:
+    """Yield each log that passes over a log can leave. The first ones need the fewest steps."""
+    if len(log.segments) > 1:
+        yield from _clean_from(log, [], [], folder)
+    if os.path.getsize(log.segments[-1]):
+        end = max((batch.next_offset for batch in log), default=log.start_offset)
+        yield from _clean_from(copy_log(log, folder, end), ["the active segment was rolled"], ["--roll"], folder)
+
+
+def _clean_from(log: Log, steps: list[str], options: list[str], folder: Path) -> Iterator[CleanedLog]:
+    source = _read(log)
+    bases = [segment.base_offset for segment in source.segments[1:]]
+    ends = [base for base in bases if base <= source.first_uncleanable]
+    count = min(len(ends), MAX_BOUNDARIES)
+    for number in range(count, 0, -1):
+        end = ends[number * len(ends) // count - 1]
+        yield from _run_passes(CleanedLog(log, steps, options, is_whole=number == count), end, folder)
+
+
+def _run_passes(cleaned: CleanedLog, end: int, folder: Path) -> Iterator[CleanedLog]:
+    now_ms = max(_read(cleaned.log).newest_ms, 0)
+    for number in range(3):
+        log = cleaned.log
+        time_ms = now_ms + number * (DELETE_RETENTION_MS + 1)
+        pass_end = _read(log).first_uncleanable if number else end
+        later = " when delete.retention.ms is over and new records were appended" if number else ""
+        name = f"{'another' if number else 'a'} pass of the log cleaner up to offset {pass_end}{later}"
+        target = _new_folder(folder, log)
+        clean(log, target, CleanerConfig(time_ms, DELETE_RETENTION_MS, first_uncleanable=pass_end))
+        after = open_log(target, max_batch_bytes=log.max_batch_bytes)
+        if _read_content(log) == _read_content(after):
+            return
+        options = [*cleaned.options, "--clean", str(time_ms)]
+        cleaned = CleanedLog(after, [*cleaned.steps, name], options, cleaned.is_whole)
+        yield cleaned
+
+
+def _read(log: Log) -> LogToClean:
+    source, _ = read_log(log, None, None, lambda step, done, total: None)
+    return source
+
+
+def _read_content(log: Log) -> list[bytes]:
+    return [content for content in (Path(segment).read_bytes() for segment in log.segments) if content]

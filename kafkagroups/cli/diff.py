@@ -14,7 +14,7 @@ from kafkagroups.cli.options import Options, rules_to_json
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.replicas import Change, Replicas, Truncation
-from kafkagroups.history.words import count_of
+from kafkagroups.history.words import count_of, describe_time, list_names
 from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.topic import Topic
 
@@ -156,7 +156,9 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
         branch = branches[name]
         epoch = "" if branch.leader_epoch in (None, -1) else f", leader epoch {branch.leader_epoch}"
         records = f"{count_of(branch.only, 'record')} from there on: offsets {branch.first} to {branch.last}{epoch}"
-        lines.append(f"  Only {name} has {records}.")
+        times = "" if branch.times is None else f", from {' to '.join(map(describe_time, branch.times))}"
+        in_transactions = f"; {branch.transactional} of them in transactions" if branch.transactional else ""
+        lines.append(f"  Only {name} has {records}{times}{in_transactions}.")
     newer = truncation.newer
     older = _OTHER[newer]
     epochs = branches[newer].epochs
@@ -167,6 +169,11 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
         lines.append(f"  {returns} {_describe_end(branches[older], truncation.offset)}.")
     else:
         lines.append("  The leader epochs in these files do not say which replica was elected last:")
+        if truncation.other_partitions:
+            lines[-1] = (
+                "  The leader epochs of this partition do not say which replica was elected last. In partition "
+                f"{list_names(truncation.other_partitions)} it was {newer}, so it probably leads here, too:"
+            )
         for leader, end in ((newer, truncation.offset), (older, truncation.reverse)):
             follower = _OTHER[leader]
             lines.append(f"  if {leader} leads, {follower} {_describe_end(branches[follower], end)}.")

@@ -90,14 +90,16 @@ class Truncation(NamedTuple):
     """What a follower does when it returns. `newer` is the replica that it follows, "a" or "b".
 
     `offset` is the offset to which the other replica truncates its log; None if the leader epochs do not tell.
-    `is_elected` says whether a leader epoch shows that the newer replica was elected last. If not, it is the longer
-    one, and `reverse` is the offset to which it truncates if the other replica is elected.
+    `is_elected` says whether a leader epoch shows that the newer replica was elected last. If not, it is the one that
+    was elected last in `other_partitions`, or else the longer one, and `reverse` is the offset to which it truncates if
+    the other replica is elected.
     """
 
     newer: str
     offset: int | None
     is_elected: bool
     reverse: int | None
+    other_partitions: tuple[int | None, ...] = ()
 
 
 class Change(NamedTuple):
@@ -202,13 +204,15 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
         return result
     stop = topics[0].stop
     logs_of_sides = [{log.partition: log for log in topic.logs} for topic in topics]
-    for partition, log in logs_of_sides[0].items():
-        other = logs_of_sides[1].get(partition)
-        fork = None if other is None else find_fork(log, other, stop)
-        if fork is None or other is None:
-            continue
-        result.forks[partition] = fork
-        truncation = result.truncations[partition] = _find_truncation(fork)
+    for partition in logs_of_sides[0].keys() & logs_of_sides[1].keys():
+        fork = find_fork(logs_of_sides[0][partition], logs_of_sides[1][partition], stop)
+        if fork is not None:
+            result.forks[partition] = fork
+    result.forks = dict(sorted(result.forks.items(), key=lambda item: -1 if item[0] is None else item[0]))
+    result.truncations = _find_truncations(result.forks)
+    for partition, fork in result.forks.items():
+        log, other = (logs[partition] for logs in logs_of_sides)
+        truncation = result.truncations[partition]
         until_fork = replace(topics[0], stop=Stop(fork.batch_offset, stop.until_time))
         sides = [
             _Side(until_fork.part(log).load() if branch.only else loaded, loaded, log)
@@ -220,9 +224,26 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
     return result
 
 
-def _find_truncation(fork: Fork) -> Truncation:
+def _find_truncations(forks: dict[int | None, Fork]) -> dict[int | None, Truncation]:
+    """Where the leader epochs of a partition do not say who was elected last, those of the others are a sign.
+
+    A broker that takes over leads several partitions, and an election without records leaves no epoch in a log.
+    """
+    truncations = {partition: _find_truncation(fork) for partition, fork in forks.items()}
+    newer = {partition: each.newer for partition, each in truncations.items() if each.is_elected}
+    if len({*newer.values()}) == 1:
+        name = next(iter(newer.values()))
+        for partition, each in truncations.items():
+            if not each.is_elected:
+                found = _find_truncation(forks[partition], name)
+                truncations[partition] = found._replace(other_partitions=tuple(newer))
+    return truncations
+
+
+def _find_truncation(fork: Fork, newer: str | None = None) -> Truncation:
+    """`newer` is the newer replica, if other partitions show it."""
     ages = [(branch.epochs[-1][0] if branch.epochs else -1, branch.end_offset) for branch in (fork.a, fork.b)]
-    newer = "a" if ages[0] > ages[1] else "b"
+    newer = newer or ("a" if ages[0] > ages[1] else "b")
     leader, follower = (fork.a, fork.b) if newer == "a" else (fork.b, fork.a)
     ends = [
         find_truncation_offset(second.epochs, second.end_offset, first.epochs, first.end_offset)

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import check_regular
-from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
 
 _ABORT_MARKER = b"\0\0\0\0"
@@ -50,8 +50,10 @@ class Branch(NamedTuple):
     """One replica from the fork on.
 
     `only` is the number of records that only this replica has, and `first` and `last` are the offsets of the first and
-    the last of them. `leader_epoch` is the leader epoch of the first one. Without such records, all three are None.
-    `end_offset` is the offset after the last record of the log. `epochs` are the leader epochs of the whole log.
+    the last of them. `leader_epoch` is the leader epoch of the first one, and `times` are the smallest and the largest
+    of their timestamps, in ms since 1970. Without such records (or times), these are None. `transactional` counts those
+    that belong to transactions, also the markers. `end_offset` is the offset after the last record of the log. `epochs`
+    are the leader epochs of the whole log.
     """
 
     only: int
@@ -60,6 +62,8 @@ class Branch(NamedTuple):
     leader_epoch: int | None
     end_offset: int
     epochs: Epochs
+    times: tuple[int, int] | None = None
+    transactional: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,8 @@ class _Replica:
         self._offsets = array("q")
         self._leader_epochs = array("i")
         self._batch_offsets = array("q")
+        self._times = array("q")
+        self._transactional = array("b")
         # The first missing record of each key that no later record explains yet. A record of a transaction waits for
         # the marker: its producer id comes before the key.
         self._missing: dict[bytes, int] = {}
@@ -246,6 +252,8 @@ class _Replica:
         self._offsets.append(record.offset)
         self._leader_epochs.append(self.batch.partition_leader_epoch)
         self._batch_offsets.append(self.batch.base_offset)
+        self._times.append(record.timestamp)
+        self._transactional.append(self.batch.is_transactional)
 
     def note_missing(self, record: LogRecord, other: _Replica) -> None:
         """Note a record of the other replica that this replica does not have."""
@@ -290,7 +298,9 @@ class _Replica:
         if not only:
             return Branch(0, None, None, None, self._end, epochs)
         first = self._offsets[index]
-        return Branch(only, first, self._offsets[-1], self._leader_epochs[index], self._end, epochs)
+        times = [time for time in self._times[index:] if time != NO_TIMESTAMP]
+        found = ((min(times), max(times)) if times else None, sum(self._transactional[index:]))
+        return Branch(only, first, self._offsets[-1], self._leader_epochs[index], self._end, epochs, *found)
 
 
 def _read_checkpoint(log: Log) -> Epochs | None:

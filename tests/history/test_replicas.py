@@ -90,6 +90,41 @@ def test_a_later_commit_that_is_behind_does_not_heal(write):
     assert kg.compare_replicas(a, b).healed()["offsets"] == {"billing": {"orders-0": False}}
 
 
+def test_the_election_in_another_partition_says_who_leads_a_partition_without_new_records(write, capsys):
+    """A broker that takes over leads all partitions; the election of one without records leaves no epoch in its log."""
+    end = end_of(LOG)
+    sides = [write("a", [(0, ("orders-0", 90))]), write("b")]
+    for side, epoch in zip(sides, (0, 2), strict=True):
+        for number, leader_epoch in enumerate((0, epoch)):
+            with LogWriter(side.parent / "__consumer_offsets-8") as writer:
+                writer.append(encode(number, [("orders-0", 5 + number * (1 + epoch))], leader_epoch))
+    a, b = (side.parent for side in sides)
+    found = kg.compare_replicas(a, b).to_json()
+    assert found["truncation"] == {"8": {"newer": "b", "offset": 1}, "9": {"newer": "b", "offset": end}}
+    assert main(["diff", str(a), str(b)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "In partition 8 it was b, so it probably leads here, too: if b leads, a truncates its log to" in text
+    assert "if a leads, b keeps its records and fetches the others." in text
+
+
+def test_a_fork_says_when_its_records_were_written_and_which_belong_to_transactions(write, capsys):
+    """The times are those of the records; with --until-time, the same answers keep their labels."""
+    a = write("a", [(0, ("orders-0", 90))])
+    with LogWriter(a) as writer:
+        transactional = {"attributes": 0x10, "producer_id": 7, "producer_epoch": 0}
+        writer.append(encode(writer.next_offset, [("loyal-0", 60)], 0, **transactional))
+    b = write("b", [(2, ("orders-0", 95))])
+    texts = []
+    for options in ([], ["--until-time", str(COMMIT_TIME)]):
+        assert main(["diff", str(a), str(b), *options]) == 0
+        texts.append(" ".join(capsys.readouterr().out.split()))
+    assert texts[0] == texts[1]
+    assert (
+        "leader epoch 0, from 2026-11-21 10:16:40 UTC to 2026-11-21 10:16:40 UTC; 1 of them in transaction" in texts[0]
+    )
+    assert "healed: record" in texts[0]
+
+
 def test_a_lost_deletion_is_not_healed_and_a_later_one_is_new(write):
     a = write("a", [(0, ("orders-0", None))])
     b = write("b", [(1, ("orders-1", None))])

@@ -294,7 +294,7 @@ class Topic:
         --------
         >>> history = Topic("data/harbour/3.9.2", coordinator="classic").timeline("billing")
         >>> [event.what for event in history.events if event.event == "generation"][0]
-        'Generation 1 (range): billing-1 (127.0.0.1) joined, 1 member.'
+        'payments-0: 3, the first commit.'
         """
         from kafkagroups.history.timeline import Question, build_timeline
 

@@ -38,6 +38,7 @@ PATTERN = 16
 STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that has left for a while."""
 CONSUMER = "consumer"
+NOTHING = frozenset[tuple[str, int]]()
 
 
 @dataclass
@@ -286,11 +287,13 @@ class GroupEvents:
     """The events of the group's own records in one partition.
 
     `state` is the group after the newest record. The caller sets `has_hole` if the log has a hole before the next
-    record. Then the first record of a key does not tell since when the group has its members.
+    record. Then the first record of a key does not tell since when the group has its members. It puts the names of
+    topics, by id, into `topic_names`, as far as commits contain both.
     """
 
     def __init__(self, partition: int | None) -> None:
         self.partition = partition
+        self.topic_names: dict[str, str] = {}
         self.state = GroupState()
         self.has_hole = False
         self._old_type: str | None = None
@@ -346,6 +349,7 @@ class GroupEvents:
         self._old_type = None
         if members:
             self._deleted_type = None
+        what = _add_to_sentence(what, self._describe_assigned(old, [] if who.replaced_instances else members))
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         name = "generation" if members or value.generation <= 0 else "empty"
         what = _add_to_sentence(what, subscriptions)
@@ -412,6 +416,7 @@ class GroupEvents:
         left = tuple(name for name, member in changed.items() if member is None)
         who = self._find_turnover(old.members, joined, left)
         what = _add_to_sentence(self._describe_request(change, old.members, who), subscriptions)
+        what = _add_to_sentence(what, self._describe_assigned(old, change.epochs))
         epochs = {change.epoch, change.target_epoch, change.topology_epoch}
         is_routine = not (changed or change.away or change.targets or epochs != {None})
         yield self._event(change.first, "epoch", what, who, is_routine=is_routine)
@@ -437,7 +442,7 @@ class GroupEvents:
             f"now a {self.state.type} group" if is_new else "",
             self._describe_replaced(known, joined, left) if replaced else new,
             f"{names(left)} left" if left and not replaced else "",
-            f"member data of {names(changed)}" if changed and not is_converted else "",
+            "" if is_converted else self._describe_new_settings(changed, old_members),
             f"static member {names(change.away)} left for a while" if change.away else "",
             "" if change.topology_epoch is None else f"topology {change.topology_epoch}",
             f"new targets for {count_of(change.targets, 'member')}" if change.targets else epoch,
@@ -447,6 +452,31 @@ class GroupEvents:
             parts = [f"{names([member_id])} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
         number = "unknown" if self.state.generation is None else self.state.generation
         return f"Epoch {number}: {', '.join(parts)}." if parts else f"Epoch {number}."
+
+    def _describe_new_settings(self, member_ids: Sequence[str], old_members: Mapping[str, Member]) -> str:
+        if not member_ids:
+            return ""
+        what = f"member data of {list_names([self.state.members[member_id].name for member_id in member_ids])}"
+        old = old_members.get(member_ids[0])
+        changes = "" if old is None else self.state.members[member_ids[0]].describe_changes(old)
+        return f"{what} ({changes})" if changes and len(member_ids) == 1 else what
+
+    def _describe_assigned(self, old: GroupState, member_ids: Iterable[str]) -> list[str]:
+        """What each of these members has now, if it is not what it had before."""
+        names = {topic_id: name for name, topic_id in self.state.topic_ids.items()} | self.topic_names
+        changed = [
+            member_id
+            for member_id in member_ids
+            if member_id in self.state.members
+            and self.state.assigned.get(member_id, NOTHING) != old.assigned.get(member_id, NOTHING)
+        ]
+        texts = []
+        for member_id in changed[:LISTED_NAMES]:
+            partitions = [f"{names.get(topic, topic)}-{number}" for topic, number in self.state.assigned[member_id]]
+            has = list_names(sorted(partitions)) if partitions else "nothing"
+            texts.append(f"{self.state.members[member_id].name} has {has}")
+        more = len(changed) - LISTED_NAMES
+        return [*texts, f"{count_of(more, 'more member')} with another assignment"] if more > 0 else texts
 
     def _describe_subscriptions(self, old: GroupState, record_offset: int) -> list[str]:
         lost = self.state.note_subscriptions(old, record_offset)

@@ -33,6 +33,7 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batches import DamagedHole, Hole
 from kafkagroups.log.damage import Gap
+from kafkagroups.records.wire import UUID
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -350,6 +351,9 @@ def walk(steps: list[Step], offsets: OffsetEvents, start_offset: int) -> Partiti
     for step in steps:
         if isinstance(step, GroupRecord):
             later.setdefault((step.type, step.record.key), step)
+            topic_id = getattr(step.value, "topic_id", UUID.default)
+            if topic_id != UUID.default:
+                history.group.topic_names[topic_id] = step.key.topic
     if not later:
         return history
     parts: list[list[Event]] = []

@@ -293,8 +293,8 @@ class Topic:
         Examples
         --------
         >>> history = Topic("data/harbour/3.9.2", coordinator="classic").timeline("billing")
-        >>> [event.what for event in history.events if event.event == "generation"][0]
-        'payments-0: 3, the first commit.'
+        >>> [event.what for event in history.events if event.event == "empty"][0]
+        'Generation 4: no member is left.'
         """
         from kafkagroups.history.timeline import Question, build_timeline
 

@@ -19,10 +19,12 @@ const GROUP_TYPE: i16 = 2;
 const MIN_STEP_MS: i64 = 3_600_000;
 const MAX_STEPS: usize = 100;
 const MAX_REPLACEMENT_BYTES: usize = 64 << 20;
-/// The types of the records that a rebalance writes, and how many of them within an hour make a group worth a look.
+/// The types of the records that a rebalance writes. A group is worth a look if it writes CROWD of them within an hour,
+/// and goes on so for five minutes.
 const REBALANCES: [i16; 4] = [2, 3, 11, 17];
 const CROWD: usize = 20;
 const CROWD_MS: i64 = 3_600_000;
+const MIN_STORM_MS: i64 = 300_000;
 /// A skip follows this many moves, and is this much longer than the longest of them (`history/event.py`).
 const MIN_MOVES: u32 = 10;
 const MIN_SKIP: i64 = 1000;
@@ -129,7 +131,8 @@ pub struct Follow {
     /// Each step back in time: the offset of the step before, the newest time, the offset and its time.
     pub time_steps: Vec<(i64, i64, i64, i64)>,
     newest_time: i64,
-    rebalances: Map<u32, VecDeque<i64>>,
+    /// By group: the times of its newest rebalances, and the begin of the crowd.
+    rebalances: Map<u32, (VecDeque<i64>, Option<i64>)>,
     /// The groups whose history is worth a look: many rebalances in an hour, or an offset that skips or goes back.
     pub watched: HashSet<u32, RandomState>,
     static_members: Map<Vec<u8>, Map<Vec<u8>, Vec<u8>>>,
@@ -273,10 +276,12 @@ impl Follow {
     }
 
     fn note_rebalance(&mut self, timestamp: i64, group: u32) {
-        let times = self.rebalances.entry(group).or_default();
+        let (times, crowded_since) = self.rebalances.entry(group).or_default();
         times.push_back(timestamp);
         let first = if times.len() == CROWD { times.pop_front() } else { None };
-        if first.is_some_and(|first| timestamp.saturating_sub(first) <= CROWD_MS) {
+        let first = first.filter(|first| timestamp.saturating_sub(*first) <= CROWD_MS);
+        *crowded_since = first.map(|first| crowded_since.unwrap_or(first));
+        if crowded_since.is_some_and(|since| timestamp.saturating_sub(since) >= MIN_STORM_MS) {
             self.watched.insert(group);
         }
     }

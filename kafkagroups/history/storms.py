@@ -3,7 +3,8 @@
 A process that joins or leaves explains a rebalance, so a deployment of N processes explains 2 N of them, and with a
 cooperative assignor up to SETTLING more follow, in which the members stay the same. A rebalance is repeated if it has
 neither reason: a process joins that has already joined twice within WINDOW_MS, or the same members begin a further
-generation. A storm has MIN_REBALANCES within WINDOW_MS, and at least MIN_REPEATED of them are repeated.
+generation. A storm lasts at least MIN_STORM_MS and has MIN_REBALANCES within WINDOW_MS, of which at least MIN_REPEATED
+are repeated.
 
 A process is an instance id, or else a client id and a host; several members at the same time can share the two. A job
 that is alone in its group and starts every minute looks like a process in a crash loop, so a storm without other
@@ -25,6 +26,7 @@ from kafkagroups.history.words import describe_duration, name_record
 WINDOW_MS = 3_600_000
 MIN_REBALANCES = 20
 """A group with fewer within WINDOW_MS is not looked at (totals.py, engine/src/follow.rs)."""
+MIN_STORM_MS = 300_000
 MIN_REPEATED = 10
 SETTLING = 2
 Process = tuple[str, ...]
@@ -138,7 +140,9 @@ def find_storms(events: Sequence[Event]) -> list[Storm]:
 
 
 def _is_dense(rebalances: Sequence[Event], run: Sequence[Repeated]) -> bool:
-    """Return whether WINDOW_MS contain MIN_REBALANCES, of which MIN_REPEATED are those of a run."""
+    """Return whether a run is long enough, and WINDOW_MS contain MIN_REBALANCES and MIN_REPEATED of the run."""
+    if not run or run[-1].time_ms - run[0].time_ms < MIN_STORM_MS:
+        return False
     for first, end in zip(run, run[MIN_REPEATED - 1 :], strict=False):
         if end.number < MIN_REBALANCES - 1:
             continue

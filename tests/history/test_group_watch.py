@@ -17,7 +17,7 @@ VERSIONS = ("3.9.2", "4.3.1")
 
 
 class Group:
-    """A classic group of consumers, all of which poll and commit every second."""
+    """A classic group of consumers, all of which poll every four seconds."""
 
     def __init__(self, folder, version):
         self.clock = Clock(START)
@@ -33,11 +33,10 @@ class Group:
         return consumer
 
     def run(self, duration_ms):
-        for _ in range(duration_ms // SECOND):
+        for _ in range(duration_ms // (4 * SECOND)):
             for consumer in self.consumers:
                 consumer.poll()
-                consumer.commit()
-            self.clock.advance(SECOND)
+            self.clock.advance(4 * SECOND)
 
     def find(self):
         self.logs.close()
@@ -80,9 +79,9 @@ def test_a_leader_that_joins_again_keeps_the_members(group):
         group.start(name)
     group.run(MINUTE)
     leader = next(each for each in group.consumers if each.is_leader)
-    for _ in range(25):
+    for _ in range(40):
         leader._join_again()
-        group.run(10 * SECOND)
+        group.run(12 * SECOND)
     (storm,), (finding,) = group.find()
     history = kg.timeline(group.path, "app", **group.rules)
     again = max(event.generation for event in history.events if event.generation) - 1
@@ -98,16 +97,16 @@ def test_a_rolling_restart_and_a_job_that_starts_every_minute_are_no_storms(grou
     group.run(MINUTE)
     for consumer in group.consumers:
         consumer.leave()
-        group.run(10 * SECOND)
+        group.run(12 * SECOND)
         consumer.start()
-        group.run(10 * SECOND)
+        group.run(12 * SECOND)
     for consumer in group.consumers[1:]:
         consumer.leave()
     for _ in range(40):
         group.consumers[0].leave()
-        group.run(10 * SECOND)
+        group.run(12 * SECOND)
         group.consumers[0].start()
-        group.run(50 * SECOND)
+        group.run(48 * SECOND)
     assert group.find() == ([], [])
 
 

@@ -35,7 +35,7 @@ from kafkagroups.groups.shard import Shard
 from kafkagroups.history.event import MIN_MOVES, MIN_SKIP, SKIP_STEPS
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
-from kafkagroups.history.storms import MIN_REBALANCES, MIN_STORM_MS, WINDOW_MS
+from kafkagroups.history.storms import MIN_REBALANCES, WINDOW_MS
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.native import Extent
@@ -285,14 +285,13 @@ class Moves:
 
 
 class Watch:
-    """Chooses the groups that are worth a replay, by the rules of the native engine (engine/src/follow.rs).
+    """Chooses the groups that are worth a replay: at least those that the native engine chooses (engine/src/follow.rs).
 
     A commit in a transaction takes effect later, so its group is always chosen.
     """
 
     def __init__(self) -> None:
         self._rebalances: defaultdict[str | None, deque[int]] = defaultdict(lambda: deque(maxlen=MIN_REBALANCES))
-        self._crowded_since: dict[str | None, int] = {}
         self._moves: dict[tuple[str | None, TopicPartition], Moves] = {}
 
     def add(self, entry: RecordFate, record: Record) -> bool:
@@ -312,10 +311,7 @@ class Watch:
     def _add_rebalance(self, entry: RecordFate) -> bool:
         times = self._rebalances[entry.group]
         times.append(entry.timestamp)
-        if len(times) < MIN_REBALANCES or entry.timestamp - times[0] > WINDOW_MS:
-            self._crowded_since.pop(entry.group, None)
-            return False
-        return entry.timestamp - self._crowded_since.setdefault(entry.group, times[0]) >= MIN_STORM_MS
+        return len(times) == MIN_REBALANCES and entry.timestamp - times[0] <= WINDOW_MS
 
 
 class Observed(Fates):

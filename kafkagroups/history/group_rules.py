@@ -79,9 +79,8 @@ def find_busy_groups(partition: Partition) -> Iterator[Finding]:
 def find_unsubscribed_offsets(partition: Partition) -> Iterator[Finding]:
     """A log that covers less time than UNSUBSCRIBED_MS has no finding."""
     by_topic: dict[tuple[str, str], dict[TopicPartition, OffsetAndMetadata]] = {}
-    for group_id, parts in partition.parts.items() if partition.counts.span_ms >= UNSUBSCRIBED_MS else ():
-        is_here = parts.group.partition == partition.number and parts.offsets
-        subscribed = find_subscribed_topics(parts.decode_group()) if is_here else None
+    for group_id, parts in partition.list_groups() if partition.counts.span_ms >= UNSUBSCRIBED_MS else ():
+        subscribed = find_subscribed_topics(parts.decode_group())
         for key, offset in parts.offsets.items() if subscribed is not None else ():
             if key.topic not in (subscribed or ()):
                 by_topic.setdefault((group_id, key.topic), {})[key] = offset
@@ -107,9 +106,7 @@ def find_early_expiry(partition: Partition) -> Iterator[Finding]:
     if rules.coordinator == "classic" and rules.version < FIRST_WITH_KIP_211:
         return
     early: list[tuple[int, str, TopicPartition, int]] = []
-    parts_here = {
-        group_id: each for group_id, each in partition.parts.items() if each.group.partition == partition.number
-    }
+    parts_here = dict(partition.list_groups())
     for group_id in find_expiring({key: each.offsets for key, each in parts_here.items()}):
         group = parts_here[group_id].build()
         for key, _, expire_ms, _ in find_expirations(group, rules):
@@ -175,8 +172,8 @@ def find_expiries_in_use(partition: Partition) -> Iterator[Finding]:
         "Let the program that commits join the group (subscribe instead of assign), give it a group id of its own, or "
         "let it commit every offset again from time to time; a longer offsets.retention.minutes holds for all groups."
     )
-    for group_id, parts in partition.parts.items():
-        if parts.group.partition == partition.number and parts.offsets and not parts.decode_group().members:
+    for group_id, parts in partition.list_groups():
+        if not parts.decode_group().members:
             group = parts.build()
             found = find_expiry_in_use(group, rules, partition.counts.last_timestamp_ms or 0)
             if found is not None:
@@ -212,6 +209,12 @@ def find_assigned(group: AnyGroup) -> set[TopicPartition] | None:
     return assigned
 
 
+def _has_as_many(group: Group, offsets: int) -> bool:
+    """Return whether a group has as many partitions as offsets. It is then not built, which takes much longer."""
+    assigned = find_assigned(group)
+    return assigned is not None and len(assigned) == offsets
+
+
 class Unowned(NamedTuple):
     """The partitions of a group that nobody has, and those that somebody has and that were never committed."""
 
@@ -242,8 +245,9 @@ def find_unassigned(partition: Partition) -> Iterator[Finding]:
         "assignment: a member with another assignor, or metadata that miss the partition, can be the cause. A restart "
         "of the leader computes it anew."
     )
-    for group_id, parts in partition.parts.items() if partition.counts.span_ms >= MIN_STANDSTILL_MS else ():
-        if parts.group.partition != partition.number or not parts.offsets or not parts.decode_group().members:
+    for group_id, parts in partition.list_groups() if partition.counts.span_ms >= MIN_STANDSTILL_MS else ():
+        members = parts.decode_group()
+        if not members.members or (isinstance(members, Group) and _has_as_many(members, len(parts.offsets))):
             continue
         group = parts.build()
         found = find_unowned(group).unassigned

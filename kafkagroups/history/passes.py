@@ -163,6 +163,12 @@ class Partition:
     def number(self) -> int | None:
         return self.log.partition
 
+    def list_groups(self) -> Iterator[tuple[str, GroupParts]]:
+        """Yield the groups with offsets for which a broker answers from this partition."""
+        for group_id, parts in self.parts.items():
+            if parts.group.partition == self.number and parts.offsets:
+                yield group_id, parts
+
     def finding(self, offset: int | None, kind: str, what: str, remedy: str, **fields: Any) -> Finding:
         place = {"group": None, "topic_partition": None} | fields
         return Finding(self.number, offset, kind=kind, what=what, remedy=remedy, **place)

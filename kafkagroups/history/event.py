@@ -98,7 +98,7 @@ class Event:
         The time of the record, in ms since 1970; None if there is no time.
     event
         The name of the event: "generation", "empty", "deleted", "commit", "rewind", "skip", "expired",
-        "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch" or
+        "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch", "storm" or
         "standing_still".
     what
         One sentence about the event and about what the log does not say.

@@ -37,6 +37,7 @@ EVENTS = {
     "gap",
     "epoch",
     "standing_still",
+    "storm",
 }
 FIELDS = [
     "partition",

@@ -325,7 +325,7 @@ course.print_deletion_in_transaction()
 # | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |
 # | How small would the partition be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |
 #
-# <details><summary>Why not `cleanup.policy=delete`?</summary>
+# <details><summary>Why not <code>cleanup.policy=delete</code>?</summary>
 #
 # With this policy, a broker deletes the oldest segments, even if they contain the newest offset of a group. You notice it only after the next load: the answer is −1. The topic must keep `cleanup.policy=compact`.
 #

@@ -27,10 +27,10 @@ def named_figure(request):
     return request.param, FIGURES[request.param]()
 
 
-def open_figure(browser, figure, scheme, width):
+def open_figure(browser, figure, scheme, width, reduced_motion="reduce"):
     """Open a page with only this figure. The page has no network."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion=reduced_motion
     )
     page = context.new_page()
     page.problems = []
@@ -75,6 +75,36 @@ def choose(page, control, option):
         page.keyboard.press("Space")
         for _ in range(option):
             page.keyboard.press("ArrowRight")
+
+
+FIND_PLACES = """() => Object.fromEntries([...document.querySelectorAll('.kg-figure svg > g')].map((group) => {
+    const { e, f } = new DOMMatrix(getComputedStyle(group).transform);
+    return [group.dataset.key, [e, f]];
+}))"""
+
+
+def test_a_mark_that_changes_its_place_moves_there(browser, named_figure):
+    """Soon after a step, each mark that gets another place is between the two; with reduced motion it is there."""
+    _, figure = named_figure
+    (sequence,) = [each for each in figure.content.controls if each.is_sequence][:1] or [None]
+    if sequence is None or len(sequence.options) < 2:
+        return
+    moved = {}
+    for motion in ("no-preference", "reduce"):
+        page = open_figure(browser, figure, "light", 1280, reduced_motion=motion)
+        for _ in sequence.options[1:]:
+            before = page.evaluate(FIND_PLACES)
+            page.get_by_role("button", name="next", exact=True).first.click()
+            page.wait_for_timeout(120)
+            between = page.evaluate(FIND_PLACES)
+            page.wait_for_timeout(500 if motion == "no-preference" else 0)
+            after = page.evaluate(FIND_PLACES)
+            changed = {key for key in before.keys() & after.keys() if before[key] != after[key]}
+            moved[motion] = moved.get(motion, 0) + len(changed)
+            jumped = {key for key in changed if between[key] in (before[key], after[key])}
+            assert jumped == (changed if motion == "reduce" else set())
+        page.context.close()
+    assert moved["no-preference"] == moved["reduce"]
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 700)])

@@ -95,21 +95,21 @@ function drawMark(group, mark) {
   else drawText(group, 0, 0, mark.text, mark);
 }
 
-// Draws the marks of a scene. A mark whose key was there before keeps its element, so the style sheet moves it.
+// Draws the marks of a scene. A mark whose key was there before keeps its element, so the style sheet moves it. An
+// element that is inserted again would jump, so only those in the wrong place are.
 function drawScene(svg, marks, choose) {
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
-  for (const mark of marks) {
-    let group = old.get(mark.key);
-    old.delete(mark.key);
-    if (!group) {
-      group = makeShape(svg, "g", { "data-key": mark.key });
-    }
+  const groups = marks.map((mark) => old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key }));
+  const kept = new Set(groups);
+  for (const group of old.values()) if (!kept.has(group)) group.remove();
+  const first = svg.children.length - groups.length;
+  marks.forEach((mark, number) => {
+    const group = groups[number];
     drawMark(group, mark);
     group.onclick = mark.choice ? () => choose(...mark.choice) : null;
     group.classList.toggle("kg-clickable", Boolean(mark.choice));
-    svg.append(group);
-  }
-  for (const group of old.values()) group.remove();
+    if (svg.children[first + number] !== group) svg.insertBefore(group, svg.children[first + number] ?? null);
+  });
 }
 
 // Controls ---------------------------------------------------------------------------------------------------------
@@ -158,12 +158,13 @@ function makeAlternatives(parent, control, choose) {
   return (option) => (buttons[option].checked = true);
 }
 
-function makeFreeInput(parent, freeInput, send) {
+function makeFreeInput(parent, freeInput, send, typed) {
   lastId += 1;
   const row = makeElement(parent, "form", { class: "kg-row" });
   makeElement(row, "label", { for: `kg-${lastId}` }, freeInput.label);
   const attributes = { id: `kg-${lastId}`, type: "text", placeholder: freeInput.example, autocomplete: "off" };
   const field = makeElement(row, "input", attributes);
+  field.value = typed;
   makeElement(row, "button", { type: "submit" }, "show");
   // In a cell, JupyterLab cancels the line break of Enter, and with it the browser's own submission of the form.
   field.onkeydown = (event) => {
@@ -175,6 +176,7 @@ function makeFreeInput(parent, freeInput, send) {
     event.preventDefault();
     send(field.value);
   };
+  return field;
 }
 
 // In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too.
@@ -188,15 +190,19 @@ function makeScrollable(picture) {
 
 // A figure -----------------------------------------------------------------------------------------------------------
 
-// Builds a figure in `root`. `send` passes a typed value to the kernel; without a kernel it is null.
-function mount(root, content, send, messageText = "") {
+// Builds a figure in `root`. `send` passes a typed value to the kernel; without a kernel it is null. `before` is the
+// figure that was in its place: the chosen options and the typed text stay.
+function mount(root, content, send, messageText = "", before = null) {
   root.replaceChildren();
   root.classList.add("kg-figure");
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", content.title);
   makeElement(root, "div", { class: "kg-title" }, content.title);
 
-  const options = content.controls.map(() => 0);
+  const options = content.controls.map((control) => {
+    const option = before?.chosen().get(control.name) ?? 0;
+    return Math.min(option, control.options.length - 1);
+  });
   const names = content.controls.map((control) => control.name);
   const choose = (name, option) => {
     options[names.indexOf(name)] = option;
@@ -211,7 +217,7 @@ function mount(root, content, send, messageText = "") {
         ? makeSequence(controls, control, choose)
         : makeAlternatives(controls, control, choose),
   );
-  if (content.free_input && send) makeFreeInput(controls, content.free_input, send);
+  const field = content.free_input && send ? makeFreeInput(controls, content.free_input, send, before?.typed() ?? "") : null;
   const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
 
   const picture = makeElement(root, "div", { class: "kg-picture" });
@@ -251,7 +257,11 @@ function mount(root, content, send, messageText = "") {
     updates.forEach((update, number) => update(options[number]));
   }
   show();
-  return { message };
+  return {
+    message,
+    chosen: () => new Map(names.map((name, number) => [name, options[number]])),
+    typed: () => field?.value ?? "",
+  };
 }
 
 function render({ model, el }) {
@@ -261,7 +271,7 @@ function render({ model, el }) {
   let figure = null;
   const build = () => {
     const hadFocus = root.contains(document.activeElement) && document.activeElement.form;
-    figure = mount(root, model.get("shown"), send, model.get("message"));
+    figure = mount(root, model.get("shown"), send, model.get("message"), figure);
     if (hadFocus) root.querySelector("form input")?.focus();
   };
   model.on("change:shown", build);

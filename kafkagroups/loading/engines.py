@@ -205,7 +205,7 @@ class _Worker:
     def send(self, log: Log, dialect: Dialect, stop: Stop) -> None:
         """Let the worker fold a log, after those that it has. If the worker has ended, `receive` notices it."""
         portable = copy(log)
-        if log.content:  # These bytes can have any type, and may be loaded only now.
+        if log.content is not None:  # These bytes can have any type, and may be loaded only now.
             portable.content = {segment: bytes(log.content[segment]) for segment in log.segments}
         with suppress(BrokenPipeError):
             self.tasks.write(pickle.dumps((portable, dialect, stop)))

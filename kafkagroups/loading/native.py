@@ -189,7 +189,7 @@ def list_segments(log: Log) -> list[tuple[Any, int, int, int | None]]:
     for segment in log.segments:
         start, end = log.ranges.get(segment, WHOLE_FILE)
         source: Any = None
-        if log.content:
+        if log.content is not None:
             source = memoryview(log.content[segment]).cast("B")
         else:
             source = os.path.join(log.folder, segment)
@@ -287,7 +287,7 @@ def read_batches_at(log: Log, places: Iterable[Sequence[Any]]) -> Iterator[Batch
         segment = log.segments[index]
         with log.open(segment) as file:
             for _, position, size, *_ in rows:
-                file.seek(position - (log.segment_start(segment) if log.content else 0))
+                file.seek(position - (log.segment_start(segment) if log.content is not None else 0))
                 data = file.read(size) or b""
                 batch = parse_record_batch(data, position, segment, log.max_batch_bytes) if len(data) == size else None
                 if batch is None or not batch.is_valid:

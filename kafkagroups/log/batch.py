@@ -94,8 +94,8 @@ class Batch:
     segment, if it is known. `size` is in bytes. `count` is the number of records that the header states; 1 in magic 0
     and 1. Timestamps are in ms since 1970. `max_batch_bytes` is the limit of the decompressed content, in bytes.
 
-    In magic 2, `payload` are the bytes of the records, compressed with the codec in `attributes`. In magic 0 and 1, it
-    is the whole message, and the fields of a producer, `base_timestamp` and `partition_leader_epoch` are -1.
+    `data` are the bytes of the batch. In magic 0 and 1, the fields of a producer, `base_timestamp` and
+    `partition_leader_epoch` are -1.
     """
 
     magic: int
@@ -106,7 +106,7 @@ class Batch:
     computed_crc: int
     position: int
     size: int
-    payload: bytes = field(repr=False)
+    data: bytes = field(repr=False)
     decompress_content: Callable[[Batch], bytes] = field(repr=False, compare=False)
     parse_records: Callable[[Batch], tuple[LogRecord, ...]] = field(repr=False, compare=False)
     max_timestamp: int
@@ -122,6 +122,11 @@ class Batch:
     @property
     def is_valid(self) -> bool:
         return self.crc == self.computed_crc
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes of the records, compressed with the codec in `attributes`. In magic 0 and 1, the whole message."""
+        return self.data[HEADER_SIZE:] if self.magic >= 2 else self.data
 
     @property
     def compression(self) -> CompressionType:
@@ -231,7 +236,7 @@ _TYPE_BY_HEADER_FIELD = {
     "producer_epoch": INT16,
     "base_sequence": INT32,
 }
-"""For the numbers of the header that a caller of `encode_batch` chooses."""
+"""For the numbers of the header that a caller of `encode_batch` chooses, in the order of the header."""
 MAX_VARINT_BYTES = 5
 """The largest number of bytes of a varint, which stores an int32."""
 MAX_VARLONG_BYTES = 10
@@ -245,21 +250,8 @@ def parse_record_batch(
 
     The caller must have checked that `data` contains a whole header.
     """
-    (
-        base_offset,
-        _,
-        leader_epoch,
-        magic,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = HEADER.unpack_from(data)
+    base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, *others = HEADER.unpack_from(data)
+    base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count = others
     return Batch(
         magic,
         base_offset,
@@ -269,7 +261,7 @@ def parse_record_batch(
         crc32c(memoryview(data)[CRC_FROM:]),
         position,
         len(data),
-        data[HEADER_SIZE:],
+        data,
         decompress_content,
         parse_records,
         max_timestamp,
@@ -433,35 +425,11 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(zigzag)
 
 
-def rebuild_bytes(batch: Batch) -> bytes:
-    """Return the bytes that a batch of magic 2 was parsed from."""
-    header = HEADER.pack(
-        batch.base_offset,
-        batch.size - LOG_OVERHEAD,
-        batch.partition_leader_epoch,
-        batch.magic,
-        batch.crc,
-        batch.attributes,
-        batch.last_offset - batch.base_offset,
-        batch.base_timestamp,
-        batch.max_timestamp,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        batch.count,
-    )
-    return header + batch.payload
-
-
 class BatchFields(TypedDict, total=False):
     """The fields in the header of a batch that `encode_batch` takes.
 
-    `attributes` are the bits of the batch, which contain the codec. The defaults of four fields come from the records.
-    Without records, the caller must set them:
-
-    - `base_offset` and `base_timestamp`: the offset and the timestamp of the first record.
-    - `last_offset`: the offset of the last record.
-    - `max_timestamp`: the largest timestamp of the records.
+    `attributes` are the bits of the batch, which contain the codec. The offsets and timestamps are by default those of
+    the first and the last record, and the largest timestamp; without records, the caller must set them.
     """
 
     base_offset: int | None
@@ -477,39 +445,27 @@ class BatchFields(TypedDict, total=False):
 
 def encode_batch(records: Sequence[LogRecord], **fields: Unpack[BatchFields]) -> bytes:
     """Return the bytes of a batch of magic 2. Raises UsageError if a number does not fit into its field."""
-    given = {name: number for name, number in fields.items() if isinstance(number, int)}
-    base_offset = given["base_offset"] if "base_offset" in given else records[0].offset
-    base_timestamp = given["base_timestamp"] if "base_timestamp" in given else records[0].timestamp
-    last_offset = given["last_offset"] if "last_offset" in given else records[-1].offset
-    leader_epoch = given.get("partition_leader_epoch", 0)
-    if "max_timestamp" not in given:
-        given["max_timestamp"] = max(record.timestamp for record in records)
-    header = {
-        "attributes": given.get("attributes", 0),
-        "last_offset_delta": last_offset - base_offset,
-        "base_timestamp": base_timestamp,
-        "max_timestamp": given["max_timestamp"],
-        "producer_id": given.get("producer_id", NO_PRODUCER_ID),
-        "producer_epoch": given.get("producer_epoch", -1),
-        "base_sequence": given.get("base_sequence", -1),
-    }
-    _check_header(base_offset=base_offset, partition_leader_epoch=leader_epoch, **header)
+    header = {"partition_leader_epoch": 0, "attributes": 0, "producer_id": NO_PRODUCER_ID}
+    header |= {"producer_epoch": -1, "base_sequence": -1}
+    if records:
+        header |= {"base_offset": records[0].offset, "last_offset": records[-1].offset}
+        header |= {"base_timestamp": records[0].timestamp, "max_timestamp": max(each.timestamp for each in records)}
+    header |= {name: number for name, number in fields.items() if isinstance(number, int)}
+    header["last_offset_delta"] = header["last_offset"] - header["base_offset"]
+    for name, wire in _TYPE_BY_HEADER_FIELD.items():
+        try:
+            wire.check(header[name])
+        except UsageError as error:
+            raise error.prefix_field(name) from None
+    base_offset, leader_epoch, *others = (header[name] for name in _TYPE_BY_HEADER_FIELD)
     body = bytearray()
     for record in records:
-        _write_record(body, record, base_offset, base_timestamp)
+        _write_record(body, record, base_offset, header["base_timestamp"])
     payload = compress(CompressionType(header["attributes"] & CODEC), bytes(body)) if records else b""
-    after_crc = struct.pack(">hiqqqhii", *header.values(), len(records)) + payload
+    after_crc = struct.pack(">hiqqqhii", *others, len(records)) + payload
     length = CRC_FROM - LOG_OVERHEAD + len(after_crc)
     magic = 2
     return struct.pack(">qiibI", base_offset, length, leader_epoch, magic, crc32c(after_crc)) + after_crc
-
-
-def _check_header(**numbers: int) -> None:
-    for name, number in numbers.items():
-        try:
-            _TYPE_BY_HEADER_FIELD[name].check(number)
-        except UsageError as error:
-            raise error.prefix_field(name) from None
 
 
 def _write_record(out: bytearray, record: LogRecord, base_offset: int, base_timestamp: int) -> None:
@@ -567,7 +523,7 @@ def parse_message_set(
         computed_crc=zlib.crc32(memoryview(data)[_CRC_FROM:]),
         position=position,
         size=len(data),
-        payload=data,
+        data=data,
         decompress_content=decompress_wrapper,
         parse_records=parse_messages,
         max_timestamp=_timestamp.unpack_from(data, _HEADER_SIZE)[0] if magic == 1 else NO_TIMESTAMP,

@@ -215,51 +215,35 @@ class DamagedHole(Hole):
     """A range of offsets that are missing because their bytes are damaged. The cleaner did not remove them."""
 
 
-class HoleFinder:
-    """The holes of one partition, from offset 0 on."""
-
-    def __init__(self) -> None:
-        self._newest_offset = -1
-
-    def find(self, batch: Batch) -> list[Hole]:
-        """Return the hole before the next batch of the log, and the hole in this batch, if they exist.
-
-        A batch whose offsets do not rise has no hole. A broker does not write such a batch.
-        """
-        newest_offset = self._newest_offset
-        self._newest_offset = max(newest_offset, batch.last_offset)
-        holes: list[Hole] = []
-        missing_before = batch.base_offset - 1 - newest_offset
-        if missing_before < 0:
-            return holes
-        if missing_before > 0:
-            holes.append(Hole(newest_offset + 1, batch.base_offset - 1, missing_before))
-        missing_inside = batch.last_offset - batch.base_offset + 1 - record_count(batch)
-        if missing_inside > 0:
-            holes.append(Hole(batch.base_offset, batch.last_offset, missing_inside))
-        return holes
-
-
 class OffsetGaps:
-    """The offsets without a record, found while all records of a log are read in order.
+    """The offsets without a record, found while a log is read in order from `start_offset` on."""
 
-    Use it if the records are read anyway: unlike HoleFinder, it finds the exact offsets inside a batch.
-    """
-
-    def __init__(self, start_offset: int) -> None:
+    def __init__(self, start_offset: int = 0) -> None:
         self._next_offset = start_offset
-
-    def find_before(self, offset: int) -> tuple[int, int] | None:
-        """Return the first and the last of the missing offsets right before `offset`; None if there are none.
-
-        Each gap is returned only once.
-        """
-        first_missing = self._next_offset
-        if offset <= first_missing:
-            return None
-        self._next_offset = offset
-        return first_missing, offset - 1
 
     def skip_to(self, offset: int) -> None:
         """Continue at `offset`. The offsets before it are no gap."""
         self._next_offset = max(self._next_offset, offset)
+
+    def find_before(self, offset: int) -> tuple[int, int] | None:
+        """Return the first and the last of the missing offsets right before `offset`; None if there are none.
+
+        Each gap is returned only once. If all records are read, this finds the exact offsets inside a batch.
+        """
+        first_missing = self._next_offset
+        self.skip_to(offset)
+        return (first_missing, offset - 1) if first_missing < offset else None
+
+    def find_holes(self, batch: Batch) -> list[Hole]:
+        """Return the hole before the next batch of the log, and the hole in this batch, if they exist.
+
+        A batch whose offsets do not rise has no hole. A broker does not write such a batch.
+        """
+        next_offset = self._next_offset
+        self.skip_to(batch.last_offset + 1)
+        if batch.base_offset < next_offset:
+            return []
+        missing_inside = batch.last_offset - batch.base_offset + 1 - record_count(batch)
+        before = Hole(next_offset, batch.base_offset - 1, batch.base_offset - next_offset)
+        inside = Hole(batch.base_offset, batch.last_offset, missing_inside)
+        return [hole for hole in (before, inside) if hole.missing > 0]

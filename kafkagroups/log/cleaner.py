@@ -42,7 +42,6 @@ from kafkagroups.log.batch import (
     Batch,
     LogRecord,
     encode_batch,
-    rebuild_bytes,
 )
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.log_to_clean import (
@@ -169,7 +168,7 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
     if horizon_ms is None and (is_discardable or _contains_tombstone(kept_records)):
         return _rewrite_batch(batch, kept_records, record_filter.new_horizon_ms), len(kept_records)
     if batch.magic >= 2 and len(kept_records) == batch.count:
-        return rebuild_bytes(batch), len(kept_records)
+        return batch.data, len(kept_records)
     return _rewrite_batch(batch, kept_records, horizon_ms), len(kept_records)
 
 

@@ -18,14 +18,13 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch
-from kafkagroups.log.batch_frames import LOG_OVERHEAD, MAGIC_POSITION, FrameState, find_frame
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, MAGIC_POSITION, BytesLike, FrameState, find_frame
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, base_offset_of
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, ByteRange, base_offset_of, open_segment, read_segment
 
 NAMED_GROUPS = 5
 """A message about damage names at most this number of groups."""
@@ -108,33 +107,39 @@ class Gap:
         return f"{self.file}, byte {self.position}: {skipped} skipped: {self.reason}; {lost} missing"
 
 
-class SegmentBytes(Protocol):
-    """The bytes of one segment, in which a reader searches."""
+@dataclass(frozen=True)
+class SegmentReader:
+    """The bytes of one segment up to position `end`, in which a search looks for a readable batch.
 
+    `content` are the bytes of a segment in memory; None if they are in the file `path`.
+    """
+
+    path: str
+    folder: str
     end: int
-    """The position at which the segment ends."""
+    content: BytesLike | None = None
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from a position on, or fewer at the end of the segment."""
+        byte_range = ByteRange(position, min(position + size, self.end))
+        if self.content is not None:
+            return bytes(self.content[slice(*byte_range)])
+        return read_segment(self.path, self.folder, byte_range)
 
     def skip_hole(self, position: int) -> int:
         """Return the position of the next byte that the file system has stored (segment_file.py)."""
+        if self.content is not None:
+            return position
+        with open_segment(self.path, self.folder, ByteRange(position, self.end)) as file:
+            return position + file.skip_hole()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """The offsets that the first record of a readable batch can have: from `first` to `last`."""
-
-    first: int
-    last: int
-
-
-def offsets_of_segment(base_offset: int, next_offset: int) -> OffsetRange:
+def offsets_of_segment(base_offset: int, next_offset: int) -> range:
     """Return the offsets that a readable batch of a segment can have.
 
     `base_offset` is the segment's base offset, and `next_offset` the offset after the last batch that was read.
     """
-    return OffsetRange(max(0, next_offset), min(MAX_INT64, max(base_offset, next_offset) + MAX_RELATIVE_OFFSET))
+    return range(max(0, next_offset), min(MAX_INT64, max(base_offset, next_offset) + MAX_RELATIVE_OFFSET) + 1)
 
 
 class SearchBudget:
@@ -154,7 +159,7 @@ class SearchBudget:
 
 
 def find_batch_after(
-    segment: SegmentBytes, damaged: int, offsets: OffsetRange, budget: SearchBudget
+    segment: SegmentReader, damaged: int, offsets: range, budget: SearchBudget
 ) -> tuple[int, int] | None:
     """Return the position and the first offset of the next readable batch after the damage at a position of a segment.
 
@@ -176,7 +181,7 @@ def find_batch_after(
 
 
 def find_readable_batch(
-    segment: SegmentBytes, start: int, offsets: OffsetRange, budget: SearchBudget
+    segment: SegmentReader, start: int, offsets: range, budget: SearchBudget
 ) -> tuple[int, int] | None:
     """Return the position and the first offset of the first readable batch of a segment.
 
@@ -203,18 +208,18 @@ def find_readable_batch(
     return None
 
 
-def _header_pattern(offsets: OffsetRange) -> re.Pattern[bytes]:
+def _header_pattern(offsets: range) -> re.Pattern[bytes]:
     """Return the pattern of the first bytes of a batch whose first offset is in a range.
 
     They are the offset (8 bytes), a length above 0 (4 bytes), the leader epoch or CRC (4 bytes), and the magic. The
     range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
     """
-    high_halves = {offset >> 32 for offset in (offsets.first, offsets.last)}
+    high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
     starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
     return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
 
 
-def _find_size(segment: SegmentBytes, position: int, header: bytes, offsets: OffsetRange) -> int | None:
+def _find_size(segment: SegmentReader, position: int, header: bytes, offsets: range) -> int | None:
     """Return the size of the batch that can begin at a position; None if its offset or its length is impossible.
 
     `header` are the bytes from the position to the magic.
@@ -223,11 +228,11 @@ def _find_size(segment: SegmentBytes, position: int, header: bytes, offsets: Off
         return None
     offset, length = _offset_and_length.unpack_from(header)
     size = LOG_OVERHEAD + length
-    is_possible = offsets.first <= offset <= offsets.last and length > 0 and position + size <= segment.end
+    is_possible = offset in offsets and length > 0 and position + size <= segment.end
     return size if is_possible else None
 
 
-def _read_offset(segment: SegmentBytes, position: int, size: int) -> int | None:
+def _read_offset(segment: SegmentReader, position: int, size: int) -> int | None:
     """Return the first offset of the batch of `size` bytes at a position; None if it is not readable."""
     data = segment.read(position, size)
     frame = find_frame(data, 0)

@@ -323,6 +323,6 @@ def _read_lines(log: Log, name: str) -> list[str]:
     try:
         check_regular(os.stat(path), path)
         with open(path, encoding="ascii") as file:
-            return [] if log.content else file.read(_MAX_CHECKPOINT_BYTES).split("\n")
+            return [] if log.content is not None else file.read(_MAX_CHECKPOINT_BYTES).split("\n")
     except (OSError, UsageError, ValueError):
         return []

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from io import BufferedIOBase, BytesIO, RawIOBase
+from typing import Any
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32
@@ -29,6 +30,7 @@ from kafkagroups.log.damage import (
     Gap,
     Recovery,
     SearchBudget,
+    SegmentReader,
     StartFailure,
     find_batch_after,
     find_readable_batch,
@@ -148,16 +150,16 @@ class Log:
         """
         if max_batch_bytes < 1:
             raise UsageError(f"max_batch_bytes: expected at least 1, found {max_batch_bytes}")
-        log = copy(self)
-        log.max_batch_bytes = min(max_batch_bytes, MAX_INT32)
-        log._notes = None
-        return log
+        return self._change(max_batch_bytes=min(max_batch_bytes, MAX_INT32))
 
     def skip_damage(self) -> Log:
         """Return a copy of this log whose iteration goes on at the next readable batch after damaged bytes."""
+        return self._change(skips_damage=True)
+
+    def _change(self, **attributes: Any) -> Log:
+        """Return a copy with other attributes, which no reading has reached the end of."""
         log = copy(self)
-        log.skips_damage = True
-        log._notes = None
+        vars(log).update(attributes, _notes=None)
         return log
 
     def in_memory(self) -> Log:
@@ -226,7 +228,9 @@ class Log:
         first_index = self.segments.index(damage.file)
         for index in range(first_index, len(self.segments)):
             segment = self.segments[index]
-            reader = _SegmentReader(self, segment)
+            end = self.segment_start(segment) + self.segment_size(segment)
+            content = None if self.content is None else self.content[segment]
+            reader = SegmentReader(segment, self.folder, end, content)
             offsets = offsets_of_segment(base_offset_of(segment), damage.offset)
             if index == first_index:
                 found = find_batch_after(reader, damage.position, offsets, budget)
@@ -287,7 +291,7 @@ class Log:
 
         Begin at the position's byte if the position is in this file.
         """
-        if self.content:
+        if self.content is not None:
             view = memoryview(self.content[segment])
             start, end = self.ranges.get(segment, WHOLE_FILE)
             frames = (mark_too_large(frame, self.max_batch_bytes) for frame in find_frames(view[:end], start))
@@ -348,7 +352,7 @@ class Log:
         start, end = self.ranges.get(segment, WHOLE_FILE)
         if end is not None:
             return end - start
-        if self.content:
+        if self.content is not None:
             return len(self.content[segment]) - start
         with segment_errors(segment):
             return os.path.getsize(os.path.join(self.folder, segment)) - start
@@ -362,37 +366,30 @@ class Log:
         byte_range = self.ranges.get(segment, WHOLE_FILE)
         if size is not None:
             byte_range = ByteRange(byte_range.start, byte_range.start + size)
-        if self.content:
+        if self.content is not None:
             return memoryview(self.content[segment])[slice(*byte_range)]
         return read_segment(segment, self.folder, byte_range)
 
     @contextmanager
     def open(self, segment: str) -> Iterator[RawIOBase | BufferedIOBase]:
         """Open a segment to read it in pieces. Raises UsageError if the segment cannot be read."""
-        if self.content:
+        if self.content is not None:
             yield BytesIO(self.read(segment))
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             yield file
 
 
-class _SegmentCache(Mapping[str, BytesLike]):
+class _SegmentCache(dict[str, BytesLike]):
     """The bytes of a log's segments, each read when it is first needed."""
 
     def __init__(self, log: Log) -> None:
+        super().__init__()
         self._log = log
-        self._known: dict[str, BytesLike] = {}
 
-    def __getitem__(self, segment: str) -> BytesLike:
-        if segment not in self._known:
-            self._known[segment] = self._log.read(segment)
-        return self._known[segment]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._log.segments)
-
-    def __len__(self) -> int:
-        return len(self._log.segments)
+    def __missing__(self, segment: str) -> BytesLike:
+        self[segment] = self._log.read(segment)
+        return self[segment]
 
 
 Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
@@ -405,27 +402,6 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
     if not content:
         raise UsageError("a log has at least one segment")
     return Log("", list(content), partition, content)
-
-
-class _SegmentReader:
-    """The bytes of one segment of a log, in which damage.py searches for a readable batch."""
-
-    def __init__(self, log: Log, segment: str) -> None:
-        self._log = log
-        self._segment = segment
-        self.end = log.segment_start(segment) + log.segment_size(segment)
-
-    def read(self, position: int, size: int) -> bytes:
-        byte_range = ByteRange(position, min(position + size, self.end))
-        if self._log.content:
-            return bytes(self._log.content[self._segment][slice(*byte_range)])
-        return read_segment(self._segment, self._log.folder, byte_range)
-
-    def skip_hole(self, position: int) -> int:
-        if self._log.content:
-            return position
-        with open_segment(self._segment, self._log.folder, ByteRange(position, self.end)) as file:
-            return position + file.skip_hole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,10 +453,6 @@ class RecordRange:
     def has_start(self) -> bool:
         """Whether the range can leave out records of a batch that is read."""
         return self.first_offset is not None or self.since_time is not None
-
-    def read_batches(self, log: Log, notes: Notes | None = None) -> Iterator[Batch]:
-        """Yield the batches of a log before the end of the range. Some can be before the first offset."""
-        return batches_until(log, self.stop, notes)
 
     def is_before(self, batch: Batch) -> bool:
         """Return whether all offsets of a batch are below the first offset of the range."""

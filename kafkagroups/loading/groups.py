@@ -219,9 +219,14 @@ class Groups(Mapping[str, AnyGroup]):
             Columns: group, topic, partition, offset, leader_epoch, metadata, commit_timestamp, expire_timestamp,
             topic_id, record_offset. Times are in ms since the epoch.
         """
-        from kafkagroups.loading.groups import offsets_frame
+        import pandas as pd
 
-        return offsets_frame(self.groups.values())
+        rows = [
+            {"group": group.group_id, "topic": key.topic, "partition": key.partition} | offset_json(group.offsets[key])
+            for group in self.groups.values()
+            for key in sorted(group.offsets)
+        ]
+        return pd.DataFrame(rows, columns=_OFFSET_COLUMNS.split())
 
     def members_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each member of each group.
@@ -232,9 +237,10 @@ class Groups(Mapping[str, AnyGroup]):
             Topics and partitions are lists, or None if the member's bytes cannot be read. `generation` is set for
             members of classic groups, `member_epoch` for members of consumer, share and streams groups.
         """
-        from kafkagroups.loading.groups import members_frame
+        import pandas as pd
 
-        return members_frame(self.groups.values())
+        rows = [row for group in self.groups.values() for row in member_rows(group)]
+        return pd.DataFrame(rows, columns=_MEMBER_COLUMNS.split())
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
         """Yield the id and the parts of each group, in the order of the ids, without building further groups.
@@ -316,28 +322,6 @@ _MEMBER_COLUMNS = """group generation member_id group_instance_id client_id clie
 _EVENT_COLUMNS = """partition offset timestamp_ms event generation members_joined members_left leader protocol
     topic_partition from to producer_id what members replaced_instances"""
 _NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "to", "producer_id")
-
-
-def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """Return a frame with a row for each committed offset, in the order of the groups. Times are in ms since 1970."""
-    import pandas as pd
-
-    rows = [
-        {"group": group.group_id, "topic": key.topic, "partition": key.partition} | offset_json(group.offsets[key])
-        for group in groups
-        for key in sorted(group.offsets)
-    ]
-    return pd.DataFrame(rows, columns=_OFFSET_COLUMNS.split())
-
-
-def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """Return a frame with a row for each member (`group_json.member_rows`).
-
-    Only members of classic groups have a `generation`, and only those of other groups a `member_epoch`.
-    """
-    import pandas as pd
-
-    return pd.DataFrame([row for group in groups for row in member_rows(group)], columns=_MEMBER_COLUMNS.split())
 
 
 def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

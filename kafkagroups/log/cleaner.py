@@ -55,7 +55,7 @@ from kafkagroups.log.log_to_clean import (
     select_segments,
 )
 from kafkagroups.log.outputs import new_folder
-from kafkagroups.log.producer_state import CleanedTransactions, ProducerState, ProducerStates, find_active_producers
+from kafkagroups.log.producer_state import CleanedTransactions, ProducerState, find_active_producers
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Log
 
@@ -165,15 +165,11 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
         content = _encode_empty_batch(batch) if _is_kept_when_empty(batch, record_filter) else b""
         return content, 0
     # The first pass that keeps a tombstone or an unused marker sets the delete horizon of its batch.
-    if horizon_ms is None and (is_discardable or _contains_tombstone(kept_records)):
+    if horizon_ms is None and (is_discardable or any(record.value is None for record in kept_records)):
         return _rewrite_batch(batch, kept_records, record_filter.new_horizon_ms), len(kept_records)
     if batch.magic >= 2 and len(kept_records) == batch.count:
         return batch.data, len(kept_records)
     return _rewrite_batch(batch, kept_records, horizon_ms), len(kept_records)
-
-
-def _contains_tombstone(records: Sequence[LogRecord]) -> bool:
-    return any(record.value is None for record in records)
 
 
 def _is_kept(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
@@ -341,72 +337,39 @@ def _check_numbers(config: CleanerConfig) -> None:
 
 def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
     """Run one pass over a log, and write the cleaned log to the folder `out`. The errors are those of `clean`."""
-    source, states = read_log(log, config.first_dirty, config.first_uncleanable, report)
-    offset_map = _build_offset_map(source, states, config, report)
+    source = read_log(log, config.first_dirty, config.first_uncleanable, report)
+    offset_map = _build_offset_map(source, config, report)
     next_dirty = offset_map.last_offset + 1
     to_clean = select_segments(source.segments, 0, next_dirty)
     groups = group_by_size(to_clean, config.segment_bytes, source.first_uncleanable)
-    record_filter = _build_record_filter(source, states, offset_map, config)
+    now_ms = max(source.newest_ms, 0) if config.now_ms is None else config.now_ms
+    horizon_ms = now_ms + config.delete_retention_ms
+    oldest_ms = None if config.producer_expiration_ms < 0 else now_ms - config.producer_expiration_ms
+    record_filter = RecordFilter(
+        now_ms,
+        horizon_ms if horizon_ms <= MAX_INT64 else None,
+        source.first_uncleanable,
+        offset_map,
+        find_active_producers(source.producers, oldest_ms),
+        CleanedTransactions(source.producers.aborted),
+    )
     old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)
     read = make_reader("clean", to_clean, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
     written = [_clean_group(group, out, read, record_filter, old_tombstone_limit_ms) for group in groups]
     written += [copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
-    return describe_pass(source, next_dirty, groups, written, log.damage)
+    base_offsets = [[segment.base_offset for segment in group] for group in groups]
+    return Compaction(next_dirty, base_offsets, _sum_sizes(source.segments), _sum_sizes(written), log.damage)
 
 
-def describe_pass(
-    source: LogToClean, next_dirty: int, groups: list[list[Segment]], written: list[Segment], damage: Damage | None
-) -> Compaction:
-    """Return the result of a pass. `written` are the segments of the log after the pass."""
-    return Compaction(
-        next_dirty_offset=next_dirty,
-        groups=[[segment.base_offset for segment in group] for group in groups],
-        before=_sum_sizes(source.segments),
-        after=_sum_sizes(written),
-        damage=damage,
-    )
-
-
-def find_pass_time(source: LogToClean, config: CleanerConfig) -> int:
-    """Return the time of a pass, in ms since 1970."""
-    return max(source.newest_ms, 0) if config.now_ms is None else config.now_ms
-
-
-def find_new_horizon(now_ms: int, config: CleanerConfig) -> int | None:
-    """Return the delete horizon that a pass at `now_ms` sets; None if the time does not fit into an int64."""
-    horizon_ms = now_ms + config.delete_retention_ms
-    return horizon_ms if horizon_ms <= MAX_INT64 else None
-
-
-def _build_offset_map(source: LogToClean, states: ProducerStates, config: CleanerConfig, report: Progress) -> OffsetMap:
+def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progress) -> OffsetMap:
     offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
-    aborted = [txn for txn in states.aborted if txn.last_offset >= source.first_dirty]
+    aborted = [txn for txn in source.producers.aborted if txn.last_offset >= source.first_dirty]
     read = make_reader("map", dirty_segments, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
     pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
     batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
     fill_map(offset_map, batches_and_next_bases, source.first_dirty, CleanedTransactions(aborted))
     return offset_map
-
-
-def _build_record_filter(
-    source: LogToClean, states: ProducerStates, offset_map: OffsetMap, config: CleanerConfig
-) -> RecordFilter:
-    now_ms = find_pass_time(source, config)
-    return RecordFilter(
-        now_ms=now_ms,
-        new_horizon_ms=find_new_horizon(now_ms, config),
-        first_uncleanable=source.first_uncleanable,
-        offset_map=offset_map,
-        producers=find_active_producers(states, find_oldest_activity(now_ms, config)),
-        transactions=CleanedTransactions(states.aborted),
-    )
-
-
-def find_oldest_activity(now_ms: int, config: CleanerConfig) -> int | None:
-    """Return the time from which on the last batch of an active producer is; None if all producers are active."""
-    expiration_ms = config.producer_expiration_ms
-    return None if expiration_ms < 0 else now_ms - expiration_ms
 
 
 def _find_old_tombstone_limit(source: LogToClean, config: CleanerConfig) -> int:
@@ -435,7 +398,8 @@ def _clean_group(
     segment. The function `read` returns the batches of a segment. `old_tombstone_limit_ms` is the result of
     `_find_old_tombstone_limit`.
     """
-    target = create_target(group, out)
+    base_offset = group[0].base_offset
+    target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
     with open(target.path, "wb") as file:
         for segment in group:
             keeps_old_tombstones = segment.modified_ns // 1_000_000 > old_tombstone_limit_ms
@@ -448,12 +412,6 @@ def _clean_group(
                     target.batches += 1
     os.utime(target.path, ns=(target.modified_ns, target.modified_ns))
     return target
-
-
-def create_target(group: Sequence[Segment], out: Path) -> Segment:
-    """Return the new segment of a group, which is empty. Its file must be written, and receives `modified_ns`."""
-    base_offset = group[0].base_offset
-    return Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
 
 
 def copy_segment(segment: Segment, out: Path) -> Segment:

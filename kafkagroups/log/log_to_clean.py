@@ -40,7 +40,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class LogToClean:
-    """A log's segments, and where cleaning may begin and end.
+    """A log's segments and producers, and where cleaning may begin and end.
 
     `newest_ms` is the newest timestamp in the log, in ms since 1970. `first_dirty` is the offset where the dirty part
     begins. `first_uncleanable` is the base offset of a segment: this segment and all later segments stay unchanged. The
@@ -49,25 +49,24 @@ class LogToClean:
     """
 
     segments: list[Segment]
+    producers: ProducerStates
     newest_ms: int
     first_dirty: int
     first_uncleanable: int
     max_batch_bytes: int
 
 
-def read_log(
-    log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress
-) -> tuple[LogToClean, ProducerStates]:
-    """Read the whole log. Return its segments, the offsets that the pass cleans, and the states of the producers.
+def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
+    """Read the whole log. Return its segments, its producers, and the offsets that the pass cleans.
 
-    `first_dirty` and `first_uncleanable` are those of `choose_range`.
-
-    Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment. `report` is
-    called after each batch. Raises UsageError if a file cannot be read.
+    If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
+    at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
+    not at all. Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment.
+    `report` is called after each batch. Raises UsageError if a file cannot be read.
     """
     segments = list_segments(log)
     segment_of_path = {segment.path: segment for segment in segments}
-    total_bytes = sum_file_sizes(log)
+    total_bytes = log.size
     states = ProducerStates()
     newest_ms = NO_TIMESTAMP
     log_end = log.start_offset
@@ -85,9 +84,12 @@ def read_log(
     if log.damage:
         segments = segments[: log.segments.index(log.damage.file) + 1]
     log_end = max(log_end, segments[-1].base_offset)
-    last_stable_offset = find_last_stable_offset(states, log_end)
-    source = choose_range(log, segments, newest_ms, log_end, last_stable_offset, first_dirty, first_uncleanable)
-    return source, states
+    if first_dirty is None or not log.start_offset <= first_dirty <= log_end:
+        first_dirty = log.start_offset
+    if first_uncleanable is None:
+        first_uncleanable = min(segments[-1].base_offset, find_last_stable_offset(states, log_end))
+    first_uncleanable = _find_containing_base(segments, first_uncleanable)
+    return LogToClean(segments, states, newest_ms, first_dirty, first_uncleanable, log.max_batch_bytes)
 
 
 def list_segments(log: Log) -> list[Segment]:
@@ -96,39 +98,6 @@ def list_segments(log: Log) -> list[Segment]:
         return [Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments]
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from None
-
-
-def sum_file_sizes(log: Log) -> int:
-    """Return the number of bytes of a log's files. Raises UsageError if a file does not exist."""
-    try:
-        return sum(os.path.getsize(path) for path in log.segments)
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from None
-
-
-def choose_range(
-    log: Log,
-    segments: list[Segment],
-    newest_ms: int,
-    log_end: int,
-    last_stable_offset: int,
-    first_dirty: int | None,
-    first_uncleanable: int | None,
-) -> LogToClean:
-    """Return the log with the offsets that the pass cleans.
-
-    `log_end` is the offset after the last batch; at least the base offset of the last segment. If `first_dirty` is None
-    or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops at the active segment or
-    at the first open transaction, whichever comes first. A segment is cleaned as a whole or not at all. So in the
-    result, `first_uncleanable` is the base offset of the segment that contains the offset where the pass stops.
-    """
-    if first_dirty is None or first_dirty < log.start_offset or first_dirty > log_end:
-        first_dirty = log.start_offset
-    stop_offset = first_uncleanable
-    if stop_offset is None:
-        stop_offset = min(segments[-1].base_offset, last_stable_offset)
-    first_uncleanable_base = _find_containing_base(segments, stop_offset)
-    return LogToClean(segments, newest_ms, first_dirty, first_uncleanable_base, log.max_batch_bytes)
 
 
 def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:

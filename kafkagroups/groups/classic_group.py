@@ -1,14 +1,11 @@
 """A living classic group in a coordinator's cache: its members with states, votes and timers, and its offsets.
 
-A living group is in the cache of a running coordinator; a loaded group (group.py) is the result of a load.
-
 - Hard state is in records, so a load restores it: generation, protocol type, protocol, leader, the members with their
   subscriptions, assignments and timeouts, the time of the last state change, and the offsets.
 - Soft state is lost in a crash: the state during a rebalance, pending member ids, the members that have not sent
   SyncGroup, the requests that wait for a response, and the timers.
 
-A pending member id was returned to a new client that has not joined with it yet (KIP-394). The coordinator
-(coordinator/rebalance.py) decides when the group changes.
+A pending member id was returned to a new client that has not joined with it yet (KIP-394).
 
 A commit has one of three states:
 
@@ -21,8 +18,8 @@ A commit has one of three states:
 If an append fails, the commit's pending offset is removed. If a later commit has already replaced it, Kafka keeps the
 later offset outside a transaction (`drop_pending`), and removes it in a transaction (`fail_txn_commit`).
 
-`remove` deletes committed and pending offsets, but only a committed offset gets a tombstone. The record of a pending
-commit therefore stays in the log, and the next load restores its offset, as in Kafka. `expire` keeps pending commits.
+`remove` deletes committed and pending offsets, but only a committed offset gets a tombstone. `expire` keeps pending
+commits.
 Source: GroupMetadata.scala and MemberMetadata.scala (3.9; tag 1.0.1 for rules that depend on `kafka`).
 """
 
@@ -45,7 +42,7 @@ from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadat
 from kafkagroups.records.wire import signed32
 
 NOT_APPENDED = -1
-"""A commit's `batch_offset` has this value until the append is answered. `record_offset` always has this value."""
+"""A commit's `batch_offset` has this value until the append is answered."""
 
 
 class NotAppended(Exception):
@@ -214,22 +211,19 @@ class ClassicMember:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the member waits for the response to a JoinGroup or SyncGroup request."""
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def find_metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for a protocol. Raises KeyError if the member does not support the protocol."""
+        """Raises KeyError if the member does not support the protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         raise KeyError(protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the first protocol in the member's list that is in `candidates`."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
-        """Return the member as the group record contains it, with this assignment."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
@@ -251,8 +245,7 @@ class ClassicGroup:
     """A living classic group.
 
     `kafka` is the broker's version. `state_timestamp` is the time of the last state change, in ms since the epoch; None
-    if the version of the group record is too old to contain the time. `protocol` is the assignor that the members
-    agreed on. `leader` is a member id. The keys of `members` are member ids.
+    if the version of the group record is too old to contain the time.
     """
 
     group_id: str
@@ -265,37 +258,31 @@ class ClassicGroup:
     leader: str | None = None
     members: dict[str, ClassicMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    """The member ids of static members (KIP-345). The keys are instance ids."""
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
     subscribed_topics: frozenset[str] | None = None
     """The topics in the members' subscriptions. None if the topics are not known: the group is not a consumer group,
     has no protocol, or has a subscription that cannot be read."""
     pending_members: dict[str, Cancellable] = field(default_factory=dict)
-    """For each pending member id: the timer that removes the id."""
     pending_sync: set[str] = field(default_factory=set)
-    """The ids of the members that have not sent SyncGroup in this generation."""
     new_member_added: bool = False
-    """Whether a member joined during the initial delay of the first rebalance. If so, the delay starts again."""
+    """Whether a member joined during the initial delay of the first rebalance, which then starts again."""
     join_timer: Cancellable | None = None
     """The timer that ends the state PreparingRebalance."""
     can_end_join_early: bool = False
-    """Whether PreparingRebalance ends as soon as all members have joined. The initial delay never ends early."""
+    """Whether PreparingRebalance ends as soon as all members have joined."""
     sync_timer: Cancellable | None = None
-    """The timer that removes the members that have not sent SyncGroup."""
     type: str = "classic"
 
     def ordered_members(self) -> list[ClassicMember]:
-        """Return the members in the order of Kafka's hash map. This order decides the next leader."""
+        """Return the members in the order of Kafka's hash map, which decides the next leader."""
         return [self.members[member_id] for member_id in hash_map_order(self.members, self.kafka)]
 
     @property
     def is_simple(self) -> bool:
-        """Whether the group has no protocol type and no members, not even pending ones, as after a plain commit."""
         return self.protocol_type is None and self.state is ClassicState.EMPTY and not self.pending_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The largest rebalance timeout of the members; 0 if the group has no members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -305,7 +292,6 @@ class ClassicGroup:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may start in the current state."""
         return self.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
@@ -329,22 +315,21 @@ class ClassicGroup:
         )
 
     def candidate_protocols(self, *names: str) -> set[str]:
-        """Return the protocols that all members support. If `names` are given, return only protocols in `names`."""
         supporter_counts = Counter(name for member in self.members.values() for name, _ in member.protocols)
         return {name for name in names or supporter_counts if supporter_counts[name] == len(self.members)}
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes.
 
-        A candidate is a protocol that all members support. Each member votes for the candidate that it prefers. If two
-        protocols have equally many votes, the first of them in the order of Kafka's map of votes wins.
+        Each member votes for the candidate that it prefers. If two protocols have equally many votes, the first of them
+        in the order of Kafka's map of votes wins.
         """
         candidates = self.candidate_protocols()
         votes = Counter(member.vote(candidates) for member in self.ordered_members())
         return max(immutable_map_order(votes, self.kafka), key=votes.__getitem__)
 
     def add(self, member: ClassicMember) -> None:
-        """Add a member. The first member decides the protocol type and becomes the leader."""
+        """The first member decides the protocol type and becomes the leader."""
         if not self.members:
             self.protocol_type = member.protocol_type
         self.leader = self.leader or member.member_id
@@ -356,7 +341,7 @@ class ClassicGroup:
     def remove(self, member_id: str) -> None:
         """Remove a member or a pending member id.
 
-        If the member was the leader, the first remaining member in `ordered_members` becomes the leader.
+        If it was the leader, the first one in `ordered_members` becomes the leader.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -373,13 +358,11 @@ class ClassicGroup:
             self.remove_pending_member(member_id)
 
     def remove_pending_member(self, member_id: str) -> None:
-        """Remove a pending member id and cancel its timer."""
         timer = self.pending_members.pop(member_id, None)
         if timer is not None:
             timer.cancel()
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member a new member id. If the member is the leader, it stays the leader."""
         member = self.members.pop(old_id)
         member.member_id = new_id
         self.members[new_id] = member
@@ -390,7 +373,7 @@ class ClassicGroup:
     def elect_joined_leader(self) -> bool:
         """If the leader has not joined, choose a new leader: the first member in `ordered_members` that has joined.
 
-        A member has joined if it waits for the response to its JoinGroup. Return False if no leader has joined.
+        Return False if no leader has joined.
         """
         if self.leader is None:
             return False
@@ -424,7 +407,6 @@ class ClassicGroup:
         return True
 
     def compute_subscribed_topics(self) -> None:
-        """Set `subscribed_topics` to the topics in the members' subscriptions."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER:
             return
@@ -435,7 +417,6 @@ class ClassicGroup:
             self.subscribed_topics = read_subscribed_topics(subscriptions)
 
     def build_record_value(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-        """Return the value of the group's record. `assignments` must have an assignment for each member id."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

@@ -153,23 +153,6 @@ def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGr
     return group
 
 
-def build_loaded_group(group: ClassicGroup, partition: int | None) -> Group:
-    """Return a loaded group with the content of a living group, for example to compare a cache with a load."""
-    return Group(
-        group.group_id,
-        partition,
-        state=group.state,
-        generation=group.generation,
-        protocol_type=group.protocol_type or "",
-        protocol=group.protocol,
-        leader=group.leader,
-        current_state_timestamp=group.state_timestamp,
-        members={member.member_id: _build_loaded_member(member, group.protocol) for member in group.members.values()},
-        offsets=dict(group.offsets.committed),
-        pending={producer: dict(pending) for producer, pending in group.offsets.transactions.items() if pending},
-    )
-
-
 def _build_classic_member(member: Member, protocol: str | None) -> ClassicMember:
     # A group record has each member's subscription for only one protocol: the group's protocol.
     return ClassicMember(
@@ -182,18 +165,4 @@ def _build_classic_member(member: Member, protocol: str | None) -> ClassicMember
         member.protocol_type,
         [(protocol or "", member.subscription_bytes)],
         member.assignment_bytes,
-    )
-
-
-def _build_loaded_member(member: ClassicMember, protocol: str | None) -> Member:
-    return Member(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        member.rebalance_timeout_ms,
-        member.session_timeout_ms,
-        member.protocol_type,
-        member.find_metadata(protocol) if protocol else b"",
-        member.assignment,
     )

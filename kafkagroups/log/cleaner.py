@@ -7,8 +7,7 @@ cover the rest of the dirty part; as in Kafka, a full map also refuses records w
 
 A record stays if the offset map has no newer record of its key, and if it is not an expired tombstone. The pass cleans
 all segments from the start of the log to the last offset that the map covers, divides them into groups of neighbours,
-and writes each group as one segment. All later segments are copied, including the active one. The next pass begins
-after the last offset of the map.
+and writes each group as one segment.
 
 The cleaner may remove the tombstones of a batch at the delete horizon, a time in the batch's header. A marker is unused
 if the pass has read no data batch of its transaction (`CleanedTransactions`). The filter discards aborted data
@@ -68,8 +67,7 @@ DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
 class OffsetMap:
     """The newest Kafka offset of each key.
 
-    `capacity` is the largest number of keys. `last_offset` is the last offset that the map covers; -1 if the map covers
-    no offset.
+    `last_offset` is the last offset that the map covers; -1 if the map covers no offset.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -81,11 +79,9 @@ class OffsetMap:
         return len(self._offsets)
 
     def get(self, key: bytes) -> int:
-        """Return the newest offset of a key; -1 if the key is not in the map."""
         return self._offsets.get(md5(key, usedforsecurity=False).digest(), -1)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Set the offset of a key, and return True. If the map is full, change nothing and return False."""
         if len(self._offsets) >= self.capacity:
             return False
         self._offsets[md5(key, usedforsecurity=False).digest()] = offset
@@ -99,11 +95,11 @@ def fill_map(
     first_dirty: int,
     transactions: CleanedTransactions,
 ) -> None:
-    """Add the keys of segments to the map until it is full. Records below the offset `first_dirty` are not added.
+    """Add the keys of segments to the map until it is full.
 
     `batches_and_next_bases` contains, for each segment, its batches and the base offset of the next segment (after the
-    last segment: the first uncleanable offset). `transactions` follows the log batch by batch, and says whether a batch
-    is in an aborted transaction. The map also covers the offsets between a segment's last batch and the next segment.
+    last segment: the first uncleanable offset). The map also covers the offsets between a segment's last batch and the
+    next segment.
     """
     for batches, next_base in batches_and_next_bases:
         for batch in batches:
@@ -127,12 +123,9 @@ def _add_keys(offset_map: OffsetMap, batch: Batch, first_dirty: int) -> bool:
 
 @dataclass(frozen=True)
 class RecordFilter:
-    """What decides which records a pass keeps. A pass is one run of the cleaner.
+    """What decides which records a pass keeps.
 
-    `now_ms` is the time of the pass, in ms since 1970. `new_horizon_ms` is the delete horizon that the pass sets; None
-    (no horizon) if the time does not fit into an int64. `first_uncleanable` is the Kafka offset at which the cleaned
-    part of the log ends. `offset_map` contains the newest offset of each key. `producers` are the active producers, by
-    producer id. `transactions` are the transactions that are open at the current batch.
+    `new_horizon_ms` is the delete horizon that the pass sets; None if the time does not fit into an int64.
     """
 
     now_ms: int
@@ -144,10 +137,10 @@ class RecordFilter:
 
 
 def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
-    """Filter the next batch of the log. Return the new bytes of the batch, and its new number of records.
+    """Return the bytes of the next batch after the pass (empty if it is removed), and its new number of records.
 
-    The bytes are empty if the batch is removed. `keeps_old_tombstones` says whether the pass keeps tombstones of magic
-    0 and 1, which have no delete horizon. Raises InvalidLog if Kafka's cleaner fails at this batch.
+    `keeps_old_tombstones` says whether the pass keeps tombstones of magic 0 and 1, which have no delete horizon. Raises
+    InvalidLog if Kafka's cleaner fails at this batch.
     """
     is_discardable = record_filter.transactions.check_next_batch(batch)
     horizon_ms = batch.delete_horizon_ms
@@ -181,11 +174,8 @@ def _is_kept(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -
 
 
 def _is_kept_when_empty(batch: Batch, record_filter: RecordFilter) -> bool:
-    """Return whether a batch stays although it loses all its records.
-
-    The batch stays if a broker needs it for the state of an active producer, or if the batch is the last one below the
-    first uncleanable offset.
-    """
+    """A batch without records stays if a broker needs it for the state of an active producer, or as the last one below
+    the first uncleanable offset."""
     if batch.next_offset == record_filter.first_uncleanable:
         return True
     state = record_filter.producers.get(batch.producer_id)
@@ -210,10 +200,7 @@ def _encode_empty_batch(batch: Batch) -> bytes:
 
 
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
-    """Return a batch of magic 2 with the records that stay.
-
-    `horizon_ms` becomes the batch's delete horizon. If `horizon_ms` is None, the batch has no delete horizon.
-    """
+    """Return a batch of magic 2 with the records that stay, and with this delete horizon."""
     kept_bits = CODEC  # In magic 0, all other bits have no meaning.
     if batch.magic >= 1:
         kept_bits |= LOG_APPEND_TIME
@@ -230,8 +217,7 @@ def encode_replacement(
 ) -> bytes:
     """Return the bytes of the batch of magic 2 that replaces `batch` and contains `records`.
 
-    If `base_timestamp` is None, the base timestamp is the timestamp of the first record. If `batch` has magic 0 or 1,
-    its offsets are not kept: the new batch begins and ends with the offsets of `records`.
+    If `batch` has magic 0 or 1, its offsets are not kept: the new batch begins and ends with the offsets of `records`.
     """
     keeps_offsets = batch.magic >= 2
     return encode_batch(
@@ -271,8 +257,7 @@ class CleanerConfig:
         A producer without a batch in this time before `now_ms` is not active. -1 means that producers never expire.
     max_decompressed_message_bytes
         The setting max.decompressed.message.bytes of the broker or the topic, which 4.2.2 and 4.4.0 have: the largest
-        size of one record in a compressed batch. At a larger one, the cleaner gives the partition up. The default is
-        Kafka's, and larger than any record.
+        size of one record in a compressed batch. The default is Kafka's, and larger than any record.
     """
 
     now_ms: int | None = None
@@ -287,10 +272,7 @@ class CleanerConfig:
 
 @dataclass(frozen=True)
 class LogSize:
-    """The size of a log: counts of segments, batches and records, and the number of bytes.
-
-    In magic 0 and 1, each wrapper and each message outside a wrapper counts as one batch.
-    """
+    """In magic 0 and 1, each wrapper and each message outside a wrapper counts as one batch."""
 
     segments: int = 0
     batches: int = 0
@@ -300,12 +282,11 @@ class LogSize:
 
 @dataclass(frozen=True)
 class Compaction:
-    """The result of a pass.
+    """`next_dirty_offset` is the first dirty offset of the next pass.
 
-    `next_dirty_offset` is the first dirty offset of the next pass. Each list in `groups` contains the base offsets of
-    the segments that together became one segment. `before` and `after` are the sizes of the log before and after the
-    pass. `damage` is where the log ended because of damaged bytes; None if the log is not damaged. If no segment is
-    dirty, `groups` is empty and `next_dirty_offset` is 0, as in Kafka's cleaner.
+    Each list in `groups` contains the base offsets of the segments that together became one segment. `damage` is where
+    the log ended because of damaged bytes; None if the log is not damaged. If no segment is dirty, `groups` is empty
+    and `next_dirty_offset` is 0, as in Kafka's cleaner.
     """
 
     next_dirty_offset: int
@@ -318,9 +299,8 @@ class Compaction:
 def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
     """Run one pass over a log, and write the cleaned log to the folder `out`, which must be new or empty.
 
-    `progress` is called with the bytes that were read (`Progress`, log_to_clean.py). Only one segment and the offset
-    map are in memory. Raises UsageError if a number in `config` is out of range, or if the folder is not empty. Raises
-    InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. If the pass fails, the files in `out` are deleted.
+    Only one segment and the offset map are in memory. Raises UsageError if a number in `config` is out of range, or if
+    the folder is not empty. Raises InvalidLog or InvalidRecord if Kafka's cleaner fails at this log.
     """
     _check_numbers(config)
     with new_folder(out) as folder:
@@ -336,7 +316,6 @@ def _check_numbers(config: CleanerConfig) -> None:
 
 
 def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
-    """Run one pass over a log, and write the cleaned log to the folder `out`. The errors are those of `clean`."""
     source = read_log(log, config.first_dirty, config.first_uncleanable, report)
     offset_map = _build_offset_map(source, config, report)
     next_dirty = offset_map.last_offset + 1
@@ -375,9 +354,9 @@ def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progres
 def _find_old_tombstone_limit(source: LogToClean, config: CleanerConfig) -> int:
     """Return the time limit (ms since 1970) for tombstones of the old formats, magic 0 and 1.
 
-    These formats have no delete horizon. Instead, the pass removes the tombstones of a segment whose file was last
-    modified at the limit or earlier. The limit is the time at which the last segment that an earlier pass has cleaned
-    was last modified, minus delete.retention.ms. It is 0 if no segment has been cleaned.
+    Instead, the pass removes the tombstones of a segment whose file was last modified at the limit or earlier. The
+    limit is the time at which the last segment that an earlier pass has cleaned was last modified, minus
+    delete.retention.ms.
     """
     clean_segments = select_segments(source.segments, 0, source.first_dirty)
     if not clean_segments:
@@ -392,11 +371,10 @@ def _clean_group(
     record_filter: RecordFilter,
     old_tombstone_limit_ms: int,
 ) -> Segment:
-    """Clean a group of segments and write one new segment, even if no record stays. Return the new segment.
+    """Clean a group of segments and write one new segment, even if no record stays.
 
     The new segment has the base offset of the group's first segment and the modification time of the group's last
-    segment. The function `read` returns the batches of a segment. `old_tombstone_limit_ms` is the result of
-    `_find_old_tombstone_limit`.
+    segment.
     """
     base_offset = group[0].base_offset
     target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
@@ -415,7 +393,7 @@ def _clean_group(
 
 
 def copy_segment(segment: Segment, out: Path) -> Segment:
-    """Copy a segment to the folder `out`, up to the end of its last valid batch. Return the new segment."""
+    """Copy a segment to the folder `out`, up to the end of its last valid batch."""
     path = os.path.join(out, segment_name(segment.base_offset))
     with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)

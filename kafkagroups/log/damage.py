@@ -1,13 +1,12 @@
 """Damaged bytes in a log (`Damage`, `Gap`), and whether a broker starts with it.
 
-A broker's recovery cuts a log at the first damaged batch. For people who want to know what is lost there, a reader can
-go on at the next readable batch: a batch with a correct checksum and an offset above the last one that was read.
+For people who want to know what is lost there, a reader can go on at the next readable batch: a batch with a correct
+checksum and an offset above the last one that was read.
 
 A folder that was copied has no index files, and neither has one whose broker crashed while it made a segment. The
 broker then reads each segment from its start, and two kinds of offsets end the whole process, not only this partition:
 an offset below the one in the segment's name, and one that is not above the last one of the index. The index gets an
 entry for the first batch after each 4096 bytes (index.interval.bytes), so a short log with falling offsets does start.
-Overlapping segments start, too.
 Source (4.3.1): LogLoader.loadSegmentFiles; LogSegment.recover; OffsetIndex.append; TimeIndex.maybeAppend; LogFileUtils.
 """
 
@@ -27,9 +26,7 @@ from kafkagroups.log.batches import parse_valid_batch
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, ByteRange, base_offset_of, open_segment, read_segment
 
 NAMED_GROUPS = 5
-"""A message about damage names at most this number of groups."""
 _WINDOW_BYTES = 4 * 1024 * 1024
-"""Damaged bytes are searched in pieces of this number of bytes."""
 _CHECKED_BYTES = 1024 * 1024 * 1024
 _CHECKED_BYTES_PER_BYTE = 64
 """How many bytes the searches in a log include in checksums at most: the first number, and the second for each byte of
@@ -39,7 +36,7 @@ _offset_and_length = struct.Struct(">qi")
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Where a log ends because its bytes are damaged. A broker's recovery would cut the log here.
+    """Where a log ends because its bytes are damaged.
 
     `position` is in bytes from the start of the segment `file`, and `offset` is the Kafka offset that was expected
     there.
@@ -82,7 +79,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Damaged bytes that a reader has skipped. They begin at `position` of `file`, and can end in a later segment.
+    """Damaged bytes that a reader has skipped.
 
     `from_offset` is the offset that was expected at the damage, and `to_offset` the first offset of the batch at which
     reading went on.
@@ -120,14 +117,12 @@ class SegmentReader:
     content: BytesLike | None = None
 
     def read(self, position: int, size: int) -> bytes:
-        """Return `size` bytes from a position on, or fewer at the end of the segment."""
         byte_range = ByteRange(position, min(position + size, self.end))
         if self.content is not None:
             return bytes(self.content[slice(*byte_range)])
         return read_segment(self.path, self.folder, byte_range)
 
     def skip_hole(self, position: int) -> int:
-        """Return the position of the next byte that the file system has stored (segment_file.py)."""
         if self.content is not None:
             return position
         with open_segment(self.path, self.folder, ByteRange(position, self.end)) as file:
@@ -135,25 +130,20 @@ class SegmentReader:
 
 
 def offsets_of_segment(base_offset: int, next_offset: int) -> range:
-    """Return the offsets that a readable batch of a segment can have.
-
-    `base_offset` is the segment's base offset, and `next_offset` the offset after the last batch that was read.
-    """
     return range(max(0, next_offset), min(MAX_INT64, max(base_offset, next_offset) + MAX_RELATIVE_OFFSET) + 1)
 
 
 class SearchBudget:
     """How many bytes the searches in one log may still include in checksums.
 
-    Bytes that were written to mislead a search can look like large batches that overlap. With a budget, the searches
-    need linear time, too.
+    Bytes that were written to mislead a search can look like large batches that overlap.
     """
 
     def __init__(self, log_bytes: int) -> None:
         self._bytes_left = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * log_bytes
 
     def spend(self, count: int) -> bool:
-        """Take a number of bytes from the budget. Return False if it is used up."""
+        """Take a number of bytes from the budget, and return False if it is used up."""
         self._bytes_left -= count
         return self._bytes_left >= 0
 
@@ -163,8 +153,8 @@ def find_batch_after(
 ) -> tuple[int, int] | None:
     """Return the position and the first offset of the next readable batch after the damage at a position of a segment.
 
-    Return None if no readable batch follows. If the damaged batch has a possible length, the position after it is tried
-    first. A record of the damaged batch can contain bytes that look like a batch.
+    If the damaged batch has a possible length, the position after it is tried first, because a record in it can contain
+    bytes that look like a batch.
     """
     damaged_start = segment.read(damaged, LOG_OVERHEAD)
     if len(damaged_start) == LOG_OVERHEAD:
@@ -185,8 +175,7 @@ def find_readable_batch(
 ) -> tuple[int, int] | None:
     """Return the position and the first offset of the first readable batch of a segment.
 
-    Each position from `start` on is tried. A batch is readable if its checksum is correct and its first offset is in
-    `offsets`. Return None if there is no such batch, or if the budget is used up before one is found.
+    Return None if there is none with a correct checksum and a first offset in `offsets`, or if the budget is used up.
     """
     pattern = _header_pattern(offsets)
     window_start = start
@@ -211,8 +200,7 @@ def find_readable_batch(
 def _header_pattern(offsets: range) -> re.Pattern[bytes]:
     """Return the pattern of the first bytes of a batch whose first offset is in a range.
 
-    They are the offset (8 bytes), a length above 0 (4 bytes), the leader epoch or CRC (4 bytes), and the magic. The
-    range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
+    The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
     """
     high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
     starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
@@ -220,10 +208,7 @@ def _header_pattern(offsets: range) -> re.Pattern[bytes]:
 
 
 def _find_size(segment: SegmentReader, position: int, header: bytes, offsets: range) -> int | None:
-    """Return the size of the batch that can begin at a position; None if its offset or its length is impossible.
-
-    `header` are the bytes from the position to the magic.
-    """
+    """Return the size of the batch that can begin at a position; None if its offset or its length is impossible."""
     if len(header) <= MAGIC_POSITION:
         return None
     offset, length = _offset_and_length.unpack_from(header)
@@ -233,7 +218,6 @@ def _find_size(segment: SegmentReader, position: int, header: bytes, offsets: ra
 
 
 def _read_offset(segment: SegmentReader, position: int, size: int) -> int | None:
-    """Return the first offset of the batch of `size` bytes at a position; None if it is not readable."""
     data = segment.read(position, size)
     frame = find_frame(data, 0)
     if frame.state is not FrameState.WHOLE or frame.size != size:
@@ -251,10 +235,7 @@ _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 
 @dataclass(frozen=True)
 class StartFailure:
-    """Why a broker does not start with a log. `offset` is that of the batch; None if the name of a file is the reason.
-
-    `reason` is the message of the broker's exception.
-    """
+    """Why a broker does not start with a log. `offset` is that of the batch; None if a file's name is the reason."""
 
     file: str
     offset: int | None
@@ -266,7 +247,6 @@ class StartFailure:
 
 
 def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
-    """Return the first of a folder's files whose name a broker cannot read as an offset."""
     for path in sorted(paths):
         text = path.name.partition(".")[0]
         is_offset = _JAVA_LONG.fullmatch(text) is not None and MIN_INT64 <= int(text) <= MAX_INT64
@@ -276,7 +256,7 @@ def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
 
 
 class Recovery:
-    """The recovery of a log's segments. Add each batch, in the order of the log. `failure` is the first one."""
+    """The recovery of a log's segments, to which each batch is added. `failure` is the first one."""
 
     def __init__(self) -> None:
         self.failure: StartFailure | None = None
@@ -289,7 +269,6 @@ class Recovery:
         self.failure = self.failure or self._segment.add(batch)
 
     def end_segment(self) -> None:
-        """Add what a broker adds to the time index at the end of a segment."""
         if self._segment is not None:
             self.failure = self.failure or self._segment.add_to_time_index()
 
@@ -307,7 +286,6 @@ class _SegmentRecovery:
         self._time_index: list[tuple[int, int]] = []
         """The entries: a timestamp and an offset."""
         self._newest = (NO_TIMESTAMP, self._base_offset)
-        """The largest timestamp, and the last offset of the first batch that has it."""
 
     def add(self, batch: Batch) -> StartFailure | None:
         self._batch_offset = batch.base_offset

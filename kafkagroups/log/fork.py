@@ -11,9 +11,8 @@ replicas never forked. A missing record is explained by cleaning in these cases:
 - The record belongs to an aborted transaction.
 - The record is a transaction marker or has no key.
 
-A missing record that nothing explains is a difference. Two records with the same offset and different content are a
-difference, too. Batches are not compared, because the cleaner writes them again. The offset at which the shorter log
-ends is the fork if there is no earlier difference.
+Batches are not compared, because the cleaner writes them again. A missing record that nothing explains is a difference,
+and the end of the shorter log is the fork if there is no earlier one.
 
 Simpler than Kafka: if the cleaner has removed the first records after the fork, and these records can also have been
 equal, the fork that is found here comes later than the real one.
@@ -35,23 +34,18 @@ from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
 
 _ABORT_MARKER = b"\0\0\0\0"
-"""The key of an abort marker: its version and its type, two int16."""
 _CHECKPOINT = "leader-epoch-checkpoint"
-"""The file in which a broker stores the first offset of each leader epoch, in the folder of the partition."""
 _METADATA = "partition.metadata"
-"""The file in which a broker of 2.8 or later stores the topic's id, in the folder of the partition."""
 _MAX_CHECKPOINT_BYTES = 2**20
 
 Epochs = list[tuple[int, int]]
-"""Pairs of a leader epoch and the offset of its first record, in ascending order."""
 
 
 class Branch(NamedTuple):
     """One replica from the fork on.
 
-    `only` is the number of records that only this replica has, and `first` and `last` are the offsets of the first and
-    the last of them. `leader_epoch` is the leader epoch of the first one. Without such records, all three are None.
-    `end_offset` is the offset after the last record of the log. `epochs` are the leader epochs of the whole log.
+    Without records that only this replica has, `first`, `last` and `leader_epoch` are None. `epochs` are those of the
+    whole log.
     """
 
     only: int
@@ -66,8 +60,8 @@ class Branch(NamedTuple):
 class Fork:
     """Where two replicas of a partition, a and b, begin to differ.
 
-    `offset` is the first offset at which they differ. `batch_offset` is the base offset of the batch with this offset:
-    all earlier batches contain only records before the fork.
+    `batch_offset` is the base offset of the batch with this offset: all earlier batches contain only records before the
+    fork.
     """
 
     offset: int
@@ -79,7 +73,7 @@ class Fork:
 def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
     """Return the fork of two replicas of a partition, or None if they do not differ.
 
-    A log ends at its first damaged batch, as in a load. `stop` says where reading ends.
+    A log ends at its first damaged batch, as in a load, or at `stop`.
     """
     a = _Replica(log_a, stop)
     b = _Replica(log_b, stop)
@@ -127,10 +121,7 @@ def _is_same_batch(a: Batch | None, b: Batch | None) -> bool:
 
 
 class _Replica:
-    """One replica while both are read: its next record, its leader epochs, and what it lacks.
-
-    `batch` is the current batch; None at the end of the log.
-    """
+    """One replica while both are read: its next record, its leader epochs, and what it lacks."""
 
     def __init__(self, log: Log, stop: Stop) -> None:
         self.batch: Batch | None = None
@@ -154,7 +145,6 @@ class _Replica:
         self._next_batch()
 
     def is_between_batches(self) -> bool:
-        """Return whether the next record is the first one of its batch."""
         while self._records is not None and self._index >= len(self._records):
             self._next_batch()
         return self._index == 0
@@ -184,7 +174,6 @@ class _Replica:
         return self._records
 
     def peek(self) -> LogRecord | None:
-        """Return the next record; None at the end of the log."""
         while self.batch is not None:
             records = self._read_records()
             if self._index < len(records):
@@ -193,7 +182,7 @@ class _Replica:
         return None
 
     def advance(self, other: _Replica) -> None:
-        """Go to the next record. The current record explains missing records of this replica."""
+        """Go to the next record. The current one explains missing records of this replica."""
         record = self.peek()
         assert record is not None and self.batch is not None
         self._explain(record, self.batch)
@@ -202,7 +191,6 @@ class _Replica:
         self._index += 1
 
     def skip_batch(self) -> None:
-        """Go to the next batch. Both replicas have the current batch."""
         if self.lacks_records:
             assert self.batch is not None
             for record in self._read_records():
@@ -234,7 +222,6 @@ class _Replica:
                 missing.pop(record.key, None)
 
     def end_transaction(self, marker: LogRecord, batch: Batch) -> None:
-        """Judge the missing records of a producer's transaction: an abort explains them."""
         missing = self._missing_in_transactions.pop(batch.producer_id, {})
         if marker.key != _ABORT_MARKER:
             for key, offset in missing.items():
@@ -248,7 +235,6 @@ class _Replica:
         self._batch_offsets.append(self.batch.base_offset)
 
     def note_missing(self, record: LogRecord, other: _Replica) -> None:
-        """Note a record of the other replica that this replica does not have."""
         if record.offset < self._start:
             return
         other.note_difference(record)
@@ -267,7 +253,6 @@ class _Replica:
             self._missing.setdefault(record.key, record.offset)
 
     def first_unexplained(self) -> int | None:
-        """Return the offset of the first record that this replica lacks without an explanation, or None."""
         offsets = list(self._missing.values())
         for missing in self._missing_in_transactions.values():
             offsets += missing.values()
@@ -276,7 +261,6 @@ class _Replica:
         return min(offsets, default=None)
 
     def batch_offset_of(self, offset: int) -> int:
-        """Return the base offset of the batch with the first own record from an offset on, but at most the offset."""
         index = bisect_left(self._offsets, offset)
         return min(offset, self._batch_offsets[index]) if index < len(self._offsets) else offset
 
@@ -294,9 +278,8 @@ class _Replica:
 
 
 def _read_checkpoint(log: Log) -> Epochs | None:
-    """Return the leader epochs in the partition's checkpoint file, or None if there is no such file, or a damaged one.
+    """The file has a version (0), the number of entries, and a line "epoch offset" for each entry.
 
-    The file has three parts: a version (0), the number of entries, and a line "epoch offset" for each entry.
     Source (4.3.1): LeaderEpochCheckpointFile.java.
     """
     lines = _read_lines(log, _CHECKPOINT)
@@ -318,7 +301,6 @@ def read_topic_id(log: Log) -> str | None:
 
 
 def _read_lines(log: Log, name: str) -> list[str]:
-    """Return the lines of a small file beside the segments of a log; none if it cannot be read."""
     path = os.path.join(log.folder, log.path, name)
     try:
         check_regular(os.stat(path), path)

@@ -24,11 +24,7 @@ bytes that the step reads in total."""
 
 @dataclass
 class Segment:
-    """The readable part of a segment, which ends with its last valid batch.
-
-    `path` is the path of the segment's file, and `modified_ns` is the modification time of this file in nanoseconds.
-    `size` is the number of bytes of the readable part. `batches` and `records` are counts.
-    """
+    """The readable part of a segment, which ends with its last valid batch."""
 
     base_offset: int
     path: str
@@ -42,10 +38,8 @@ class Segment:
 class LogToClean:
     """A log's segments and producers, and where cleaning may begin and end.
 
-    `newest_ms` is the newest timestamp in the log, in ms since 1970. `first_dirty` is the offset where the dirty part
-    begins. `first_uncleanable` is the base offset of a segment: this segment and all later segments stay unchanged. The
-    last segment of a log, the active segment, always stays unchanged. `max_batch_bytes` is the log's limit of a
-    decompressed batch.
+    `first_uncleanable` is the base offset of a segment: this segment and all later segments stay unchanged. The last
+    segment of a log, the active segment, always stays unchanged.
     """
 
     segments: list[Segment]
@@ -57,12 +51,11 @@ class LogToClean:
 
 
 def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
-    """Read the whole log. Return its segments, its producers, and the offsets that the pass cleans.
+    """Return its segments, its producers, and the offsets that the pass cleans.
 
     If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
     at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
     not at all. Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment.
-    `report` is called after each batch. Raises UsageError if a file cannot be read.
     """
     segments = list_segments(log)
     segment_of_path = {segment.path: segment for segment in segments}
@@ -93,7 +86,6 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
 
 
 def list_segments(log: Log) -> list[Segment]:
-    """Return the segments of a log, which are not read yet. Raises UsageError if a file does not exist."""
     try:
         return [Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments]
     except OSError as error:
@@ -101,10 +93,6 @@ def list_segments(log: Log) -> list[Segment]:
 
 
 def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:
-    """Return the base offset of the segment that contains an offset.
-
-    If the offset is below the first segment, return the base offset of the first segment.
-    """
     bases = [segment.base_offset for segment in segments]
     return max((base for base in bases if base <= offset), default=bases[0])
 
@@ -118,13 +106,12 @@ def select_segments(segments: Sequence[Segment], first: int, end: int) -> list[S
 
 
 def pair_with_next_base(segments: Sequence[Segment], end: int) -> list[tuple[Segment, int]]:
-    """Pair each segment with the base offset of the next segment, and the last segment with `end`."""
     next_bases = [segment.base_offset for segment in segments[1:]]
     return list(zip(segments, [*next_bases, end], strict=False))
 
 
 def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable: int) -> list[list[Segment]]:
-    """Divide neighbouring segments into groups. The pass cleans each group into one segment.
+    """Divide neighbouring segments into groups.
 
     A group with more than one segment follows two rules:
 
@@ -132,9 +119,7 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
     - The last offset of the group is at most MAX_RELATIVE_OFFSET above the group's first base offset. An empty segment
       always follows this rule.
 
-    The exact last offset of a segment is only inside the file. Like Kafka, this function uses the offset before the
-    base offset of the next segment instead. After the last of the segments, the next base offset is
-    `first_uncleanable`.
+    Like Kafka, this function takes the offset before the base offset of the next segment for the last one of a segment.
     """
     groups: list[list[Segment]] = []
     group_bytes = 0
@@ -156,10 +141,9 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
 def make_reader(
     step: str, segments: Sequence[Segment], report: Progress, max_batch_bytes: int, max_record_bytes: int
 ) -> Callable[[Segment], Iterator[Batch]]:
-    """Return a function that yields the batches of a segment. `max_batch_bytes` is the limit of a decompressed batch.
+    """Return a function that yields the batches of a segment.
 
-    `max_record_bytes` is the limit of one record in a compressed batch. The function raises InvalidLog at a larger one.
-    The function calls `report` after each batch, with the name `step` and the bytes that were read of all `segments`.
+    It raises InvalidLog at a record of more than `max_record_bytes` in a compressed batch.
     """
     total_bytes = sum(segment.size for segment in segments)
     bytes_read = 0

@@ -37,9 +37,11 @@ from typing import Literal, cast
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.versions import (
-    AFTER_ALL_VERSIONS,
     FIRST_WITH_NEW_COORDINATOR,
     FIRST_WITHOUT_CLASSIC_COORDINATOR,
+    SINCE_3_7,
+    SINCE_4_0,
+    SINCE_4_1,
     VERSION_2_1_IV0,
     Version,
     VersionRange,
@@ -86,16 +88,13 @@ CLASSIC_CHANGES: tuple[Version, ...] = (
 )
 """The versions that changed how the classic coordinator loads a log."""
 
-_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, AFTER_ALL_VERSIONS)
-_SINCE_4_0 = VersionRange((4, 0), AFTER_ALL_VERSIONS)
-_SINCE_4_1 = VersionRange((4, 1), AFTER_ALL_VERSIONS)
 
 READ_TYPES: dict[int, VersionRange] = {
-    **dict.fromkeys((3, 4, 5, 6, 7, 8), _SINCE_3_7),  # Consumer groups.
-    16: _SINCE_4_0,  # Consumer groups: a regular expression.
+    **dict.fromkeys((3, 4, 5, 6, 7, 8), SINCE_3_7),  # Consumer groups.
+    16: SINCE_4_0,  # Consumer groups: a regular expression.
     9: VersionRange((4, 0), (4, 1)),  # Share groups: the topics. Read by 4.0, but not by 4.1.
-    **dict.fromkeys((10, 11, 12, 13, 14, 15), _SINCE_4_0),  # Share groups.
-    **dict.fromkeys((17, 19, 20, 21, 22, 23), _SINCE_4_1),  # Streams groups.
+    **dict.fromkeys((10, 11, 12, 13, 14, 15), SINCE_4_0),  # Share groups.
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), SINCE_4_1),  # Streams groups.
 }
 """For each record type above 2, the Kafka versions whose new coordinator reads it."""
 
@@ -197,18 +196,14 @@ def _find_rules_of(coordinator: Coordinator, version: Version) -> str | None:
     text_by_version = {parse_release(text): text for text in CHECKED_VERSIONS[coordinator]}
     if version in text_by_version:
         return None
-    older = max((checked for checked in text_by_version if checked < version), default=None)
-    if older is not None and not _has_changes(coordinator, older, version):
-        return text_by_version[older]
-    newer = min((checked for checked in text_by_version if checked > version), default=None)
-    if newer is not None and not _has_changes(coordinator, version, newer):
-        return text_by_version[newer]
+    older = max((checked for checked in text_by_version if checked < version), default=version)
+    newer = min((checked for checked in text_by_version if checked > version), default=version)
+    changes = CLASSIC_CHANGES if coordinator == "classic" else ()
+    for checked in (older, newer):
+        first, last = sorted((checked, version))
+        if checked != version and not any(first < change <= last for change in changes):
+            return text_by_version[checked]
     return ".".join(map(str, version))
-
-
-def _has_changes(coordinator: Coordinator, older: Version, newer: Version) -> bool:
-    """Return whether the coordinator's reading rules changed between two versions."""
-    return coordinator == "classic" and any(older < change <= newer for change in CLASSIC_CHANGES)
 
 
 def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dialect:

@@ -150,20 +150,20 @@ class WrittenValue(NamedTuple):
     needs_retention_time: bool = False
 
 
-_WRITERS_BY_TYPE = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1), AFTER_ALL_VERSIONS)}
+_WRITERS_BY_TYPE = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1))}
 """The Kafka versions that write types 4 and 15. Each other type above 2 is written by the versions that read it."""
 
 WRITTEN_VALUES = (
     WrittenValue(0, 0, VersionRange((0, 8, 2), (0, 9))),
     WrittenValue(1, 1, VersionRange((0, 9), VERSION_2_1_IV0)),
-    WrittenValue(1, 1, VersionRange(VERSION_2_1_IV0, AFTER_ALL_VERSIONS), needs_retention_time=True),
+    WrittenValue(1, 1, VersionRange(VERSION_2_1_IV0), needs_retention_time=True),
     WrittenValue(1, 2, VersionRange(VERSION_2_1_IV0, (2, 1))),
     WrittenValue(1, 3, VersionRange((2, 1), (4, 1))),
-    WrittenValue(1, 4, VersionRange((4, 1), AFTER_ALL_VERSIONS)),
+    WrittenValue(1, 4, VersionRange((4, 1))),
     WrittenValue(2, 0, VersionRange((0, 9), (0, 10, 1))),
     WrittenValue(2, 1, VersionRange((0, 10, 1), VERSION_2_1_IV0)),
     WrittenValue(2, 2, VersionRange(VERSION_2_1_IV0, (2, 3))),
-    WrittenValue(2, 3, VersionRange((2, 3), AFTER_ALL_VERSIONS)),
+    WrittenValue(2, 3, VersionRange((2, 3))),
     *(WrittenValue(type_id, 0, _WRITERS_BY_TYPE.get(type_id, read_by)) for type_id, read_by in READ_TYPES.items()),
 )
 """For each record type, the value versions and the Kafka versions that write them."""

@@ -231,7 +231,7 @@ def write_message(
     Raises UsageError if a field has a wrong type, or is not the default although this Kafka version does not have the
     field in any version of the message.
     """
-    _write_struct(out, message, cls, make_format(cls, version, kafka, newest_version))
+    Struct(cls).write(out, message, make_format(cls, version, kafka, newest_version), nullable=False)
 
 
 def to_json(value: Message, version: int, kafka: Version = AFTER_ALL_VERSIONS) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def to_json(value: Message, version: int, kafka: Version = AFTER_ALL_VERSIONS) -
 
     Unknown tagged fields are in `_unknownTaggedFields`, which Kafka's JSON does not have.
     """
-    return _struct_to_json(value, make_format(type(value), version, kafka))
+    return Struct(type(value)).to_json(value, make_format(type(value), version, kafka))
 
 
 def from_json(
@@ -249,7 +249,7 @@ def from_json(
 
     Raises UsageError if a field of this version is missing or has a wrong type.
     """
-    return _struct_from_json(cls, value, make_format(cls, version, kafka, newest_version))
+    return cast(M, Struct(cls).from_json(value, make_format(cls, version, kafka, newest_version)))
 
 
 def has_structs(value: Message, ignored_classes: tuple[type[Message], ...] = ()) -> bool:
@@ -316,25 +316,6 @@ def _make_tag_size_error(tag: int, size: int, bytes_left: int, position: int) ->
     return error.with_cause("bytes", size, bytes_left) if size >= 0 else error.with_cause("negative", size)
 
 
-def _write_struct(out: bytearray, value: Any, cls: type[Message], form: MessageFormat) -> None:
-    if not isinstance(value, cls):
-        raise UsageError(f"expected a {cls.__name__}, found {value!r}")
-    for spec in field_specs(cls):
-        if spec.is_unknown_to(form) and getattr(value, spec.name) != spec.default:
-            raise _make_unknown_field_error(spec, form)
-    fields = present_fields(cls, form)
-    for spec in field_specs(cls):
-        if spec.tag is None and spec.is_in(form):
-            _write_field(out, value, spec, form)
-    try:
-        if form.flexible:
-            _write_tags(out, value, fields.tagged, form)
-        elif value.unknown_tagged_fields:
-            raise UsageError(f"version {form.version} of {cls.__name__} has no tagged fields, but the value has some")
-    except UsageError as error:
-        raise error if error.field else error.prefix_field(_TAG_SECTION) from None
-
-
 def _write_field(out: bytearray, value: Message, spec: FieldSpec, form: MessageFormat) -> None:
     try:
         spec.wire.write(out, getattr(value, spec.name), form, spec.nullable)
@@ -368,45 +349,6 @@ def _write_tags(out: bytearray, value: Message, declared: dict[int, FieldSpec], 
     out += uvarint_bytes(len(data_by_tag))
     for tag, content in sorted(data_by_tag.items()):
         out += uvarint_bytes(tag) + uvarint_bytes(len(content)) + content
-
-
-def _struct_to_json(value: Message, form: MessageFormat) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for spec in present_fields(type(value), form).specs:
-        content = getattr(value, spec.name)
-        if spec.tag is None or content != spec.default:
-            out[spec.json_name] = None if content is None else spec.wire.to_json(content, form)
-    if value.unknown_tagged_fields:
-        out["_unknownTaggedFields"] = [
-            {"tag": tag, "data": base64.b64encode(data).decode()} for tag, data in value.unknown_tagged_fields
-        ]
-    return out
-
-
-def _struct_from_json(cls: type[M], value: Any, form: MessageFormat) -> M:
-    if not isinstance(value, dict):
-        raise UsageError(f"expected an object with the fields of {cls.__name__}, found {value!r}")
-    values: dict[str, Any] = {}
-    for spec in field_specs(cls):
-        is_unknown = spec.is_unknown_to(form)
-        if not is_unknown and not spec.is_in(form):
-            continue  # Kafka's writers leave out a field that this version does not have.
-        if spec.json_name not in value:
-            if spec.tag is None and not is_unknown:
-                raise UsageError(f"version {form.version} of {cls.__name__} needs this field", field=spec.json_name)
-            continue
-        content = value[spec.json_name]
-        try:
-            if content is None and not spec.nullable:
-                raise UsageError("this field cannot be null")
-            values[spec.name] = None if content is None else spec.wire.from_json(content, form)
-        except UsageError as error:
-            raise error.prefix_field(spec.json_name) from None
-        if is_unknown and values[spec.name] != spec.default:
-            raise _make_unknown_field_error(spec, form)
-    if "_unknownTaggedFields" in value:
-        values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
-    return cls(**values)
 
 
 def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
@@ -461,10 +403,56 @@ class Struct(Wire):
             out += self.encode_presence(value is not None)
             if value is None:
                 return
-        _write_struct(out, value, self.cls, form)
+        if not isinstance(value, self.cls):
+            raise UsageError(f"expected a {self.name}, found {value!r}")
+        for spec in field_specs(self.cls):
+            if spec.is_unknown_to(form) and getattr(value, spec.name) != spec.default:
+                raise _make_unknown_field_error(spec, form)
+        fields = present_fields(self.cls, form)
+        for spec in fields.specs:
+            if spec.tag is None:
+                _write_field(out, value, spec, form)
+        try:
+            if form.flexible:
+                _write_tags(out, value, fields.tagged, form)
+            elif value.unknown_tagged_fields:
+                raise UsageError(f"version {form.version} of {self.name} has no tagged fields, but the value has some")
+        except UsageError as error:
+            raise error if error.field else error.prefix_field(_TAG_SECTION) from None
 
     def to_json(self, value: Any, form: MessageFormat) -> dict[str, Any]:
-        return _struct_to_json(value, form)
+        out: dict[str, Any] = {}
+        for spec in present_fields(self.cls, form).specs:
+            content = getattr(value, spec.name)
+            if spec.tag is None or content != spec.default:
+                out[spec.json_name] = None if content is None else spec.wire.to_json(content, form)
+        if value.unknown_tagged_fields:
+            out["_unknownTaggedFields"] = [
+                {"tag": tag, "data": base64.b64encode(data).decode()} for tag, data in value.unknown_tagged_fields
+            ]
+        return out
 
     def from_json(self, value: Any, form: MessageFormat) -> Message:
-        return _struct_from_json(self.cls, value, form)
+        if not isinstance(value, dict):
+            raise UsageError(f"expected an object with the fields of {self.name}, found {value!r}")
+        values: dict[str, Any] = {}
+        for spec in field_specs(self.cls):
+            is_unknown = spec.is_unknown_to(form)
+            if not is_unknown and not spec.is_in(form):
+                continue  # Kafka's writers leave out a field that this version does not have.
+            if spec.json_name not in value:
+                if spec.tag is None and not is_unknown:
+                    raise UsageError(f"version {form.version} of {self.name} needs this field", field=spec.json_name)
+                continue
+            content = value[spec.json_name]
+            try:
+                if content is None and not spec.nullable:
+                    raise UsageError("this field cannot be null")
+                values[spec.name] = None if content is None else spec.wire.from_json(content, form)
+            except UsageError as error:
+                raise error.prefix_field(spec.json_name) from None
+            if is_unknown and values[spec.name] != spec.default:
+                raise _make_unknown_field_error(spec, form)
+        if "_unknownTaggedFields" in value:
+            values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
+        return self.cls(**values)

@@ -130,7 +130,7 @@ class VersionRange(NamedTuple):
     """The Kafka versions from `since` up to, not including, `until`."""
 
     since: Version
-    until: Version
+    until: Version = AFTER_ALL_VERSIONS
 
     def __contains__(self, version: object) -> bool:
         return isinstance(version, tuple) and self.since <= version < self.until
@@ -148,7 +148,7 @@ class VersionRange(NamedTuple):
         return reduce(cls.intersect, ranges, EVERY_VERSION)
 
 
-EVERY_VERSION = VersionRange((0,), AFTER_ALL_VERSIONS)
+EVERY_VERSION = VersionRange((0,))
 
 
 REFUSALS: list[Refusal] = []
@@ -179,11 +179,11 @@ def _refuse(description: str, *releases: VersionRange, issue: str = "") -> Refus
 
 # Kafka 3.7 to 3.9 have a preview of the new coordinator, next to the classic coordinator.
 _PREVIEW = VersionRange(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDINATOR)
-_SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, AFTER_ALL_VERSIONS)
-_SINCE_4_1 = VersionRange((4, 1), AFTER_ALL_VERSIONS)
-_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, AFTER_ALL_VERSIONS)
+SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR)
+SINCE_4_1 = VersionRange((4, 1))
+SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR)
 # 4.2.2 came out after 4.3.1, so it has what 4.4 has and 4.3 has not.
-_WITH_LIMITS = (VersionRange((4, 2, 2), (4, 3)), VersionRange((4, 4), AFTER_ALL_VERSIONS))
+_WITH_LIMITS = (VersionRange((4, 2, 2), (4, 3)), VersionRange((4, 4)))
 
 SECOND_OWNER = _refuse(
     "A partition of a consumer group gets a second owner before the first owner is removed, also if the second owner "
@@ -201,7 +201,7 @@ SECOND_TASK_OWNER = _refuse(
 OWNER_WITHOUT_HIGHER_EPOCH = _refuse(
     "A partition of a consumer group gets a second owner whose epoch is not higher than the first owner's epoch, or a "
     "current assignment (type 8) has the same partition as assigned and as pending revocation",
-    _SINCE_3_7,
+    SINCE_3_7,
 )
 CONSUMER_RECORD_AFTER_COMMIT = _refuse(
     "A record of a consumer group (types 3 to 8) if an offset commit has already created a simple group with the same "
@@ -218,12 +218,12 @@ STREAMS_RECORD_AFTER_COMMIT = _refuse(
 SHARE_RECORD_AFTER_COMMIT = _refuse(
     "A record of a share group (types 10 to 15) if an offset commit has already created a simple group with the same "
     "id",
-    _SINCE_4_0,
+    SINCE_4_0,
 )
 OTHER_TYPE_OF_GROUP = _refuse(
     "A record of another type of group than the existing group with the same id (except a record of type 2, which "
     "replaces any group)",
-    _SINCE_3_7,
+    SINCE_3_7,
     issue="KAFKA-21117",
 )
 CONSUMER_RECORD_WITHOUT_GROUP = _refuse(
@@ -257,7 +257,7 @@ EARLY_TOMBSTONE = _refuse(
     "A tombstone that comes too early: the group's tombstone (type 3, 11 or 17) while the group has members or "
     "targets; a member's tombstone (type 5, 10 or 19) while the member has a current assignment or a target; the "
     "tombstone of the target assignment epoch (type 6, 12 or 20) while the group has targets",
-    _SINCE_3_7,
+    SINCE_3_7,
     issue="KAFKA-21102",
 )
 ASSIGNMENT_EPOCH_COUNT = _refuse(
@@ -266,7 +266,7 @@ ASSIGNMENT_EPOCH_COUNT = _refuse(
 )
 NEGATIVE_ASSIGNMENT_EPOCH = _refuse(
     "A target assignment epoch (type 6, 12 or 20) below -1, or with a negative assignment timestamp",
-    VersionRange((4, 3), AFTER_ALL_VERSIONS),
+    VersionRange((4, 3)),
 )
 DOUBLE_ASSIGNED_TOPIC = _refuse(
     "A topic twice in a list of a consumer's current assignment (type 8)",
@@ -278,18 +278,18 @@ DOUBLE_ASSIGNED_SUBTOPOLOGY = _refuse(
 DOUBLE_ENTRY = _refuse(
     "An entry twice in a list of a value: a topic (type 7, 13, 14 or 15), a subtopology (type 21 or 23), an assignor's "
     "setting (type 17) or a client tag (type 19)",
-    _SINCE_3_7,
+    SINCE_3_7,
 )
 INCOMPLETE_TOPIC = _refuse(
     "A value of type 4 (topics of a consumer group) or 9 (topics of a share group) in which a topic has no id, no name "
     "or a negative partition count",
     VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)),
 )
-NEGATIVE_TOPOLOGY_EPOCH = _refuse("A streams topology (type 23) with a negative epoch", _SINCE_4_1)
+NEGATIVE_TOPOLOGY_EPOCH = _refuse("A streams topology (type 23) with a negative epoch", SINCE_4_1)
 NO_REBALANCE_TIMEOUT = _refuse(
     "After the whole log has been read: a streams member that has to give tasks back, but has no rebalance timeout, "
     "because its metadata (type 19) is missing",
-    _SINCE_4_1,
+    SINCE_4_1,
 )
 UNREADABLE_SUBSCRIPTION = _refuse(
     "A classic consumer group (type 2) with a subscription that cannot be read, unless the only reason is that its "
@@ -298,7 +298,7 @@ UNREADABLE_SUBSCRIPTION = _refuse(
     VersionRange((4, 3), (4, 4)),
     issue="KAFKA-20570",
 )
-OFFSET_COMMIT_OF_TYPE_0 = _refuse("An old offset record (type 0) with value version 1 to 4", _SINCE_4_1)
+OFFSET_COMMIT_OF_TYPE_0 = _refuse("An old offset record (type 0) with value version 1 to 4", SINCE_4_1)
 TOO_MANY_ELEMENTS = _refuse("An array of more than 1,000,000 elements", *_WITH_LIMITS)
 TOO_MANY_TAGS = _refuse(
     "More than 10,000 tagged fields in one struct, or a negative count of tagged fields", *_WITH_LIMITS

@@ -53,10 +53,9 @@ class NotAppended(Exception):
 class GroupOffsets:
     """The offsets of one group.
 
-    `committed` and `transactions` are hard state: the log contains them. `transactions` contains the offsets of open
-    transactions; the keys are producer ids. The other fields are soft state: a crash loses them. `pending` contains the
-    offsets of unanswered commits outside transactions. `has_plain_commit` says whether a commit came outside a
-    transaction in the current generation. `has_transactional_commit` says the same for commits in transactions.
+    `committed` and `transactions`, the offsets of open transactions by producer id, are hard state: the log contains
+    them. The other fields are soft state: a crash loses them. `has_plain_commit` and `has_transactional_commit` say
+    what came in the current generation.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)
@@ -66,24 +65,22 @@ class GroupOffsets:
     has_transactional_commit: bool = False
 
     def __bool__(self) -> bool:
-        """Return whether the group has a committed or pending offset (Kafka's GroupMetadata.hasOffsets)."""
         return bool(self.committed or self.pending or self.transactions)
 
     @property
     def mixes_commits(self) -> bool:
-        """Whether commits came inside and outside transactions in this generation. Kafka then logs a warning."""
+        """Whether commits came inside and outside transactions in this generation."""
         return self.has_plain_commit and self.has_transactional_commit
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store a commit as pending before its append. Replace earlier pending commits of the same partitions."""
+        """Store a commit as pending before its append."""
         self.has_plain_commit = True
         self.pending.update(offsets)
 
     def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
         """Commit a pending offset after its append, unless a newer offset is committed.
 
-        `batch_offset` is the first offset of the batch that contains the commit. If the partition's pending offset was
-        removed before, nothing is committed.
+        If the partition's pending offset was removed before, nothing is committed.
         """
         if partition in self.pending:
             self._commit_if_newer(partition, _with_batch_offset(pending_offset, batch_offset))
@@ -95,23 +92,18 @@ class GroupOffsets:
             del self.pending[partition]
 
     def prepare_txn_commit(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store a transactional commit as pending before its append."""
         self.has_transactional_commit = True
         self.transactions.setdefault(producer_id, {}).update(offsets)
 
     def complete_txn_append(
         self, producer_id: int, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int
     ) -> None:
-        """Note that a transactional commit is in the log, so that the producer's marker can commit it.
-
-        `batch_offset` is the first offset of the batch that contains the commit.
-        """
+        """Note that a transactional commit is in the log, so that the producer's marker can commit it."""
         pending = self.transactions.get(producer_id, {})
         if pending.get(partition) == pending_offset:
             pending[partition] = _with_batch_offset(pending_offset, batch_offset)
 
     def fail_txn_commit(self, producer_id: int, partition: TopicPartition) -> None:
-        """Remove the pending offset of a transactional commit whose append failed."""
         pending = self.transactions.get(producer_id)
         if pending is None:
             return
@@ -120,7 +112,7 @@ class GroupOffsets:
             del self.transactions[producer_id]
 
     def end_transaction(self, producer_id: int, *, commits: bool, kafka: Version) -> None:
-        """Handle the marker of the producer's transaction. `commits` says whether the marker commits or aborts.
+        """Handle the marker of the producer's transaction.
 
         If it commits, each pending offset becomes the committed offset, unless that one is from a later batch of the
         log. Raises NotAppended at a pending commit without a record; up to 3.7 that is one whose metadata string was
@@ -135,14 +127,10 @@ class GroupOffsets:
             self._commit_if_newer(partition, pending[partition])
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """Return whether the partition has a pending commit, outside or inside a transaction (KIP-447)."""
         return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove the committed and pending offsets of these partitions. Return the partitions that need a tombstone.
-
-        A partition needs a tombstone if it had a committed offset.
-        """
+        """Remove the offsets of these partitions. Return those that had a committed offset and so need a tombstone."""
         need_tombstone = []
         for partition in partitions:
             self.pending.pop(partition, None)
@@ -153,7 +141,7 @@ class GroupOffsets:
         return need_tombstone
 
     def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove the committed offsets of these partitions. Return the partitions that had a committed offset.
+        """Remove the committed offsets of these partitions. Return those that had one.
 
         Pending commits stay, because they may still be committed later.
         """
@@ -170,13 +158,11 @@ def _with_batch_offset(pending_offset: OffsetAndMetadata, batch_offset: int) -> 
 
 
 CONSUMER = "consumer"
-"""The protocol type of groups of consumers. Other clients, such as Kafka Connect, use other protocol types."""
+"""The protocol type of groups of consumers."""
 
 
 Protocols = list[tuple[str, bytes]]
-"""Pairs of a protocol (the name of an assignor) and the member's metadata (its subscription) for this protocol.
-
-The protocol that the member prefers is first."""
+"""Pairs of a protocol (the name of an assignor) and the member's metadata (its subscription) for this protocol."""
 
 
 class Cancellable(Protocol):
@@ -188,11 +174,11 @@ class Cancellable(Protocol):
 
 @dataclass(eq=False)
 class ClassicMember:
-    """A member of a living classic group. Timeouts are in ms.
+    """A member of a living classic group.
 
     `awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
-    A callback is None if no request waits for a response. `is_new` is True while the member's first JoinGroup request
-    waits. While a request waits, only a new member can time out. `session_timer` is None until the timer is started.
+    `is_new` is True while the member's first JoinGroup request waits. While a request waits, only a new member can time
+    out.
     """
 
     member_id: str
@@ -295,17 +281,14 @@ class ClassicGroup:
         return self.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
-        """Change the state. Raises IllegalTransition if VALID_PREVIOUS_STATES (group.py) does not allow the change."""
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise IllegalTransition(f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}")
         self.state = state
         self.state_timestamp = now_ms
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether a member with these protocols may join.
-
-        - The group is Empty: `protocol_type` and `protocols` must not be empty.
-        - Otherwise: `protocol_type` must be the group's protocol type, and `protocols` must contain a protocol that all
+        """- The group is Empty: `protocol_type` and `protocols` must not be empty. - Otherwise: `protocol_type` must be
+        the group's protocol type, and `protocols` must contain a protocol that all
           members of the group support.
         """
         if self.state is ClassicState.EMPTY:
@@ -371,10 +354,7 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined, choose a new leader: the first member in `ordered_members` that has joined.
-
-        Return False if no leader has joined.
-        """
+        """If the leader has not joined, choose a new leader: the first member in `ordered_members` that has joined."""
         if self.leader is None:
             return False
         if self.members[self.leader].awaiting_join:

@@ -38,14 +38,11 @@ LivingGroup = ClassicGroup | ModernGroup
 
 
 class _EarlierGroup(NamedTuple):
-    """A group and its offsets before a change. `group` is None if the group did not exist."""
-
     group: Any
     offsets: GroupOffsetsCopy
 
 
 Changes = dict[str, _EarlierGroup]
-"""The groups that one batch changed, by id, as they were before the batch."""
 
 
 @dataclass
@@ -66,12 +63,10 @@ class LivingShard(NewShard):
         self.groups[group.group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
 
     def add_group(self, group: LivingGroup) -> None:
-        """Add a group for which no record is written, or replace the group with its id."""
         self._remember(group.group_id)
         self.groups[group.group_id] = group
 
     def remove_group(self, group_id: str) -> None:
-        """Remove a group for which no tombstone is written yet."""
         self._remember(group_id)
         self.groups.pop(group_id, None)
 
@@ -85,16 +80,13 @@ class LivingShard(NewShard):
         self.apply(batch, keys)
 
     def end_batch(self) -> None:
-        """Note that the changes until now belong to the batch that is appended next."""
         self.appended.append(self.unappended)
         self.unappended = {}
 
     def confirm(self) -> None:
-        """Forget how the groups were before the oldest unconfirmed batch: the log has confirmed it."""
         self.appended.popleft()
 
     def revert(self, batch_count: int) -> None:
-        """Take back the newest `batch_count` unconfirmed batches, and all changes since then."""
         self._swap(self.unappended)
         self.unappended = {}
         for _ in range(batch_count):
@@ -129,8 +121,7 @@ class LivingShard(NewShard):
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
     """Return the living group that a coordinator of this Kafka version creates from a loaded group.
 
-    `now_ms` is the current time, in ms since the epoch. If the log has no group record, the group became Empty at this
-    time, as in Kafka.
+    If the log has no group record, the group became Empty at this time, as in Kafka.
     """
     has_state_time = loaded.current_state_timestamp is not None
     has_group_record = bool(loaded.members or loaded.generation or loaded.protocol_type or has_state_time)

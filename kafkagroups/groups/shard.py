@@ -95,7 +95,7 @@ class LoadedPartition:
 
 
 class CountBytes(Protocol):
-    """Its argument is the number of bytes that were read since the last call."""
+    """A progress callback of an engine, which gets the number of bytes that were read since the last call."""
 
     def __call__(self, count: int, /) -> None: ...
 
@@ -175,7 +175,6 @@ def has_separate_offset_cache(dialect: Dialect) -> bool:
 class ClassicShard(Shard):
     """What one partition's log contains, as the classic coordinator reads it.
 
-    `removed_groups` are the ids of the groups whose last group record is a tombstone, in the order of the tombstones.
     `removed_offsets` are filled only for a separate offset cache, where a tombstone also deletes an offset that came
     from another partition's log.
     """
@@ -212,7 +211,7 @@ class ClassicShard(Shard):
                         offsets.put(group_id, partition, offset)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Replay a record of a classic group. The classic coordinator skips all other types."""
+        """Replay a record of a classic group."""
         if not isinstance(record.key, GroupMetadataKey):
             return
         if record.value is None:
@@ -270,10 +269,7 @@ class NewShard(Shard):
             self.apply(batch, keys, observer)
 
     def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
-        """Apply one batch. A load and a running coordinator change a shard only here.
-
-        `keys` are the decoded keys of the log. Raises LoadFailed or BadBytes as `replay` does.
-        """
+        """Apply one batch. A load and a running coordinator change a shard only here."""
         offsets = self.offsets
         assert isinstance(offsets, Offsets)
         if batch.is_control:
@@ -311,7 +307,6 @@ class NewShard(Shard):
             observer.end_group_record(group_id, record, record_offset, was_known, group_id in self.groups)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Create, change or delete the group as the record says. Unknown record types are skipped."""
         if isinstance(record.key, GroupIdKey):
             self._replay_modern(record, group_id)
         elif not isinstance(record.key, GroupMetadataKey):
@@ -322,7 +317,7 @@ class NewShard(Shard):
             self.keep_classic_group(build_group(self.partition, record, offset, self.dialect))
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
-        """Apply a record of a consumer, share or streams group. Create the group if it does not exist.
+        """Apply a record of a consumer, share or streams group.
 
         Raises LoadFailed if the coordinator's release refuses the record.
         """
@@ -350,7 +345,6 @@ class NewShard(Shard):
             del self.groups[group_id]
 
     def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
-        """Return whether a record of a `group_type` group converts `group`, which must be a simple group."""
         return (
             not isinstance(group, ModernGroup)
             and group.is_simple
@@ -383,10 +377,9 @@ def fold(
     observer: Observer = NO_OBSERVER,
     notes: Notes | None = None,
 ) -> Shard:
-    """Return the shard of a log. `stop` says where reading ends (log/segments.py).
+    """Return the shard of a log.
 
-    `count_bytes` receives the size of each batch in bytes. The methods of `observer` are called for each batch and
-    record (observer.py). `notes` says what else the reading has found so far.
+    The methods of `observer` are called for each batch and record (observer.py).
     """
     notes = Notes() if notes is None else notes
     shard = create_shard(log, dialect)
@@ -415,7 +408,6 @@ class _Loader:
         self._log = log
         self._end = self._next_offset = self._newest = log.start_offset
         self._falls: list[tuple[int, int]] = []
-        """Each next offset that is not above an earlier one, with the largest earlier one."""
 
     def select(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches that a coordinator reads."""
@@ -453,7 +445,6 @@ class _Loader:
 def fold_batches(
     partition: int | None, batches: Iterable[Batch], dialect: Dialect, observer: Observer = NO_OBSERVER
 ) -> Shard:
-    """Return the shard of batches in memory, without a log on disk."""
     shard = _choose_shard_class(dialect)(partition, dialect)
     replay_batches(shard, batches, observer)
     return shard
@@ -478,7 +469,6 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
 
 
 def create_shard(log: Log, dialect: Dialect) -> Shard:
-    """Return the shard of a log before the first batch is read."""
     start = log.start_offset
     loaded = LoadedPartition(len(log.segments), start_offset=start, next_offset=start)
     return _choose_shard_class(dialect)(log.partition, dialect, loaded)

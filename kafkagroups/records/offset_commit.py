@@ -1,10 +1,9 @@
 """Record types 0 and 1: the committed offset of a group in one partition of a topic.
 
-The key contains the group, the topic and the partition. The value contains the offset. A record with a null value
-(a tombstone) deletes the offset. Kafka 0.8.2 wrote type 0, and all later versions write type 1.
+A record with a null value (a tombstone) deletes the offset. Kafka 0.8.2 wrote type 0, and all later versions write type
+1.
 
-If a log has records of both types for the same group and partition, a broker uses the later record. The log cleaner
-keeps one record of each type, because the types are in the keys, so the keys differ.
+If a log has records of both types for the same group and partition, a broker uses the later record.
 
     key      int16 record type, string group, string topic, int32 partition
     value    int16 value version, then the fields of the classes below

@@ -3,10 +3,10 @@
 A feature release, such as 4.3, has several patch releases, such as 4.3.0 and 4.3.1. dialects.py lists which records
 each version reads, and releases.py lists which values each version writes.
 
-`REFUSALS` are records whose bytes can be decoded, but that fail a load in some releases of the new coordinator. If a
-coordinator refuses a record, the load of the whole partition fails. Many of these refusals are Kafka bugs with an issue
-number; docs/releases.md shows all of them as a table. A simple group has only offset records, because no member has
-ever joined it. In a streams group, members get tasks instead of partitions, and each member belongs to a process.
+`REFUSALS` are records whose bytes can be decoded, but that fail a load in some releases of the new coordinator. Many of
+these refusals are Kafka bugs with an issue number; docs/releases.md shows all of them as a table. A simple group has
+only offset records, because no member has ever joined it. In a streams group, members get tasks instead of partitions,
+and each member belongs to a process.
 Source: GroupMetadataManager.replay and onLoaded of 3.9.2 to 4.4.0, run with random records (tests/releases).
 """
 
@@ -22,7 +22,7 @@ from kafkagroups.errors import UsageError
 Version = tuple[int, ...]
 """A Kafka version as numbers: (3, 9, 2)."""
 AFTER_ALL_VERSIONS: Version = (2**31,)
-"""A version above every Kafka version. Code that reads messages of this version reads all their declared fields."""
+"""A version above every Kafka version."""
 
 NEWEST_PATCHES = {
     "0.8.2": 2,
@@ -61,10 +61,8 @@ NEWEST_PATCHES = {
 """The number of the newest patch release of every feature release. "4.3": 1 means that 4.3.0 and 4.3.1 exist."""
 
 SHORT_NAMES = {"0.9": "0.9.0", "0.11": "0.11.0"}
-"""The short names of two feature releases, each with the longer name that NEWEST_PATCHES contains."""
 
 FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
-"""The first version with the new coordinator. Up to 3.9, the new coordinator is a preview."""
 FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
 _NUMBERS = re.compile(r"(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3})){1,3}")
@@ -73,8 +71,9 @@ _NEWEST_FEATURE: Version = (4, 4)
 VERSION_2_1_IV0: Version = (2, 0, 2**30)
 """2.1-IV0: a development version of Kafka, after every 2.0 release and before 2.1.
 
-The broker setting inter.broker.protocol.version decides in which layouts a broker writes the values of records. The
-setting can name a development version. Only 2.1-IV0 has a combination of layouts that no release has."""
+The broker setting inter.broker.protocol.version decides in which layouts a broker writes the values of records. Only
+2.1-IV0 has a combination of layouts that no release has.
+"""
 
 
 def parse_release(text: str) -> Version:
@@ -92,7 +91,6 @@ def parse_release(text: str) -> Version:
 
 
 def is_newer(text: str) -> bool:
-    """Return whether a text names a release that can exist, and is newer than all releases of its line or of Kafka."""
     if not _NUMBERS.fullmatch(text):
         return False
     feature, _, patch = text.rpartition(".")
@@ -107,7 +105,7 @@ def _parse_numbers(text: str) -> Version:
 
 
 def parse_newest_patch(text: str) -> Version:
-    """Return the version of a release. For a feature release, return the version of its newest patch release.
+    """Return the version of a release; that of the newest patch release for a feature release.
 
     Raises UsageError if Kafka has no release with this name.
     """
@@ -120,7 +118,7 @@ def parse_newest_patch(text: str) -> Version:
 
 @cache
 def feature_releases() -> dict[str, Version]:
-    """Return the version of each feature release by its shortest name. The oldest release is first."""
+    """Return the version of each feature release by its shortest name."""
     short_name_by_name = {name: short_name for short_name, name in SHORT_NAMES.items()}
     shortest_names = [short_name_by_name.get(name, name) for name in NEWEST_PATCHES]
     return {name: _parse_numbers(name) for name in shortest_names}
@@ -136,7 +134,6 @@ class VersionRange(NamedTuple):
         return isinstance(version, tuple) and self.since <= version < self.until
 
     def intersect(self, other: VersionRange) -> VersionRange:
-        """Return the versions that are in both ranges. It is empty if no version is in both ranges."""
         return VersionRange(max(self.since, other.since), min(self.until, other.until))
 
     def is_empty(self) -> bool:
@@ -144,7 +141,6 @@ class VersionRange(NamedTuple):
 
     @classmethod
     def common_to(cls, ranges: Iterable[VersionRange]) -> VersionRange:
-        """Return the versions that are in all of these ranges; every version if there is none."""
         return reduce(cls.intersect, ranges, EVERY_VERSION)
 
 
@@ -158,8 +154,7 @@ REFUSALS: list[Refusal] = []
 class Refusal(NamedTuple):
     """A kind of record that some coordinators refuse, so that a load fails.
 
-    `description` says which records. `issue` is the number of Kafka's issue, or "" if no issue exists. `releases` are
-    the versions that refuse the record. The classic coordinator refuses the record only if `description` says so.
+    The classic coordinator refuses the record only if `description` says so.
     """
 
     description: str
@@ -167,7 +162,6 @@ class Refusal(NamedTuple):
     releases: tuple[VersionRange, ...]
 
     def applies_to(self, version: Version) -> bool:
-        """Return whether the coordinator of this Kafka version refuses the record."""
         return any(version in version_range for version_range in self.releases)
 
 

@@ -149,7 +149,8 @@ class NewCache(Cache):
     def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
         super().__init__(dialect)
         self._partition_count = partition_count
-        self._other_parts: dict[str, dict[int | None, GroupParts | OrphanParts]] = {}
+        self._parts_of: dict[int | None, dict[str, GroupParts | OrphanParts]] = {}
+        """By partition and group id: what the partition would answer."""
 
     def _add_groups(self, shard: Shard) -> None:
         if shard.failure is not None:
@@ -159,48 +160,40 @@ class NewCache(Cache):
                 check_loaded(group)
         committed = shard.offsets.committed
         pending = pending_by_group(shard.offsets)
+        parts_of_partition = self._parts_of.setdefault(shard.partition, {})
         for group_id in dict.fromkeys([*shard.groups, *committed, *_pending_ids(shard)]):
             if not self._is_answered_from(group_id, shard.partition):
                 continue
             offsets = committed.get(group_id, {})
             group_pending = pending.get(group_id, {})
             loaded_group = shard.groups.get(group_id)
-            if loaded_group is None:
-                orphan = OrphanParts(offsets, group_pending, shard.partition)
-                if group_id in self.groups or group_id in self.orphans:
-                    self._other_parts.setdefault(group_id, {})[shard.partition] = orphan
-                else:
-                    self.orphans[group_id] = orphan
-                continue
             if isinstance(loaded_group, ModernGroup) and loaded_group.type == "share":
                 # A broker returns no offsets of a share group, even if offsets were committed for its id.
                 offsets = {}
-            parts = GroupParts(loaded_group, offsets, group_pending)
-            if group_id in self.groups:
-                self._other_parts.setdefault(group_id, {})[shard.partition] = parts
-                continue
+            parts: GroupParts | OrphanParts = OrphanParts(offsets, group_pending, shard.partition)
+            if loaded_group is not None:
+                parts = GroupParts(loaded_group, offsets, group_pending)
+            parts_of_partition[group_id] = parts
+            self._answer(group_id, parts)
+
+    def _answer(self, group_id: str, parts: GroupParts | OrphanParts) -> None:
+        """Let the first group with an id answer, or the first orphan if there is no group."""
+        if group_id in self.groups:
+            return
+        if isinstance(parts, GroupParts):
             self.groups[group_id] = parts
-            if group_id in self.orphans:
-                orphan = self.orphans.pop(group_id)
-                self._other_parts.setdefault(group_id, {})[orphan.partition] = orphan
+            self.orphans.pop(group_id, None)
+        else:
+            self.orphans.setdefault(group_id, parts)
 
     def keep_home_groups(self, partition_count: int) -> None:
         for group_id, partitions in self.partitions_of.items():
-            if len(partitions) == 1:
-                continue
-            home = partition_for(group_id, partition_count)
-            parts_of = self._other_parts.get(group_id, {})
-            if group_id in self.groups:
-                group_parts = self.groups.pop(group_id)
-                parts_of[group_parts.group.partition] = group_parts
-            elif group_id in self.orphans:
-                orphan_parts = self.orphans.pop(group_id)
-                parts_of[orphan_parts.partition] = orphan_parts
-            parts = parts_of.get(home)
-            if isinstance(parts, GroupParts):
-                self.groups[group_id] = parts
-            elif parts is not None:
-                self.orphans[group_id] = parts
+            if len(partitions) > 1:
+                self.groups.pop(group_id, None)
+                self.orphans.pop(group_id, None)
+                home = self._parts_of.get(partition_for(group_id, partition_count), {})
+                if group_id in home:
+                    self._answer(group_id, home[group_id])
 
     def _is_answered_from(self, group_id: str, partition: int | None) -> bool:
         """A log without a partition number (`partition` is None) answers for all groups."""

@@ -256,7 +256,6 @@ class Extent(NamedTuple):
 
 
 def read_extents(log: Log, dialect: Dialect, stop: Stop = NO_STOP) -> dict[str, Extent] | None:
-    """Return the extent of each group with records in a log, or None if the readable engine must read them."""
     reading = read_if_possible(log, dialect, stop, follow=COUNTS)
     if reading is None:
         return None
@@ -316,7 +315,6 @@ def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: Count
 
 
 def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Shard | None:
-    """Return the shard of a log, or None if the engine hands the log over."""
     with suppress(HandedOver):
         reading = read(log, dialect, stop, **options)
         notes = find_damage(reading, log, stop)

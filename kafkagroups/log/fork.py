@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -137,10 +138,9 @@ class _Replica:
         self._offsets = array("q")
         self._leader_epochs = array("i")
         self._batch_offsets = array("q")
-        # The first missing record of each key that no later record explains yet. A record of a transaction waits for
-        # the marker: its producer id comes before the key.
-        self._missing: dict[bytes, int] = {}
-        self._missing_in_transactions: dict[int, dict[bytes, int]] = {}
+        # By producer id and key, the first missing record that no later record explains yet. A record of a transaction
+        # waits for the marker; the others have the producer id None.
+        self._missing: defaultdict[int | None, dict[bytes, int]] = defaultdict(dict)
         self._after_end: int | None = None
         self._next_batch()
 
@@ -151,7 +151,7 @@ class _Replica:
 
     @property
     def lacks_records(self) -> bool:
-        return bool(self._missing or self._missing_in_transactions)
+        return any(self._missing.values())
 
     def _next_batch(self) -> None:
         self.batch = next(self._batches, None)
@@ -217,15 +217,13 @@ class _Replica:
         if batch.is_control:
             self.end_transaction(record, batch)
         elif record.key is not None and self.lacks_records:
-            self._missing.pop(record.key, None)
-            for missing in self._missing_in_transactions.values():
+            for missing in self._missing.values():
                 missing.pop(record.key, None)
 
     def end_transaction(self, marker: LogRecord, batch: Batch) -> None:
-        missing = self._missing_in_transactions.pop(batch.producer_id, {})
+        missing = self._missing.pop(batch.producer_id, {})
         if marker.key != _ABORT_MARKER:
-            for key, offset in missing.items():
-                self._missing.setdefault(key, offset)
+            self._missing[None] = missing | self._missing[None]
 
     def note_difference(self, record: LogRecord) -> None:
         """Note a record that only this replica has."""
@@ -245,17 +243,13 @@ class _Replica:
         elif batch.is_control or record.key is None:
             return
         elif record.value is None:
-            self._missing.pop(record.key, None)
-        elif batch.is_transactional:
-            missing = self._missing_in_transactions.setdefault(batch.producer_id, {})
-            missing.setdefault(record.key, record.offset)
+            self._missing[None].pop(record.key, None)
         else:
-            self._missing.setdefault(record.key, record.offset)
+            producer_id = batch.producer_id if batch.is_transactional else None
+            self._missing[producer_id].setdefault(record.key, record.offset)
 
     def first_unexplained(self) -> int | None:
-        offsets = list(self._missing.values())
-        for missing in self._missing_in_transactions.values():
-            offsets += missing.values()
+        offsets = [offset for missing in self._missing.values() for offset in missing.values()]
         if self._after_end is not None:
             offsets.append(self._after_end)
         return min(offsets, default=None)

@@ -1,8 +1,8 @@
 """Record types 3 to 8 and 16: a consumer group of the new protocol (KIP-848).
 
-In the new protocol, the broker computes the assignments of a group. A classic group has one record, which the broker
-writes as a whole. A group of the new protocol has many records, so that the broker writes only the records that
-changed:
+In the new protocol, the broker computes the assignments of a group. The new coordinator writes these records since 4.0,
+and as a preview since 3.7. A classic group has one record, which the broker writes as a whole. A group of the new
+protocol has many records, so that the broker writes only the records that changed:
 
     3       the group's epoch
     4       the topics of the group, up to 4.0
@@ -49,9 +49,9 @@ class ConsumerGroupMetadataKey(GroupIdKey, frozen=True):
 class ConsumerGroupMetadataValue(Message, frozen=True):
     """Type 3: the group and its epoch.
 
-    The record is written whenever the epoch increases: a member joins, leaves or changes its subscription, or a topic
-    of the group changes. A tombstone deletes the group. It comes after the tombstones of the members and of the target
-    assignment. `metadata_hash` was added in 4.1 and replaces the records of type 4.
+    Since 3.7. The record is written whenever the epoch increases: a member joins, leaves or changes its subscription,
+    or a topic of the group changes. A tombstone deletes the group. It comes after the tombstones of the members and of
+    the target assignment. `metadata_hash` was added in 4.1 and replaces the records of type 4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -65,12 +65,16 @@ class ConsumerGroupPartitionMetadataKey(GroupIdKey, frozen=True):
 
 @message(flexible="0+")
 class PartitionMetadata(Message, frozen=True):
+    """One partition of a topic in a value of type 4 or 9."""
+
     partition: int = field(INT32, doc="a partition of the topic")
     racks: tuple[str, ...] = field(Array(STRING), doc="the racks where the replicas of the partition are")
 
 
 @message(flexible="0+")
 class TopicMetadata(Message, frozen=True):
+    """One topic in a value of type 4 or 9."""
+
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
     num_partitions: int = field(INT32, doc="how many partitions the topic has")
@@ -82,7 +86,8 @@ class ConsumerGroupPartitionMetadataValue(Message, frozen=True):
     """Type 4: the partitions and racks of the subscribed topics.
 
     Kafka 3.7 to 4.0 write the record when the topics of the group change. Since 4.1, `metadata_hash` in type 3 replaces
-    the record. Kafka 4.3 still writes the tombstone, even if the log has no other record of type 4 for the group.
+    the record. When a group is deleted, a tombstone is written. Kafka 4.3 still writes the tombstone, even if the log
+    has no other record of type 4 for the group.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -95,6 +100,8 @@ class ConsumerGroupMemberMetadataKey(MemberIdKey, frozen=True):
 
 @message(flexible="0+")
 class ClassicProtocol(Message, frozen=True):
+    """An assignor that a classic member supports, with the member's subscription for this assignor."""
+
     name: str = field(STRING, doc="an assignor that the member offers")
     metadata: bytes = field(BYTES, doc="the member's subscription for that assignor, in the client's format")
 
@@ -113,8 +120,8 @@ class ClassicMemberMetadata(Message, frozen=True):
 class ConsumerGroupMemberMetadataValue(Message, frozen=True):
     """Type 5: a member and its subscription.
 
-    The record is written when the member joins and when its data changes. Its tombstone comes after those of the
-    member's current assignment (type 8) and target assignment (type 7).
+    Since 3.7. The record is written when the member joins and when its data changes. A tombstone means that the member
+    left. It comes after the tombstones of the member's current assignment (type 8) and target assignment (type 7).
 
     The tagged field `classic_member_metadata` says which protocol the member uses:
 
@@ -152,8 +159,8 @@ class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
 class ConsumerGroupTargetAssignmentMetadataValue(Message, frozen=True):
     """Type 6: the group epoch that the target assignment was computed for.
 
-    The record is written after the members' records (type 7) of a new target assignment. `assignment_timestamp` was
-    added in 4.3.
+    Since 3.7. The record is written after the members' records (type 7) of a new target assignment. When a group is
+    deleted, a tombstone is written. `assignment_timestamp` was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -179,7 +186,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, frozen=True):
 
     The member gets a partition only after its previous owner has given the partition back.
 
-    The record is written for each member whose target changed.
+    Since 3.7. The record is written for each member whose target changed. A tombstone means that the member left.
     """
 
     topic_partitions: tuple[TopicPartition, ...] = field(
@@ -194,6 +201,8 @@ class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
 
 @message(flexible="0+")
 class TopicPartitions(Message, frozen=True):
+    """Partitions of one topic in a current assignment, with their epochs."""
+
     topic_id: str = field(UUID, doc="the topic's id")
     partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
     assignment_epochs: tuple[int, ...] | None = field(
@@ -205,8 +214,9 @@ class TopicPartitions(Message, frozen=True):
 class ConsumerGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
-    The record is written whenever these partitions or the state change. Kafka's names of the states are: 0 stable, 1
-    unrevoked partitions, 2 unreleased partitions, 127 unknown. `assignment_epochs` in TopicPartitions was added in 4.3.
+    Since 3.7. The record is written whenever these partitions or the state change. A tombstone means that the member
+    left. Kafka's names of the states are: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown.
+    `assignment_epochs` in TopicPartitions was added in 4.3.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")

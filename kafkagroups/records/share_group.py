@@ -1,7 +1,7 @@
 """Record types 9 to 15: a share group (KIP-932), whose members read the same partitions.
 
-In 4.0, share groups were a preview, and their records were different. Types 11 and 15 had other fields, but the same
-value version. Type 9 existed only in 4.0.
+The new coordinator writes these records since 4.0. In 4.0, share groups were a preview, and their records were
+different. Types 11 and 15 had other fields, but the same value version. Type 9 existed only in 4.0.
 
 A share group never commits offsets to `__consumer_offsets`. Its progress in each partition is in another topic,
 `__share_group_state`. A tombstone is a record with a null value. consumer_group.py explains epochs.
@@ -24,7 +24,8 @@ class ShareGroupPartitionMetadataKey(GroupIdKey, frozen=True):
 class ShareGroupPartitionMetadataValue(Message, frozen=True):
     """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
-    The new coordinators of all other versions skip the record.
+    The record was written when the topics of the group changed. When a group was deleted, a tombstone was written. The
+    new coordinators of all other versions skip the record.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -39,8 +40,8 @@ class ShareGroupMemberMetadataKey(MemberIdKey, frozen=True):
 class ShareGroupMemberMetadataValue(Message, frozen=True):
     """Type 10: a member and its subscription.
 
-    The record is written when the member joins and when its data changes. The member's tombstone of type 14 comes
-    before the tombstone of type 10.
+    Since 4.0. The record is written when the member joins and when its data changes. A tombstone means that the member
+    left. The member's tombstone of type 14 comes before the tombstone of type 10.
     """
 
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
@@ -60,8 +61,8 @@ class ShareGroupMetadataKey(GroupIdKey, frozen=True):
 class ShareGroupMetadataValue(Message, frozen=True):
     """Type 11: the group and its epoch.
 
-    The record is written whenever the epoch increases. `metadata_hash` was added in 4.1 as an untagged field. Later
-    versions cannot read a value that 4.0 wrote: it is too short.
+    Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. `metadata_hash` was
+    added in 4.1 as an untagged field. Later versions cannot read a value that 4.0 wrote: it is too short.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -77,7 +78,8 @@ class ShareGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
 class ShareGroupTargetAssignmentMetadataValue(Message, frozen=True):
     """Type 12: the group epoch that the target assignment was computed for.
 
-    The record is written with a new assignment. `assignment_timestamp` was added in 4.3.
+    Since 4.0. The record is written with a new assignment. When a group is deleted, a tombstone is written.
+    `assignment_timestamp` was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -93,7 +95,7 @@ class ShareGroupTargetAssignmentMemberKey(MemberIdKey, frozen=True):
 class ShareGroupTargetAssignmentMemberValue(Message, frozen=True):
     """Type 13, since 4.0: the partitions that a member should have.
 
-    The record is written when these partitions change.
+    The record is written when these partitions change. A tombstone means that the member left.
     """
 
     topic_partitions: tuple[TopicPartition, ...] = field(
@@ -110,8 +112,8 @@ class ShareGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
 class ShareGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """Type 14: the partitions that a member has now.
 
-    The record is written when these partitions change. `state` is always 0 (stable): several members can have the same
-    partition, so no member waits for a partition.
+    Since 4.0. The record is written when these partitions change. A tombstone means that the member left. `state` is
+    always 0 (stable): several members can have the same partition, so no member waits for a partition.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -148,8 +150,9 @@ class TopicInfo(Message, frozen=True):
 class ShareGroupStatePartitionMetadataValue(Message, frozen=True):
     """Type 15: the partitions whose state in `__share_group_state` exists, or is being created or deleted.
 
-    The share coordinator, a part of the broker, stores this state. Since 4.1, a record is written before and after each
-    request to the share coordinator. In Kafka 4.0, the record has no `initializing_topics`. Kafka 4.0 never writes the
+    The state of a partition is the group's progress in it. The share coordinator, a part of the broker, stores this
+    state. Since 4.1, a record is written before and after each request to the share coordinator. When a group is
+    deleted, a tombstone is written. In Kafka 4.0, the record has no `initializing_topics`. Kafka 4.0 never writes the
     record, and refuses to load it.
     """
 

@@ -1,8 +1,8 @@
 """Record types 17 and 19 to 23: a streams group (KIP-1071), one Kafka Streams application.
 
-A topology is the graph of an application's processors, and a subtopology is a connected part of this graph. The
-application sends its topology (type 23) to the broker. The broker assigns tasks instead of partitions. A task is a
-subtopology together with a partition number. There is no type 18.
+The new coordinator writes these records since 4.1. A topology is the graph of an application's processors, and a
+subtopology is a connected part of this graph. The application sends its topology (type 23) to the broker. The broker
+assigns tasks instead of partitions. A task is a subtopology together with a partition number. There is no type 18.
 
 A process is one running instance of the application. Each stream thread of a process is a member of the group. A
 tombstone is a record with a null value. consumer_group.py explains epochs.
@@ -34,9 +34,9 @@ class LastAssignmentConfig(Message, frozen=True):
 class StreamsGroupMetadataValue(Message, frozen=True):
     """Type 17: the group, its epoch, and the last topology that the coordinator validated.
 
-    The record is written whenever the epoch increases. `validated_topology_epoch` and `last_assignment_configs` were
-    added in 4.2. `stored_description_topology_epoch` and `failed_description_topology_epoch` were added in 4.4. A
-    topology epoch of -1 means "no topology".
+    Since 4.1. The record is written whenever the epoch increases. A tombstone deletes the group.
+    `validated_topology_epoch` and `last_assignment_configs` were added in 4.2. `stored_description_topology_epoch` and
+    `failed_description_topology_epoch` were added in 4.4. A topology epoch of -1 means "no topology".
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
@@ -80,8 +80,8 @@ class KeyValue(Message, frozen=True):
 class StreamsGroupMemberMetadataValue(Message, frozen=True):
     """Type 19: a member, which is one stream thread of the application.
 
-    The record is written when the member joins and when its data changes. The member's tombstone of type 22 comes
-    before the tombstone of type 19.
+    Since 4.1. The record is written when the member joins and when its data changes. A tombstone means that the member
+    left. The member's tombstone of type 22 comes before the tombstone of type 19.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
@@ -106,7 +106,8 @@ class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
 class StreamsGroupTargetAssignmentMetadataValue(Message, frozen=True):
     """Type 20: the group epoch that the target assignment was computed for.
 
-    The record is written with a new assignment. `assignment_timestamp` was added in 4.3.
+    Since 4.1. The record is written with a new assignment. When a group is deleted, a tombstone is written.
+    `assignment_timestamp` was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -130,7 +131,7 @@ class TargetTaskIds(Message, frozen=True):
 class StreamsGroupTargetAssignmentMemberValue(Message, frozen=True):
     """Type 21, since 4.1: the tasks that a member should have.
 
-    The record is written when these tasks change.
+    The record is written when these tasks change. A tombstone means that the member left.
     """
 
     active_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that the member runs")
@@ -149,6 +150,8 @@ class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
 
 @message(flexible="0+")
 class TaskIds(Message, frozen=True):
+    """The tasks of one subtopology in a current assignment, with the epoch of each task."""
+
     subtopology_id: str = field(STRING, doc="a part of the topology")
     partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of the tasks")
     assignment_epochs: tuple[int, ...] | None = field(
@@ -160,8 +163,8 @@ class TaskIds(Message, frozen=True):
 class StreamsGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
-    The record is written whenever these tasks or the state change. In Kafka, state 1 is STABLE, 2 is UNREVOKED_TASKS
-    and 3 is UNRELEASED_TASKS.
+    Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
+    In Kafka, state 1 is STABLE, 2 is UNREVOKED_TASKS and 3 is UNRELEASED_TASKS.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")

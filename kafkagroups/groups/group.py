@@ -6,10 +6,11 @@ Source: GroupMetadata.scala (3.9), "GroupState"; GroupCoordinator.scala (3.9); C
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kafkagroups.errors import InvalidRecord, LoadFailed
 from kafkagroups.groups.map_orders import hash_map_order, java_map_order
@@ -26,6 +27,8 @@ from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataVa
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.structs import read_message
 from kafkagroups.records.versions import UNREADABLE_SUBSCRIPTION
+
+M = TypeVar("M")
 
 
 class ClassicState(Enum):
@@ -83,21 +86,17 @@ class Member:
     @property
     def subscription(self) -> VersionedMessage[ConsumerProtocolSubscription] | None:
         """The decoded subscription; None if the member is not a consumer, or if the bytes cannot be decoded."""
-        if self.protocol_type != "consumer":
-            return None
-        try:
-            return decode_subscription(self.subscription_bytes)
-        except InvalidRecord:
-            return None
+        return self._decode(decode_subscription, self.subscription_bytes)
 
     @property
     def assignment(self) -> VersionedMessage[ConsumerProtocolAssignment] | None:
-        if self.protocol_type != "consumer":
-            return None
-        try:
-            return decode_assignment(self.assignment_bytes)
-        except InvalidRecord:
-            return None
+        """The decoded assignment; None in the same cases."""
+        return self._decode(decode_assignment, self.assignment_bytes)
+
+    def _decode(self, decode_bytes: Callable[[bytes], M], data: bytes) -> M | None:
+        with suppress(InvalidRecord):
+            return decode_bytes(data) if self.protocol_type == "consumer" else None
+        return None
 
 
 _VERSION_BYTES = 2

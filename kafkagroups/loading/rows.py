@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.group_parts import GroupParts
@@ -228,10 +228,8 @@ def write_tables(groups: Groups, folder: str) -> WrittenTables:
             system.create_dir(f"{path}/{table}")
             batches = read_table(groups, table)
             with ParquetWriter(f"{path}/{table}/part-0.parquet", batches.schema, filesystem=system) as file:
-                rows[table] = sum(_write_batch(file, batch) for batch in batches)
+                rows[table] = 0
+                for batch in batches:
+                    file.write_batch(batch)
+                    rows[table] += batch.num_rows
     return WrittenTables(rows, groups.problems)
-
-
-def _write_batch(file: Any, batch: Any) -> int:
-    file.write_batch(batch)
-    return int(batch.num_rows)

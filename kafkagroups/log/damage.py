@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch
 from kafkagroups.log.batch_frames import LOG_OVERHEAD, MAGIC_POSITION, BytesLike, FrameState, find_frame
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, ByteRange, base_offset_of, open_segment, read_segment
+from kafkagroups.log.segment_file import ByteRange, base_offset_of, open_segment, read_segment
 
 NAMED_GROUPS = 5
 _WINDOW_BYTES = 4 * 1024 * 1024
@@ -104,33 +105,8 @@ class Gap:
         return f"{self.file}, byte {self.position}: {skipped} skipped: {self.reason}; {lost} missing"
 
 
-@dataclass(frozen=True)
-class SegmentReader:
-    """The bytes of one segment up to position `end`, in which a search looks for a readable batch.
-
-    `content` are the bytes of a segment in memory; None if they are in the file `path`.
-    """
-
-    path: str
-    folder: str
-    end: int
-    content: BytesLike | None = None
-
-    def read(self, position: int, size: int) -> bytes:
-        byte_range = ByteRange(position, min(position + size, self.end))
-        if self.content is not None:
-            return bytes(self.content[slice(*byte_range)])
-        return read_segment(self.path, self.folder, byte_range)
-
-    def skip_hole(self, position: int) -> int:
-        if self.content is not None:
-            return position
-        with open_segment(self.path, self.folder, ByteRange(position, self.end)) as file:
-            return position + file.skip_hole()
-
-
-def offsets_of_segment(base_offset: int, next_offset: int) -> range:
-    return range(max(0, next_offset), min(MAX_INT64, max(base_offset, next_offset) + MAX_RELATIVE_OFFSET) + 1)
+class SearchEnded(Exception):
+    """The searches in a log have included as many bytes in checksums as they may."""
 
 
 class SearchBudget:
@@ -142,59 +118,84 @@ class SearchBudget:
     def __init__(self, log_bytes: int) -> None:
         self._bytes_left = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * log_bytes
 
-    def spend(self, count: int) -> bool:
-        """Take a number of bytes from the budget, and return False if it is used up."""
+    def spend(self, count: int) -> None:
         self._bytes_left -= count
-        return self._bytes_left >= 0
+        if self._bytes_left < 0:
+            raise SearchEnded
 
 
-def find_batch_after(
-    segment: SegmentReader, damaged: int, offsets: range, budget: SearchBudget
-) -> tuple[int, int] | None:
-    """Return the position and the first offset of the next readable batch after the damage at a position of a segment.
+@dataclass(frozen=True)
+class SegmentSearch:
+    """A search for a readable batch in one segment, up to position `end`.
 
-    If the damaged batch has a possible length, the position after it is tried first, because a record in it can contain
-    bytes that look like a batch.
+    A batch is readable if its checksum is correct and its first offset is in `offsets`. `content` are the bytes of a
+    segment in memory; None if they are in the file `path`. Each method raises SearchEnded if the budget is used up.
     """
-    damaged_start = segment.read(damaged, LOG_OVERHEAD)
-    if len(damaged_start) == LOG_OVERHEAD:
-        _, length = _offset_and_length.unpack(damaged_start)
-        next_start = damaged + LOG_OVERHEAD + length
-        if length > 0 and next_start < segment.end:
-            header = segment.read(next_start, MAGIC_POSITION + 1)
-            size = _find_size(segment, next_start, header, offsets)
-            if size is not None and budget.spend(size):
-                offset = _read_offset(segment, next_start, size)
+
+    path: str
+    folder: str
+    end: int
+    content: BytesLike | None
+    offsets: range
+    budget: SearchBudget
+
+    def find_after(self, damaged: int) -> tuple[int, int] | None:
+        """Return the position and the first offset of the next readable batch after the damage at a position.
+
+        If the damaged batch has a possible length, the position after it is tried first, because a record in it can
+        contain bytes that look like a batch.
+        """
+        damaged_start = self._read(damaged, LOG_OVERHEAD)
+        if len(damaged_start) == LOG_OVERHEAD:
+            _, length = _offset_and_length.unpack(damaged_start)
+            next_start = damaged + LOG_OVERHEAD + length
+            if length > 0 and next_start < self.end:
+                offset = self._read_offset(next_start, self._read(next_start, MAGIC_POSITION + 1))
                 if offset is not None:
                     return next_start, offset
-    return find_readable_batch(segment, damaged + 1, offsets, budget)
+        return self.find_from(damaged + 1)
 
+    def find_from(self, start: int) -> tuple[int, int] | None:
+        """Return the position and the first offset of the first readable batch from a position on."""
+        pattern = _header_pattern(self.offsets)
+        while start < self.end:
+            start = self._skip_hole(start)
+            window = self._read(start, _WINDOW_BYTES + MAGIC_POSITION)
+            for match in pattern.finditer(window):
+                position = start + match.start()
+                offset = self._read_offset(position, window[match.start() : match.start() + MAGIC_POSITION + 1])
+                if offset is not None:
+                    return position, offset
+            start += _WINDOW_BYTES
+        return None
 
-def find_readable_batch(
-    segment: SegmentReader, start: int, offsets: range, budget: SearchBudget
-) -> tuple[int, int] | None:
-    """Return the position and the first offset of the first readable batch of a segment.
+    def _read_offset(self, position: int, header: bytes) -> int | None:
+        """Return the first offset of the batch whose header is at a position; None if it is not readable."""
+        if len(header) <= MAGIC_POSITION:
+            return None
+        offset, length = _offset_and_length.unpack_from(header)
+        size = LOG_OVERHEAD + length
+        if offset not in self.offsets or length <= 0 or position + size > self.end:
+            return None
+        self.budget.spend(size)
+        data = self._read(position, size)
+        frame = find_frame(data, 0)
+        if frame.state is FrameState.WHOLE and frame.size == size:
+            with suppress(InvalidLog):
+                return parse_valid_batch(frame, data).base_offset
+        return None
 
-    Return None if there is none with a correct checksum and a first offset in `offsets`, or if the budget is used up.
-    """
-    pattern = _header_pattern(offsets)
-    window_start = start
-    while window_start < segment.end:
-        window_start = segment.skip_hole(window_start)
-        window = segment.read(window_start, _WINDOW_BYTES + MAGIC_POSITION)
-        for match in pattern.finditer(window):
-            place = match.start()
-            position = window_start + place
-            size = _find_size(segment, position, window[place : place + MAGIC_POSITION + 1], offsets)
-            if size is None:
-                continue
-            if not budget.spend(size):
-                return None
-            offset = _read_offset(segment, position, size)
-            if offset is not None:
-                return position, offset
-        window_start += _WINDOW_BYTES
-    return None
+    def _read(self, position: int, size: int) -> bytes:
+        byte_range = ByteRange(position, min(position + size, self.end))
+        if self.content is not None:
+            return bytes(self.content[slice(*byte_range)])
+        return read_segment(self.path, self.folder, byte_range)
+
+    def _skip_hole(self, position: int) -> int:
+        if self.content is not None:
+            return position
+        with open_segment(self.path, self.folder, ByteRange(position, self.end)) as file:
+            return position + file.skip_hole()
 
 
 def _header_pattern(offsets: range) -> re.Pattern[bytes]:
@@ -205,27 +206,6 @@ def _header_pattern(offsets: range) -> re.Pattern[bytes]:
     high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
     starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
     return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
-
-
-def _find_size(segment: SegmentReader, position: int, header: bytes, offsets: range) -> int | None:
-    """Return the size of the batch that can begin at a position; None if its offset or its length is impossible."""
-    if len(header) <= MAGIC_POSITION:
-        return None
-    offset, length = _offset_and_length.unpack_from(header)
-    size = LOG_OVERHEAD + length
-    is_possible = offset in offsets and length > 0 and position + size <= segment.end
-    return size if is_possible else None
-
-
-def _read_offset(segment: SegmentReader, position: int, size: int) -> int | None:
-    data = segment.read(position, size)
-    frame = find_frame(data, 0)
-    if frame.state is not FrameState.WHOLE or frame.size != size:
-        return None
-    try:
-        return parse_valid_batch(frame, data).base_offset
-    except InvalidLog:
-        return None
 
 
 INDEX_INTERVAL_BYTES = 4096

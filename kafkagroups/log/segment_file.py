@@ -73,13 +73,11 @@ class SegmentFile(RawIOBase):
         self._file = file
         self._path = path
         self._range_end = byte_range.end
-        self.move_to(byte_range.start)
-
-    def move_to(self, position: int) -> None:
-        self.position = self._file.seek(position)
+        self.seek(byte_range.start)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        self.move_to(offset)
+        """Let the next read begin at a position of the file. Only `SEEK_SET` is supported."""
+        self.position = self._file.seek(offset)
         return self.position
 
     def skip_hole(self) -> int:
@@ -98,7 +96,7 @@ class SegmentFile(RawIOBase):
                 return 0
             next_byte = end
         skipped_bytes = max(0, next_byte - self.position)
-        self.move_to(self.position + skipped_bytes)
+        self.seek(self.position + skipped_bytes)
         return skipped_bytes
 
     def readable(self) -> bool:

@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from io import BufferedIOBase, BytesIO, RawIOBase
 from typing import Any
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.helpers import MAX_INT32
+from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, Zeros, find_frames, mark_too_large, read_frames
 from kafkagroups.log.batches import FoundBatch, Position
@@ -30,13 +30,12 @@ from kafkagroups.log.damage import (
     Gap,
     Recovery,
     SearchBudget,
-    SegmentReader,
+    SearchEnded,
+    SegmentSearch,
     StartFailure,
-    find_batch_after,
-    find_readable_batch,
-    offsets_of_segment,
 )
 from kafkagroups.log.segment_file import (
+    MAX_RELATIVE_OFFSET,
     WHOLE_FILE,
     ByteRange,
     base_offset_of,
@@ -207,21 +206,19 @@ class Log:
 
     def select_after(self, damage: Damage, budget: SearchBudget | None = None) -> Log | None:
         """Return the part of the log from the next readable batch after damage on; None if none follows."""
-        if budget is None:
-            budget = SearchBudget(self.size)
-        first_index = self.segments.index(damage.file)
-        for index in range(first_index, len(self.segments)):
-            segment = self.segments[index]
-            end = self.segment_start(segment) + self.segment_size(segment)
-            content = None if self.content is None else self.content[segment]
-            reader = SegmentReader(segment, self.folder, end, content)
-            offsets = offsets_of_segment(base_offset_of(segment), damage.offset)
-            if index == first_index:
-                found = find_batch_after(reader, damage.position, offsets, budget)
-            else:
-                found = find_readable_batch(reader, self.segment_start(segment), offsets, budget)
-            if found is not None:
-                return self.select_from(segment, *found)
+        budget = budget or SearchBudget(self.size)
+        with suppress(SearchEnded):
+            for segment in self.segments[self.segments.index(damage.file) :]:
+                start = self.segment_start(segment)
+                end = start + self.segment_size(segment)
+                content = None if self.content is None else self.content[segment]
+                largest = max(base_offset_of(segment), damage.offset) + MAX_RELATIVE_OFFSET
+                offsets = range(max(0, damage.offset), min(MAX_INT64, largest) + 1)
+                search = SegmentSearch(segment, self.folder, end, content, offsets, budget)
+                is_damaged = segment == damage.file
+                found = search.find_after(damage.position) if is_damaged else search.find_from(start)
+                if found is not None:
+                    return self.select_from(segment, *found)
         return None
 
     def count_bytes_from(self, damage: Damage) -> int:
@@ -279,7 +276,7 @@ class Log:
             if position is not None:
                 is_same_file = position.segment == segment and position.inode == file.inode
                 if is_same_file and position.byte <= file.end:
-                    file.move_to(position.byte)
+                    file.seek(position.byte)
             yield read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes), file.inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:

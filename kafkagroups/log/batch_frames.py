@@ -17,6 +17,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from io import BufferedIOBase, RawIOBase
 from typing import NamedTuple
 
@@ -116,29 +117,24 @@ def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: b
 
     If the end of the segment is not in `data`, at least the beginning of the batch up to its magic must be there.
     """
+    broken = partial(_make_broken_frame, data, position, available)
     if available < LOG_OVERHEAD:
-        return _make_broken_frame(
-            data, position, available, FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes"
-        )
+        return broken(FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes")
     offset, length = _offset_and_length.unpack_from(data, position)
     if length < _MIN_LENGTH:
-        reason = f"expected a batch length of at least {_MIN_LENGTH}, found {length}"
-        return _make_broken_frame(data, position, available, FrameState.DAMAGED, reason)
+        return broken(FrameState.DAMAGED, f"expected a batch length of at least {_MIN_LENGTH}, found {length}")
     size = LOG_OVERHEAD + length
     if size > available:
-        reason = f"expected a batch of {size} bytes, found only {available} bytes"
-        return _make_broken_frame(data, position, available, FrameState.INCOMPLETE, reason)
+        return broken(FrameState.INCOMPLETE, f"expected a batch of {size} bytes, found only {available} bytes")
     magic = data[position + MAGIC_POSITION]
     if any_magic:
         return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
     if magic >= len(_MIN_BATCH_BYTES):
         signed_magic = magic - 256 if magic > 127 else magic  # The magic is an int8.
-        return _make_broken_frame(
-            data, position, available, FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}"
-        )
+        return broken(FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}")
     if size < _MIN_BATCH_BYTES[magic]:
         reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
-        return _make_broken_frame(data, position, available, FrameState.DAMAGED, reason)
+        return broken(FrameState.DAMAGED, reason)
     last_offset = offset
     if magic == 2 and position + _LAST_OFFSET_DELTA_POSITION + 4 <= len(data):
         (last_offset_delta,) = _int32.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)

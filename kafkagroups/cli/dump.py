@@ -26,7 +26,7 @@ from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.dump_text import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batches import OffsetGaps
-from kafkagroups.log.segments import Log, Notes, RecordRange, Stop
+from kafkagroups.log.segments import Log, Notes, RecordRange, Stop, batches_until
 from kafkagroups.records import consumer_protocol
 from kafkagroups.records.control import decode_control_key
 from kafkagroups.records.dialects import Dialect
@@ -228,7 +228,7 @@ class _Printer:
         notes = Notes()
         next_offset = log.start_offset
         damage_count = 0
-        for batch in self.range.read_batches(log, notes):
+        for batch in batches_until(log, self.range.stop, notes):
             next_offset = batch.next_offset
             for damage in notes.gaps[damage_count:]:
                 damage_count += 1

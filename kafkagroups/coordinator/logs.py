@@ -68,7 +68,7 @@ class NewBatch:
             computed_crc=0,
             position=0,
             size=0,
-            payload=b"",
+            data=b"",
             decompress_content=lambda batch: b"",
             parse_records=lambda batch: records,
             max_timestamp=self.timestamp,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
-from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord, rebuild_bytes
+from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.producer_state import read_marker
 from kafkagroups.log.segment_file import segment_name
@@ -103,7 +103,7 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     shutil.copytree(pass_1.log_after, before_2)
     # The batch with the last two records of day 12. The segment of day 12 began at offset 499.
     day_12_batch = next(batch for batch in open_log(last_copy) if batch.base_offset == 507)
-    (before_2 / segment_name(499)).write_bytes(rebuild_bytes(day_12_batch))
+    (before_2 / segment_name(499)).write_bytes(day_12_batch.data)
     pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty=498)
 
     before_3 = folder / "before-3"
@@ -153,7 +153,7 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
                 offset_shift = 1
             # The first 8 bytes of a batch are the base offset. The checksum does not cover these bytes (lesson 03), so
             # the checksum stays correct.
-            log.append((batch.base_offset + offset_shift).to_bytes(8, "big") + rebuild_bytes(batch)[8:])
+            log.append((batch.base_offset + offset_shift).to_bytes(8, "big") + batch.data[8:])
     return Path(folder)
 
 

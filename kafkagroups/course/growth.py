@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkagroups import CleanerConfig, compact, load
-from kafkagroups.log.batch import rebuild_bytes
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.synth import write as write_synthetic
@@ -50,7 +49,7 @@ def grow_replicas(
         for log in (never_cleaned, cleaned):
             with LogWriter(log, segment_bytes=16_384) as writer:
                 for batch in new_batches:
-                    writer.append(rebuild_bytes(batch))
+                    writer.append(batch.data)
         bytes_before_pass = _count_bytes(cleaned)
         if _measure_dirty_ratio(cleaned, first_dirty) > min_dirty_ratio:
             # Each batch is only one millisecond later than the batch before it, so tombstones have a short retention.

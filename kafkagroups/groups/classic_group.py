@@ -1,14 +1,11 @@
 """A living classic group in a coordinator's cache: its members with states, votes and timers, and its offsets.
 
-A living group is in the cache of a running coordinator; a loaded group (group.py) is the result of a load.
-
 - Hard state is in records, so a load restores it: generation, protocol type, protocol, leader, the members with their
   subscriptions, assignments and timeouts, the time of the last state change, and the offsets.
 - Soft state is lost in a crash: the state during a rebalance, pending member ids, the members that have not sent
   SyncGroup, the requests that wait for a response, and the timers.
 
-A pending member id was returned to a new client that has not joined with it yet (KIP-394). The coordinator
-(coordinator/rebalance.py) decides when the group changes.
+A pending member id was returned to a new client that has not joined with it yet (KIP-394).
 
 A commit has one of three states:
 
@@ -21,8 +18,8 @@ A commit has one of three states:
 If an append fails, the commit's pending offset is removed. If a later commit has already replaced it, Kafka keeps the
 later offset outside a transaction (`drop_pending`), and removes it in a transaction (`fail_txn_commit`).
 
-`remove` deletes committed and pending offsets, but only a committed offset gets a tombstone. The record of a pending
-commit therefore stays in the log, and the next load restores its offset, as in Kafka. `expire` keeps pending commits.
+`remove` deletes committed and pending offsets, but only a committed offset gets a tombstone. `expire` keeps pending
+commits.
 Source: GroupMetadata.scala and MemberMetadata.scala (3.9; tag 1.0.1 for rules that depend on `kafka`).
 """
 
@@ -45,7 +42,7 @@ from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadat
 from kafkagroups.records.wire import signed32
 
 NOT_APPENDED = -1
-"""A commit's `batch_offset` has this value until the append is answered. `record_offset` always has this value."""
+"""A commit's `batch_offset` has this value until the append is answered."""
 
 
 class NotAppended(Exception):
@@ -56,10 +53,9 @@ class NotAppended(Exception):
 class GroupOffsets:
     """The offsets of one group.
 
-    `committed` and `transactions` are hard state: the log contains them. `transactions` contains the offsets of open
-    transactions; the keys are producer ids. The other fields are soft state: a crash loses them. `pending` contains the
-    offsets of unanswered commits outside transactions. `has_plain_commit` says whether a commit came outside a
-    transaction in the current generation. `has_transactional_commit` says the same for commits in transactions.
+    `committed` and `transactions`, the offsets of open transactions by producer id, are hard state: the log contains
+    them. The other fields are soft state: a crash loses them. `has_plain_commit` and `has_transactional_commit` say
+    what came in the current generation.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)
@@ -69,24 +65,22 @@ class GroupOffsets:
     has_transactional_commit: bool = False
 
     def __bool__(self) -> bool:
-        """Return whether the group has a committed or pending offset (Kafka's GroupMetadata.hasOffsets)."""
         return bool(self.committed or self.pending or self.transactions)
 
     @property
     def mixes_commits(self) -> bool:
-        """Whether commits came inside and outside transactions in this generation. Kafka then logs a warning."""
+        """Whether commits came inside and outside transactions in this generation."""
         return self.has_plain_commit and self.has_transactional_commit
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store a commit as pending before its append. Replace earlier pending commits of the same partitions."""
+        """Store a commit as pending before its append."""
         self.has_plain_commit = True
         self.pending.update(offsets)
 
     def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
         """Commit a pending offset after its append, unless a newer offset is committed.
 
-        `batch_offset` is the first offset of the batch that contains the commit. If the partition's pending offset was
-        removed before, nothing is committed.
+        If the partition's pending offset was removed before, nothing is committed.
         """
         if partition in self.pending:
             self._commit_if_newer(partition, _with_batch_offset(pending_offset, batch_offset))
@@ -98,23 +92,18 @@ class GroupOffsets:
             del self.pending[partition]
 
     def prepare_txn_commit(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store a transactional commit as pending before its append."""
         self.has_transactional_commit = True
         self.transactions.setdefault(producer_id, {}).update(offsets)
 
     def complete_txn_append(
         self, producer_id: int, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int
     ) -> None:
-        """Note that a transactional commit is in the log, so that the producer's marker can commit it.
-
-        `batch_offset` is the first offset of the batch that contains the commit.
-        """
+        """Note that a transactional commit is in the log, so that the producer's marker can commit it."""
         pending = self.transactions.get(producer_id, {})
         if pending.get(partition) == pending_offset:
             pending[partition] = _with_batch_offset(pending_offset, batch_offset)
 
     def fail_txn_commit(self, producer_id: int, partition: TopicPartition) -> None:
-        """Remove the pending offset of a transactional commit whose append failed."""
         pending = self.transactions.get(producer_id)
         if pending is None:
             return
@@ -123,7 +112,7 @@ class GroupOffsets:
             del self.transactions[producer_id]
 
     def end_transaction(self, producer_id: int, *, commits: bool, kafka: Version) -> None:
-        """Handle the marker of the producer's transaction. `commits` says whether the marker commits or aborts.
+        """Handle the marker of the producer's transaction.
 
         If it commits, each pending offset becomes the committed offset, unless that one is from a later batch of the
         log. Raises NotAppended at a pending commit without a record; up to 3.7 that is one whose metadata string was
@@ -138,14 +127,10 @@ class GroupOffsets:
             self._commit_if_newer(partition, pending[partition])
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """Return whether the partition has a pending commit, outside or inside a transaction (KIP-447)."""
         return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove the committed and pending offsets of these partitions. Return the partitions that need a tombstone.
-
-        A partition needs a tombstone if it had a committed offset.
-        """
+        """Remove the offsets of these partitions. Return those that had a committed offset and so need a tombstone."""
         need_tombstone = []
         for partition in partitions:
             self.pending.pop(partition, None)
@@ -156,7 +141,7 @@ class GroupOffsets:
         return need_tombstone
 
     def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove the committed offsets of these partitions. Return the partitions that had a committed offset.
+        """Remove the committed offsets of these partitions. Return those that had one.
 
         Pending commits stay, because they may still be committed later.
         """
@@ -173,13 +158,11 @@ def _with_batch_offset(pending_offset: OffsetAndMetadata, batch_offset: int) -> 
 
 
 CONSUMER = "consumer"
-"""The protocol type of groups of consumers. Other clients, such as Kafka Connect, use other protocol types."""
+"""The protocol type of groups of consumers."""
 
 
 Protocols = list[tuple[str, bytes]]
-"""Pairs of a protocol (the name of an assignor) and the member's metadata (its subscription) for this protocol.
-
-The protocol that the member prefers is first."""
+"""Pairs of a protocol (the name of an assignor) and the member's metadata (its subscription) for this protocol."""
 
 
 class Cancellable(Protocol):
@@ -191,11 +174,11 @@ class Cancellable(Protocol):
 
 @dataclass(eq=False)
 class ClassicMember:
-    """A member of a living classic group. Timeouts are in ms.
+    """A member of a living classic group.
 
     `awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
-    A callback is None if no request waits for a response. `is_new` is True while the member's first JoinGroup request
-    waits. While a request waits, only a new member can time out. `session_timer` is None until the timer is started.
+    `is_new` is True while the member's first JoinGroup request waits. While a request waits, only a new member can time
+    out.
     """
 
     member_id: str
@@ -214,22 +197,19 @@ class ClassicMember:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the member waits for the response to a JoinGroup or SyncGroup request."""
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def find_metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for a protocol. Raises KeyError if the member does not support the protocol."""
+        """Raises KeyError if the member does not support the protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         raise KeyError(protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the first protocol in the member's list that is in `candidates`."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
-        """Return the member as the group record contains it, with this assignment."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
@@ -251,8 +231,7 @@ class ClassicGroup:
     """A living classic group.
 
     `kafka` is the broker's version. `state_timestamp` is the time of the last state change, in ms since the epoch; None
-    if the version of the group record is too old to contain the time. `protocol` is the assignor that the members
-    agreed on. `leader` is a member id. The keys of `members` are member ids.
+    if the version of the group record is too old to contain the time.
     """
 
     group_id: str
@@ -265,37 +244,31 @@ class ClassicGroup:
     leader: str | None = None
     members: dict[str, ClassicMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    """The member ids of static members (KIP-345). The keys are instance ids."""
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
     subscribed_topics: frozenset[str] | None = None
     """The topics in the members' subscriptions. None if the topics are not known: the group is not a consumer group,
     has no protocol, or has a subscription that cannot be read."""
     pending_members: dict[str, Cancellable] = field(default_factory=dict)
-    """For each pending member id: the timer that removes the id."""
     pending_sync: set[str] = field(default_factory=set)
-    """The ids of the members that have not sent SyncGroup in this generation."""
     new_member_added: bool = False
-    """Whether a member joined during the initial delay of the first rebalance. If so, the delay starts again."""
+    """Whether a member joined during the initial delay of the first rebalance, which then starts again."""
     join_timer: Cancellable | None = None
     """The timer that ends the state PreparingRebalance."""
     can_end_join_early: bool = False
-    """Whether PreparingRebalance ends as soon as all members have joined. The initial delay never ends early."""
+    """Whether PreparingRebalance ends as soon as all members have joined."""
     sync_timer: Cancellable | None = None
-    """The timer that removes the members that have not sent SyncGroup."""
     type: str = "classic"
 
     def ordered_members(self) -> list[ClassicMember]:
-        """Return the members in the order of Kafka's hash map. This order decides the next leader."""
+        """Return the members in the order of Kafka's hash map, which decides the next leader."""
         return [self.members[member_id] for member_id in hash_map_order(self.members, self.kafka)]
 
     @property
     def is_simple(self) -> bool:
-        """Whether the group has no protocol type and no members, not even pending ones, as after a plain commit."""
         return self.protocol_type is None and self.state is ClassicState.EMPTY and not self.pending_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The largest rebalance timeout of the members; 0 if the group has no members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -305,21 +278,17 @@ class ClassicGroup:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may start in the current state."""
         return self.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
-        """Change the state. Raises IllegalTransition if VALID_PREVIOUS_STATES (group.py) does not allow the change."""
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise IllegalTransition(f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}")
         self.state = state
         self.state_timestamp = now_ms
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether a member with these protocols may join.
-
-        - The group is Empty: `protocol_type` and `protocols` must not be empty.
-        - Otherwise: `protocol_type` must be the group's protocol type, and `protocols` must contain a protocol that all
+        """- The group is Empty: `protocol_type` and `protocols` must not be empty. - Otherwise: `protocol_type` must be
+        the group's protocol type, and `protocols` must contain a protocol that all
           members of the group support.
         """
         if self.state is ClassicState.EMPTY:
@@ -329,22 +298,21 @@ class ClassicGroup:
         )
 
     def candidate_protocols(self, *names: str) -> set[str]:
-        """Return the protocols that all members support. If `names` are given, return only protocols in `names`."""
         supporter_counts = Counter(name for member in self.members.values() for name, _ in member.protocols)
         return {name for name in names or supporter_counts if supporter_counts[name] == len(self.members)}
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes.
 
-        A candidate is a protocol that all members support. Each member votes for the candidate that it prefers. If two
-        protocols have equally many votes, the first of them in the order of Kafka's map of votes wins.
+        Each member votes for the candidate that it prefers. If two protocols have equally many votes, the first of them
+        in the order of Kafka's map of votes wins.
         """
         candidates = self.candidate_protocols()
         votes = Counter(member.vote(candidates) for member in self.ordered_members())
         return max(immutable_map_order(votes, self.kafka), key=votes.__getitem__)
 
     def add(self, member: ClassicMember) -> None:
-        """Add a member. The first member decides the protocol type and becomes the leader."""
+        """The first member decides the protocol type and becomes the leader."""
         if not self.members:
             self.protocol_type = member.protocol_type
         self.leader = self.leader or member.member_id
@@ -356,7 +324,7 @@ class ClassicGroup:
     def remove(self, member_id: str) -> None:
         """Remove a member or a pending member id.
 
-        If the member was the leader, the first remaining member in `ordered_members` becomes the leader.
+        If it was the leader, the first one in `ordered_members` becomes the leader.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -373,13 +341,11 @@ class ClassicGroup:
             self.remove_pending_member(member_id)
 
     def remove_pending_member(self, member_id: str) -> None:
-        """Remove a pending member id and cancel its timer."""
         timer = self.pending_members.pop(member_id, None)
         if timer is not None:
             timer.cancel()
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member a new member id. If the member is the leader, it stays the leader."""
         member = self.members.pop(old_id)
         member.member_id = new_id
         self.members[new_id] = member
@@ -388,10 +354,7 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined, choose a new leader: the first member in `ordered_members` that has joined.
-
-        A member has joined if it waits for the response to its JoinGroup. Return False if no leader has joined.
-        """
+        """If the leader has not joined, choose a new leader: the first member in `ordered_members` that has joined."""
         if self.leader is None:
             return False
         if self.members[self.leader].awaiting_join:
@@ -424,7 +387,6 @@ class ClassicGroup:
         return True
 
     def compute_subscribed_topics(self) -> None:
-        """Set `subscribed_topics` to the topics in the members' subscriptions."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER:
             return
@@ -435,7 +397,6 @@ class ClassicGroup:
             self.subscribed_topics = read_subscribed_topics(subscriptions)
 
     def build_record_value(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-        """Return the value of the group's record. `assignments` must have an assignment for each member id."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

@@ -1,8 +1,8 @@
 """Which offsets of a group expire, and when, before and after KIP-211.
 
-KIP-211 changed the rules in Kafka 2.1. Up to 2.0 each offset expires after its expire timestamp, in any group. Since
-2.1 the state of the group decides which offsets can expire. An offset expires when the broker's retention time
-(offsets.retention.minutes, which is not in the log) has passed:
+Up to 2.0 each offset expires after its expire timestamp, in any group. Since 2.1 the state of the group decides which
+offsets can expire. An offset expires when the broker's retention time (offsets.retention.minutes, which is not in the
+log) has passed:
 
     group                             offsets that expire                          begin of the retention time
     Empty, with a protocol type       all offsets                                  the group became Empty (the commit,
@@ -17,9 +17,9 @@ KIP-211 changed the rules in Kafka 2.1. Up to 2.0 each offset expires after its 
 In any other group a rebalance is running, or the protocol type is not "consumer", or a subscription cannot be read.
 
 If an offset has an expire timestamp (OffsetCommit v2 to v4 with a retention time), this timestamp replaces the end of
-the broker's retention time. A sum or a difference of times that exceeds 64 bits wraps around, as in Java.
-An offset does not expire while its partition has a pending commit: outside a transaction in every version, inside one
-only in the new coordinator. All this can change at any time, for example when a member subscribes to the topic.
+the broker's retention time. A sum or a difference of times that exceeds 64 bits wraps around, as in Java. An offset
+does not expire while its partition has a pending commit: outside a transaction in every version, inside one only in the
+new coordinator.
 Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); OffsetMetadataManager.cleanupExpiredOffsets, ClassicGroup,
 ConsumerGroup and StreamsGroup (4.3.1); KIP-211.
 """
@@ -50,8 +50,7 @@ def find_expired_offsets(
 ) -> list[TopicPartition]:
     """Return the partitions whose offsets have expired at the time `now_ms`.
 
-    `committed` are the group's committed offsets. The offsets of the partitions in `pending` never expire. `now_ms` is
-    in ms since the epoch. `retention_ms` is the broker's offsets.retention.minutes, in ms.
+    The offsets of the partitions in `pending` never expire.
     """
     is_before_kip_211 = group.kafka < FIRST_WITH_KIP_211
     rule = _find_group_rule(group)
@@ -76,7 +75,7 @@ def find_expired_offsets(
 
 
 def _find_group_rule(group: ClassicGroup | ModernGroup) -> Rule | None:
-    """Return which offsets of a group expire. A group of a new type keeps those of subscribed topics, in any state."""
+    """A group of a new type keeps the offsets of subscribed topics, in any state."""
     if isinstance(group, ModernGroup):
         return Rule(group.subscribed_topics, None)
     return find_rule(group.kafka, group.state, group.protocol_type, group.state_timestamp, group.subscribed_topics)
@@ -101,9 +100,8 @@ def find_rule(
 ) -> Rule | None:
     """Return which offsets of a classic group expire; None if none of them does.
 
-    `protocol_type` is None for a simple group. `state_timestamp` is the time of the last change of the state, in ms
-    since the epoch. `subscribed_topics` are the topics in the members' subscriptions; None if they cannot be read.
-    Before 2.4 no coordinator reads the subscriptions.
+    `subscribed_topics` are the topics in the members' subscriptions; None if they cannot be read. Before 2.4 no
+    coordinator reads the subscriptions.
     """
     if kafka < FIRST_WITH_KIP_211 or protocol_type is None:
         return Rule(frozenset(), None)
@@ -118,8 +116,7 @@ def find_rule(
 class Expiration(NamedTuple):
     """An offset that expires.
 
-    `expire_ms` is the time in ms since the epoch. `is_from_record` says whether the record contains this time. If not,
-    the retention time decides it.
+    `is_from_record` says whether the record contains the time, or the retention time decides it.
     """
 
     topic_partition: TopicPartition
@@ -136,7 +133,6 @@ def find_expirations(
 ) -> list[Expiration]:
     """Return the offsets of a loaded group that expire, in the order of their times.
 
-    `retention_ms` is the retention time of the broker in ms. None: only offsets with an expire timestamp are returned.
     `subscribes` says whether a member of a consumer or streams group subscribes to a topic; None: the topic names in
     the members' subscriptions decide.
     """
@@ -169,8 +165,7 @@ def find_expirations(
 def find_protected(group: AnyGroup, expirations: list[Expiration]) -> list[Expiration]:
     """Return the offsets with an expire timestamp that do not expire because the group has members.
 
-    `expirations` are the offsets that expire (`find_expirations`). The others expire at their time if the group has no
-    member then, and otherwise when the last member has left. The result is in the order of the times.
+    The others expire at their time if the group has no member then, and otherwise when the last member has left.
     """
     if not group.members:
         return []
@@ -192,7 +187,6 @@ def _find_expire_time(offset: OffsetAndMetadata, empty_since_ms: int | None, ret
 
 
 def _find_subscribed_topics(group: Group) -> frozenset[str] | None:
-    """Return the topics in the members' subscriptions; None if the coordinator cannot read them."""
     if group.protocol_type != CONSUMER:
         return None
     if not group.members:

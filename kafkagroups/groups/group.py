@@ -6,10 +6,11 @@ Source: GroupMetadata.scala (3.9), "GroupState"; GroupCoordinator.scala (3.9); C
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kafkagroups.errors import InvalidRecord, LoadFailed
 from kafkagroups.groups.map_orders import hash_map_order, java_map_order
@@ -26,6 +27,8 @@ from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataVa
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.structs import read_message
 from kafkagroups.records.versions import UNREADABLE_SUBSCRIPTION
+
+M = TypeVar("M")
 
 
 class ClassicState(Enum):
@@ -67,8 +70,7 @@ VALID_PREVIOUS_STATES = {
 class Member:
     """A member of a classic group after a load.
 
-    Timeouts are in ms. `group_instance_id` is None for a dynamic member. The member sent `subscription_bytes` in its
-    JoinGroup request. The leader sent `assignment_bytes` in its SyncGroup request.
+    Timeouts are in ms. `group_instance_id` is None for a dynamic member.
     """
 
     member_id: str
@@ -84,26 +86,20 @@ class Member:
     @property
     def subscription(self) -> VersionedMessage[ConsumerProtocolSubscription] | None:
         """The decoded subscription; None if the member is not a consumer, or if the bytes cannot be decoded."""
-        if self.protocol_type != "consumer":
-            return None
-        try:
-            return decode_subscription(self.subscription_bytes)
-        except InvalidRecord:
-            return None
+        return self._decode(decode_subscription, self.subscription_bytes)
 
     @property
     def assignment(self) -> VersionedMessage[ConsumerProtocolAssignment] | None:
-        """The decoded assignment; None if the member is not a consumer, or if the bytes cannot be decoded."""
-        if self.protocol_type != "consumer":
-            return None
-        try:
-            return decode_assignment(self.assignment_bytes)
-        except InvalidRecord:
-            return None
+        """The decoded assignment; None in the same cases."""
+        return self._decode(decode_assignment, self.assignment_bytes)
+
+    def _decode(self, decode_bytes: Callable[[bytes], M], data: bytes) -> M | None:
+        with suppress(InvalidRecord):
+            return decode_bytes(data) if self.protocol_type == "consumer" else None
+        return None
 
 
 _VERSION_BYTES = 2
-"""The size, in bytes, of the version number at the start of a subscription."""
 
 
 def _read_oldest_layout(data: bytes) -> ConsumerProtocolSubscription:
@@ -113,8 +109,7 @@ def _read_oldest_layout(data: bytes) -> ConsumerProtocolSubscription:
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
     """Return the problem if a subscription makes the load fail (up to Kafka 4.3), otherwise None.
 
-    `subscriptions` are pairs of a member id and the bytes of the member's subscription. The coordinator reads them in
-    the given order, with the layout of version 0:
+    The coordinator reads them in the given order, with the layout of version 0:
 
     - The bytes of a subscription end too early: the coordinator stops reading and loads the group.
     - Any other problem: the load fails.
@@ -134,7 +129,6 @@ def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> 
 
 
 def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Return the topics in these subscriptions; None if a subscription cannot be decoded."""
     topics: set[str] = set()
     for data in subscriptions:
         try:
@@ -148,10 +142,8 @@ def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | N
 class Group:
     """A classic group that a coordinator has loaded.
 
-    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no number.
-    `protocol` is the assignor that the members agreed on, and `leader` a member id. `current_state_timestamp` is the
-    time of the last state change, in ms since the epoch; None if the group record does not contain it. `members` are by
-    member id. `offsets` are the committed offsets, and `pending` those of open transactions, by producer id.
+    `current_state_timestamp` is the time of the last state change, in ms since the epoch; None if the group record does
+    not contain it.
 
     A group with offsets but without a group record is Empty, with generation 0 and protocol type "".
     """
@@ -179,9 +171,9 @@ class Group:
 
 
 class GroupRecord(NamedTuple):
-    """The record of a classic group, not decoded yet. The bytes are already checked.
+    """The record of a classic group, not decoded yet.
 
-    Decoding is slow, so a record is decoded only when its group is used. `offset` is the record's offset in the log.
+    Decoding is slow, so a record is decoded only when its group is used.
     """
 
     partition: int | None
@@ -258,9 +250,7 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
 
 
 def _build_member(metadata: MemberMetadata, protocol_type: str, value_version: int | None, dialect: Dialect) -> Member:
-    """Return a member of a group record.
-
-    The member gets its session timeout as its rebalance timeout in two cases:
+    """The member gets its session timeout as its rebalance timeout in two cases:
 
     - Value version 0: the record has no field for the rebalance timeout.
     - Later value versions: the rebalance timeout in the record is -1, and the new coordinator loads the record.

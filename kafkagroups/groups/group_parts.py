@@ -1,7 +1,7 @@
 """The parts from which `Groups` builds groups and orphans, and what a broker answers from them.
 
-`Groups` (loading/groups.py) is the result of a load. It builds a group when a caller uses it, because most callers use
-only a few. An orphan is the offsets of a group that the coordinator does not have.
+`Groups` (loading/groups.py) is the result of a load. An orphan is the offsets of a group that the coordinator does not
+have.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffse
 
 
 class GroupParts(NamedTuple):
-    """The parts from which a group is built.
-
-    `group` has no offsets yet. A GroupRecord is a group whose record is not decoded yet. `offsets` are the group's
-    committed offsets. `pending` contains the offsets of open transactions; the keys are producer ids.
+    """The parts from which a group is built: the group without offsets, or its record, which is not decoded yet, and
+    its offsets.
     """
 
     group: AnyGroup | GroupRecord
@@ -27,11 +25,11 @@ class GroupParts(NamedTuple):
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        """Return the group itself, not a copy, and without its offsets. The caller must not change the group."""
+        """Return the group itself, not a copy, and without its offsets."""
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
-        """Return a copy of the group with its offsets. The caller may change the copy."""
+        """Return a copy of the group with its offsets."""
         group = self.group.decode() if isinstance(self.group, GroupRecord) else copy_group(self.group)
         group.offsets = _copy_offsets(self.offsets)
         group.pending = _copy_pending(self.pending)
@@ -39,10 +37,7 @@ class GroupParts(NamedTuple):
 
 
 class OrphanParts(NamedTuple):
-    """The parts from which an orphan is built.
-
-    `offsets` and `pending` have the same meaning as in GroupParts, the other fields the same as in `Orphan`.
-    """
+    """The parts from which an orphan is built."""
 
     offsets: ReadOnlyOffsets
     pending: dict[int, PartitionOffsets]
@@ -50,7 +45,6 @@ class OrphanParts(NamedTuple):
     is_answered: bool = False
 
     def build(self) -> Orphan:
-        """Return a copy of the orphan. The caller may change the copy."""
         return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending), self.partition, self.is_answered)
 
 
@@ -71,7 +65,6 @@ def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOf
 class Answer(NamedTuple):
     """The fates of a group's newest records in one partition, after all partitions are loaded.
 
-    `committed` is the fate of committed offsets, `pending` of pending commits, and `records` of group records.
     `has_read` says whether the coordinator has used the partition's records of the group.
     """
 
@@ -90,14 +83,13 @@ _OTHER_ORPHAN = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=True)
 
 
 class Answers:
-    """The answers after a load. `groups` and `orphans` are the parts of its result, by group id."""
+    """The answers after a load."""
 
     def __init__(self, groups: Mapping[str, GroupParts], orphans: Mapping[str, OrphanParts]) -> None:
         self._groups = groups
         self._orphans = orphans
 
     def find(self, group_id: str, partition: int | None) -> Answer:
-        """Return the answer of a group for its records in a partition of the offsets topic."""
         known = self._groups.get(group_id)
         if known is not None:
             if known.group.partition != partition:

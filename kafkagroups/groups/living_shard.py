@@ -38,14 +38,11 @@ LivingGroup = ClassicGroup | ModernGroup
 
 
 class _EarlierGroup(NamedTuple):
-    """A group and its offsets before a change. `group` is None if the group did not exist."""
-
     group: Any
     offsets: GroupOffsetsCopy
 
 
 Changes = dict[str, _EarlierGroup]
-"""The groups that one batch changed, by id, as they were before the batch."""
 
 
 @dataclass
@@ -66,12 +63,10 @@ class LivingShard(NewShard):
         self.groups[group.group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
 
     def add_group(self, group: LivingGroup) -> None:
-        """Add a group for which no record is written, or replace the group with its id."""
         self._remember(group.group_id)
         self.groups[group.group_id] = group
 
     def remove_group(self, group_id: str) -> None:
-        """Remove a group for which no tombstone is written yet."""
         self._remember(group_id)
         self.groups.pop(group_id, None)
 
@@ -85,16 +80,13 @@ class LivingShard(NewShard):
         self.apply(batch, keys)
 
     def end_batch(self) -> None:
-        """Note that the changes until now belong to the batch that is appended next."""
         self.appended.append(self.unappended)
         self.unappended = {}
 
     def confirm(self) -> None:
-        """Forget how the groups were before the oldest unconfirmed batch: the log has confirmed it."""
         self.appended.popleft()
 
     def revert(self, batch_count: int) -> None:
-        """Take back the newest `batch_count` unconfirmed batches, and all changes since then."""
         self._swap(self.unappended)
         self.unappended = {}
         for _ in range(batch_count):
@@ -129,8 +121,7 @@ class LivingShard(NewShard):
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
     """Return the living group that a coordinator of this Kafka version creates from a loaded group.
 
-    `now_ms` is the current time, in ms since the epoch. If the log has no group record, the group became Empty at this
-    time, as in Kafka.
+    If the log has no group record, the group became Empty at this time, as in Kafka.
     """
     has_state_time = loaded.current_state_timestamp is not None
     has_group_record = bool(loaded.members or loaded.generation or loaded.protocol_type or has_state_time)
@@ -153,23 +144,6 @@ def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGr
     return group
 
 
-def build_loaded_group(group: ClassicGroup, partition: int | None) -> Group:
-    """Return a loaded group with the content of a living group, for example to compare a cache with a load."""
-    return Group(
-        group.group_id,
-        partition,
-        state=group.state,
-        generation=group.generation,
-        protocol_type=group.protocol_type or "",
-        protocol=group.protocol,
-        leader=group.leader,
-        current_state_timestamp=group.state_timestamp,
-        members={member.member_id: _build_loaded_member(member, group.protocol) for member in group.members.values()},
-        offsets=dict(group.offsets.committed),
-        pending={producer: dict(pending) for producer, pending in group.offsets.transactions.items() if pending},
-    )
-
-
 def _build_classic_member(member: Member, protocol: str | None) -> ClassicMember:
     # A group record has each member's subscription for only one protocol: the group's protocol.
     return ClassicMember(
@@ -182,18 +156,4 @@ def _build_classic_member(member: Member, protocol: str | None) -> ClassicMember
         member.protocol_type,
         [(protocol or "", member.subscription_bytes)],
         member.assignment_bytes,
-    )
-
-
-def _build_loaded_member(member: ClassicMember, protocol: str | None) -> Member:
-    return Member(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        member.rebalance_timeout_ms,
-        member.session_timeout_ms,
-        member.protocol_type,
-        member.find_metadata(protocol) if protocol else b"",
-        member.assignment,
     )

@@ -24,14 +24,12 @@ OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 MAX_KEPT_KEYS = 100_000
 """The largest number of decoded keys in memory."""
 _RECORD_TYPE_BYTES = 2
-"""The size, in bytes, of the record type at the start of each key."""
 
 
 def find_group_id(record: Record) -> str | None:
-    """Return the id of the group that a record belongs to.
+    """Return the group id; None if no Kafka version has the record type, or if the key is too short.
 
-    Return None if no Kafka version has the record type, or if the key is too short. The chosen Kafka version need not
-    have the record type, because the group id is the first field of every key.
+    The chosen Kafka version need not have the record type, because the group id is the first field of every key.
     """
     return _find_group_id(record.type, record.key)
 
@@ -50,7 +48,6 @@ def _find_group_id(record_type: int, key: Message | UnknownContent) -> str | Non
 
 
 def get_topic_partition(record: Record) -> TopicPartition:
-    """Return the topic partition in the key of an offset record."""
     key = record.key
     assert isinstance(key, OFFSET_KEYS)
     return TopicPartition(key.topic, key.partition)
@@ -59,8 +56,7 @@ def get_topic_partition(record: Record) -> TopicPartition:
 class LogKey(NamedTuple):
     """A decoded key in a log.
 
-    `group_id` is None if no group id was found (`find_group_id`). `partition` is the topic partition of an offset
-    record; None for all other record types.
+    `partition` is the topic partition of an offset record; None for all other record types.
     """
 
     decoded: DecodedKey
@@ -69,10 +65,9 @@ class LogKey(NamedTuple):
 
 
 class LogKeys(dict[bytes | None, LogKey]):
-    """The decoded keys of a log, by their bytes. `keys[data]` decodes a new key, and raises InvalidRecord if necessary.
+    """The decoded keys of a log, by their bytes.
 
-    Most keys occur many times in a log, so each key is decoded only once. If a log has more than MAX_KEPT_KEYS keys,
-    the decoded keys are forgotten from time to time.
+    Most keys occur many times in a log, so each key is decoded only once.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -91,10 +86,7 @@ class LogKeys(dict[bytes | None, LogKey]):
 
 
 def read_keys(batch: Batch, keys: LogKeys) -> Iterator[tuple[str, LogKey, LogRecord]]:
-    """Yield the group id, the key and the record of each record whose key names a group.
-
-    Markers, keys that cannot be read, and the records of a batch that cannot be read are left out.
-    """
+    """Markers, keys that cannot be read, and the records of a batch that cannot be read are left out."""
     if batch.is_control:
         return
     try:
@@ -111,12 +103,10 @@ def read_keys(batch: Batch, keys: LogKeys) -> Iterator[tuple[str, LogKey, LogRec
 
 
 def find_group_ids(batch: Batch, keys: LogKeys) -> Iterator[str]:
-    """Yield the group id in the key of each record of a batch, as `read_keys` finds it."""
     return (group_id for group_id, _, _ in read_keys(batch, keys))
 
 
 def read_control_type(log_record: LogRecord) -> ControlType:
-    """Return the type of a control record. Raises BadBytes, with the record's offset, if the key cannot be read."""
     try:
         return decode_control_key(log_record.key)
     except BadBytes as error:
@@ -125,9 +115,9 @@ def read_control_type(log_record: LogRecord) -> ControlType:
 
 
 def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage | None:
-    """Return the damage of a log, with what follows it. Return None if there is no damage.
+    """Return the damage of a log, with what follows it.
 
-    The batches are those that a reader with `Log.skip_damage` finds. Records that cannot be read name no group.
+    The batches are those that a reader with `Log.skip_damage` finds.
     """
     if damage is None:
         return None

@@ -33,18 +33,14 @@ FIRST_WITH_SCALA_2_13 = (2, 6)
 _UINT32_MASK = 0xFFFFFFFF
 _INITIAL_BUCKET_COUNT = 16
 _BITS_PER_LEVEL = 5
-"""How many hash bits choose the slot on one level of Scala's immutable HashMap (`immutable_map_order`)."""
 _SCALA_2_12_FACTOR = 0x9E3775CD
-"""The factor with which Scala up to 2.12 scrambles the hashes of the mutable HashMap."""
 _TIMELINE_FACTOR = -7046029254386353131
-"""The factor with which Kafka's TimelineHashMap scrambles a hash."""
 
 
 def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
     """Return the iteration order of the hash map of a group's members, into which the keys were put in this order.
 
-    `kafka` is the broker's version. It decides the version of Scala; since 4.0 the map is Java's. `hash_of` returns
-    Java's hash of a key.
+    The version `kafka` decides the version of Scala; since 4.0 the map is Java's.
     """
     if kafka >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
         return java_map_order(keys, hash_of)
@@ -73,7 +69,6 @@ def hash_set_order(keys: Iterable[str], kafka: Version) -> list[str]:
 
 
 def _fill_slots(keys: list[str], hashes: dict[str, int], index_bits: int) -> list[str]:
-    """Return the order of the keys in a table of 2**index_bits slots."""
     slots: dict[int, str] = {}
     for key in keys:
         index = _slot_up_to_2_12(hashes[key], index_bits, index_bits)
@@ -104,9 +99,9 @@ def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
     Up to Scala 2.12 an immutable map of at most four keys keeps the order of the mutable map. The order of more keys is
     not reproduced, because the members of a group rarely vote for more than four protocols.
 
-    In Scala 2.13 the map is a tree. Each node of the tree has 32 slots. Five bits of the scrambled hash choose the slot
-    of a key. If several keys have the same slot, the slot contains a subtree, where the next five bits decide. The
-    iteration of a node begins with the slots of single keys. Then it continues with the subtrees.
+    In Scala 2.13 the map is a tree. Five bits of the scrambled hash choose the slot of a key, of 32 in each node. If
+    several keys have the same slot, the slot contains a subtree, where the next five bits decide. The iteration of a
+    node begins with the slots of single keys, and continues with the subtrees.
     Source: Iterable.groupBy, immutable.HashMap.
     """
     ordered_keys = hash_map_order(keys, kafka)
@@ -116,7 +111,6 @@ def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
 
 
 def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
-    """Return the order of the keys below one node of the tree. Five hash bits, from bit `shift` on, choose the slot."""
     slots: dict[int, list[str]] = {}
     for key, code in hashes.items():
         slots.setdefault((code >> shift) & (2**_BITS_PER_LEVEL - 1), []).append(key)
@@ -135,7 +129,6 @@ def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
 
 
 def _immutable_map_hash(key: str) -> int:
-    """Return the scrambled hash of a key in Scala 2.13's immutable HashMap (scala.collection.Hashing.improve)."""
     code = java_hash(key)
     code = (code + ~(code << 9)) & _UINT32_MASK
     code ^= code >> 14
@@ -164,7 +157,6 @@ def _bucket_index_up_to_2_12(code: int, bucket_count: int) -> int:
 
 
 def _slot_up_to_2_12(code: int, rotation: int, index_bits: int) -> int:
-    """Return the upper bits of the scrambled hash, rotated to the right (HashUtils.improve)."""
     scrambled = (code * _SCALA_2_12_FACTOR) & _UINT32_MASK
     reversed_bytes = int.from_bytes(scrambled.to_bytes(4, "little"), "big")
     scrambled = (reversed_bytes * _SCALA_2_12_FACTOR) & _UINT32_MASK
@@ -192,8 +184,8 @@ def java_map_order(
 ) -> list[Key]:
     """Return the iteration order of a java.util.HashMap into which the keys were put in the given order.
 
-    `hash_of` returns Java's hash of a key. `capacity` is the capacity with which the map was created. It matters for a
-    copy of n keys: a HashMap is created with n / 0.75 + 1, a HashSet with at least 16.
+    The `capacity` with which the map was created matters for a copy of n keys: a HashMap is created with n / 0.75 + 1,
+    a HashSet with at least 16.
     """
     distinct_keys = list(dict.fromkeys(keys))
     bucket_count = 1
@@ -208,7 +200,7 @@ def java_set_order(keys: Collection[Key], hash_of: Callable[[Any], int] = java_h
 
 
 def _spread(code: int) -> int:
-    """Return the hash of a key in Java's HashMap and Scala 2.13's mutable HashMap. `code` is Java's hash of the key."""
+    """Return the hash of a key in Java's HashMap and Scala 2.13's mutable HashMap."""
     code &= _UINT32_MASK
     return code ^ (code >> 16)
 
@@ -218,8 +210,7 @@ def timeline_map_order(
 ) -> list[Key]:
     """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in the given order.
 
-    `hash_of` returns Java's hash of a key. `largest_size` is the largest number of keys for which the map had to have
-    room, because the map never gets smaller.
+    `largest_size` is the largest number of keys for which the map had to have room, because the map never gets smaller.
     """
     distinct_keys = list(dict.fromkeys(keys))
     index_bits = 1

@@ -62,8 +62,7 @@ _REVOKED_TASK_LISTS = tuple(f"{name}_pending_revocation" for name in _TASK_LISTS
 class UniqueField(NamedTuple):
     """A field that must be unique in lists of a record's value, because Kafka builds a map with the field as the key.
 
-    `field` is the name of the field. `lists` are the names of the lists. `refusal` (records/versions.py) says which
-    releases refuse a list in which two elements have the same field value.
+    `refusal` (records/versions.py) says which releases refuse a list in which two elements have the same field value.
     """
 
     field: str
@@ -86,10 +85,7 @@ UNIQUE_FIELD_BY_RECORD_TYPE: dict[int, UniqueField] = {
 
 
 def check_value(group: str, record_type: int, value: Any, kafka: Version) -> None:
-    """Raise LoadFailed if the coordinator of version `kafka` refuses the value.
-
-    `group` is the group's type and id as text, for the message.
-    """
+    """Raise LoadFailed if the coordinator of version `kafka` refuses the value."""
     unique = UNIQUE_FIELD_BY_RECORD_TYPE.get(record_type)
     if unique is not None and unique.refusal.applies_to(kafka):
         _check_unique(group, value, unique)
@@ -137,11 +133,9 @@ GROUP_TYPE_BY_RECORD_TYPE = {
     **dict.fromkeys((17, 19, 20, 21, 22, 23), "streams"),
 }
 _UNREVOKED_TASKS_STATE = 2
-"""The state of a streams member that has to give tasks back (records/streams_group.py)."""
 
 
 def create_group(group_id: str, partition: int | None, type: str, dialect: Dialect) -> ModernGroup:
-    """Return a group without members, as this Kafka version creates a group at its first record."""
     epoch = 1 if dialect.version >= (4, 3) else 0
     validated_epoch = -1 if dialect.version >= (4, 4) else 0
     return ModernGroup(
@@ -235,14 +229,12 @@ def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
 
 
 def _check_unknown_member(group: ModernGroup, member_id: str) -> None:
-    """Raise LoadFailed if the coordinator's release refuses a record of an unknown member."""
     refusals = {"consumer": CONSUMER_RECORD_WITHOUT_MEMBER, "share": SHARE_RECORD_WITHOUT_MEMBER}
     if group.type in refusals and refusals[group.type].applies_to(group.kafka):
         raise LoadFailed(f"{group} has no member {member_id!r}")
 
 
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
-    """Add or replace a member of the group, and replace the member's assignment in `group.owners` (modern_group.py)."""
     previous = group.members.get(member.member_id)
     if previous is not None:
         _remove_assignment(group, previous)
@@ -265,7 +257,6 @@ def _remove_assignment(group: ModernGroup, member: ModernMember) -> None:
 def check_loaded(group: ModernGroup) -> None:
     """Raise LoadFailed if Kafka cannot start the timers of a streams group after the load.
 
-    Kafka starts a timer for each member that has to give tasks back. The timeout is in the member's record (type 19).
     Source: GroupMetadataManager.onLoaded.
     """
     for member in group.members.values():

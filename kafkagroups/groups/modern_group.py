@@ -52,12 +52,11 @@ Copies = dict[str, dict[int, set[str]]]
 class Owners:
     """The owners of the partitions or tasks in one group.
 
-    `epochs` is only used in a consumer group. For each topic id and partition, `epochs` contains the owner's member
-    epoch. As in Kafka, the epoch identifies the owner.
+    In a consumer group, `epochs` has the owner's member epoch, by which Kafka identifies it, for each topic id and
+    partition.
 
-    The other fields are only used in a streams group. Their keys are the subtopology (a part of the topology) and the
-    task number. `active` contains the id of the process that runs the task. `standby` contains the ids of the processes
-    that copy the task's state. `warmup` contains the ids of the processes that prepare to run the task.
+    In a streams group, the other fields have process ids, by subtopology and task number. `active` contains the id of
+    the process that runs the task.
     """
 
     epochs: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -66,7 +65,6 @@ class Owners:
     warmup: Copies = field(default_factory=dict)
 
     def copy(self) -> Owners:
-        """Return a copy. A change of the copy does not change this object."""
         return Owners(
             {topic_id: dict(epochs) for topic_id, epochs in self.epochs.items()},
             {subtopology: dict(processes) for subtopology, processes in self.active.items()},
@@ -77,10 +75,8 @@ class Owners:
     def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Make a member the owner of the partitions or tasks in its assignment.
 
-        `assignment` is the value of a record of type 8 (consumer group) or 22 (streams group), or None. `epoch` is the
-        member's epoch. `process_id` is the id of a streams member's process; None if no record contains the id, and
-        then Kafka stores no owner. `kafka` is the version of the coordinator. Raises LoadFailed if it refuses a second
-        owner.
+        `process_id` is the id of a streams member's process; None if no record contains the id, and then Kafka stores
+        no owner. Raises LoadFailed if it refuses a second owner.
         """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
@@ -92,11 +88,7 @@ class Owners:
                 _add_copies(self.warmup, warmup, process_id)
 
     def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
-        """Remove a member as the owner of its previous assignment.
-
-        The parameters have the same meaning as in `add_assignment`. Raises LoadFailed if the member is not the owner
-        and the coordinator's release checks the owner.
-        """
+        """Remove a member as the owner of its previous assignment."""
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._remove_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
@@ -195,11 +187,7 @@ def _copy_processes(copies: Copies) -> Copies:
 
 
 def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[Any, Any, Any], ...]:
-    """Return two triples of lists: active tasks, standby tasks, warm-up tasks.
-
-    The first triple has the tasks that the member keeps. The second triple has the tasks that the member must
-    give back.
-    """
+    """Return the active, standby and warm-up tasks that a member keeps, and then those that it must give back."""
     return (
         (value.active_tasks, value.standby_tasks, value.warmup_tasks),
         (
@@ -213,7 +201,7 @@ def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[
 def _numbers_by_id(entries: Iterable[Any], id_field: str) -> dict[str, set[int]]:
     """Return the partition numbers of each topic, or the task numbers of each subtopology.
 
-    `id_field` is "topic_id" or "subtopology_id". If an id occurs twice, its last entry is used.
+    If an id occurs twice, its last entry is used.
     """
     return {getattr(entry, id_field): set(entry.partitions) for entry in entries}
 
@@ -237,7 +225,6 @@ waits for partitions or tasks of other members.
 Source (4.3.1): MemberState.java in modern/ and in streams/.
 """
 _UNKNOWN_STATE = "Unknown"
-"""Kafka's name of every other number: a later release may add states."""
 
 
 class ModernState(Enum):
@@ -261,10 +248,9 @@ class ModernState(Enum):
 class ModernMember:
     """A member of a consumer, share or streams group.
 
-    `metadata` is the value of the member's record (consumer: type 5, share: 10, streams: 19). `assignment` is the value
-    of the member's assignment record (8, 14, 22). None means that the log does not contain the record. `member_epoch`
-    and `state` come from the assignment record. records/consumer_group.py, records/share_group.py and
-    records/streams_group.py explain the numbers of `state`.
+    `metadata` and `assignment` are the values of the member's records; None means that the log does not contain the
+    record. `member_epoch` and `state` come from the assignment record. records/consumer_group.py,
+    records/share_group.py and records/streams_group.py explain the numbers of `state`.
     """
 
     member_id: str
@@ -275,15 +261,11 @@ class ModernMember:
 
     @property
     def process_id(self) -> str | None:
-        """The id of a streams member's process; None if no record contains the id."""
         return self.metadata.process_id if isinstance(self.metadata, StreamsGroupMemberMetadataValue) else None
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether this member of a consumer group uses the classic protocol (JoinGroup instead of the new heartbeat).
-
-        If the member uses the new protocol, the field `classic_member_metadata` of its record is null.
-        """
+        """Whether the record of a consumer group's member has `classic_member_metadata`."""
         return (
             isinstance(self.metadata, ConsumerGroupMemberMetadataValue)
             and self.metadata.classic_member_metadata is not None
@@ -294,12 +276,10 @@ class ModernMember:
 class ModernGroup:
     """A consumer, share or streams group.
 
-    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no number.
     `group_epoch` increases when members, subscriptions or topics change, and `assignment_epoch` is the one for which
     the targets were computed. `members` and `targets` are by member id; a target is the value of the member's target
     record. Only a streams group has a `topology`, and `validated_topology_epoch`, the epoch of the last one that the
-    coordinator validated. `offsets` are the committed offsets, and `pending` those of open transactions, by producer
-    id.
+    coordinator validated.
 
     Only a consumer group has `metadata_hash`, the hash of the subscribed topics; `assignment_timestamp`, when the
     targets were computed, in ms since the epoch; and `resolved`, the value of each regular expression that was
@@ -319,11 +299,9 @@ class ModernGroup:
     assignment_timestamp: int = 0
     resolved: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
     largest_size: int = field(default=0, compare=False)
-    """The largest number of members for which the map of the members had to have room. It decides their order."""
+    """The largest number of members for which the map of the members had to have room."""
     kafka: Version = AFTER_ALL_VERSIONS
-    """The version of the coordinator that loaded the group."""
     owners: Owners = field(default_factory=Owners)
-    """The owner of each partition in a consumer group, and of each task in a streams group."""
     offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
@@ -331,7 +309,6 @@ class ModernGroup:
         return f"{self.type} group {self.group_id!r}"
 
     def ordered_member_ids(self) -> list[str]:
-        """Return the ids of the members in the order of Kafka's map."""
         return timeline_map_order(self.members, largest_size=self.largest_size)
 
     @property
@@ -360,7 +337,6 @@ class ModernGroup:
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
-        """The topics to which the members subscribe, by name, by a resolved pattern or by the topology."""
         metadata = [member.metadata for member in self.members.values() if member.metadata is not None]
         if self.type == "streams":
             return frozenset(self.subtopologies_by_topic() if metadata else ())
@@ -368,7 +344,6 @@ class ModernGroup:
         return by_name.union(*(value.topics for value in self.resolved.values()))
 
     def subtopologies_by_topic(self) -> dict[str, str]:
-        """Return the id of the subtopology that reads each topic of a streams group."""
         parts = () if self.topology is None else self.topology.subtopologies
         return {
             topic: part.subtopology_id
@@ -422,7 +397,6 @@ AnyGroup = Group | ModernGroup
 
 
 def copy_group(group: AnyGroup) -> AnyGroup:
-    """Return a copy of a group. A change of the copy does not change the group."""
     offsets = dict(group.offsets)
     pending = {producer: dict(partitions) for producer, partitions in group.pending.items()}
     if isinstance(group, Group):
@@ -439,11 +413,11 @@ def copy_group(group: AnyGroup) -> AnyGroup:
 
 
 def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted partition numbers of each topic id. If an id occurs twice, use its last entry."""
+    """Return the sorted partition numbers of each topic id."""
     return {topic.topic_id: sorted(set(topic.partitions)) for topic in topics}
 
 
 def tasks_by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted task numbers by subtopology (a part of a topology). The subtopology ids are sorted, too."""
+    """Return the sorted task numbers by subtopology (a part of a topology)."""
     numbers = {entry.subtopology_id: sorted(set(entry.partitions)) for entry in tasks}
     return {subtopology: numbers[subtopology] for subtopology in sorted(numbers)}

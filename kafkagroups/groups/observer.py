@@ -1,6 +1,5 @@
 """What happens to each record while a log is loaded: fates, and the callbacks that report them.
 
-The readable engine (shard.py) calls the methods of an observer. The package history/ explains a load with observers.
 `NewestValues` is the rule by which both engines find the fates of group records: records of classic, consumer, share
 and streams groups that are not offset records.
 """
@@ -44,8 +43,7 @@ class Fate(Enum):
 class StoredOffset(Protocol):
     """A committed or pending offset of a shard (shard.py).
 
-    The object stays the same as long as the shard contains the offset. An observer can therefore recognize a stored
-    offset by its identity. `record_offset` is the offset of the commit record in the log.
+    The object stays the same as long as the shard contains the offset, so an observer can recognize it by its identity.
     """
 
     @property
@@ -53,24 +51,20 @@ class StoredOffset(Protocol):
 
 
 class Observer:
-    """The callbacks of a load. The methods of this class do nothing. A subclass overrides the methods that it needs.
+    """The callbacks of a load.
 
     All record offsets belong to the partition of the last call of `start_batch`. An offset does not identify a record,
-    because a valid batch can contain several records with the same offset. The index in `start_record` identifies the
-    record.
+    because a valid batch can contain several with the same one; the index in `start_record` does.
     """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         """Handle a batch before its records are applied. If the load fails, the later batches are also reported."""
 
     def start_record(self, index: int) -> None:
-        """Handle a record before it is applied. Until the next call, all callbacks report effects of this record.
-
-        `index` is the position of the record in the current batch, from 0.
-        """
+        """Until the next call, all callbacks report effects of this record."""
 
     def store_offset(self, offset: StoredOffset) -> None:
-        """Handle the offset in the current record. The shard stores the offset as committed or pending."""
+        """Handle the offset in the current record, which the shard stores as committed or pending."""
 
     def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
         """Handle the fate of the record from which `offset` comes: WINS, SUPERSEDED, DELETED or ABORTED.
@@ -80,11 +74,7 @@ class Observer:
         """
 
     def end_group_record(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
-        """Handle a group record after it was applied. `offset` is the record's offset in the log.
-
-        `was_known` says whether the coordinator had the group before the record. `is_known` says whether the
-        coordinator has the group after the record.
-        """
+        """Handle a group record after it was applied."""
 
 
 NO_OBSERVER = Observer()
@@ -93,17 +83,13 @@ NO_OBSERVER = Observer()
 CLASSIC_GROUP_TYPE = 2
 """The record type of a classic group."""
 GROUP_ENDING_TYPES = (2, 3, 11, 17)
-"""The record types of a classic, consumer, share and streams group. A tombstone of these types deletes the group."""
+"""A tombstone of these types deletes the group."""
 
 RecordT = TypeVar("RecordT")
-"""What the caller uses to refer to a record."""
 
 
 class GroupKey(NamedTuple):
-    """The key of a group record without the group id.
-
-    `detail` is the other field of the key: a member id or a regular expression. It is "" if there is no other field.
-    """
+    """The key of a group record without the group id."""
 
     record_type: int
     detail: str
@@ -115,10 +101,8 @@ class GroupKey(NamedTuple):
 
 
 class NewestValues(Generic[RecordT]):
-    """The newest values of one group in one partition.
-
-    `decide` is called with a record that another record replaces, its fate, the offset of the other record, and whether
-    the two records have the same key.
+    """`decide` is called with a record that another record replaces, its fate, the offset of the other record, and
+    whether the two records have the same key.
     """
 
     def __init__(self, decide: Callable[[RecordT, Fate, int, bool], None]) -> None:
@@ -126,10 +110,10 @@ class NewestValues(Generic[RecordT]):
         self._decide = decide
 
     def put(self, key: GroupKey, record: RecordT, offset: int) -> None:
-        """Add a record with a value. `offset` is its offset in the log.
+        """A classic group record replaces a consumer, share or streams group.
 
-        A classic group record replaces a consumer, share or streams group. A record of these three types replaces a
-        simple classic group. In both cases the earlier records of the group have no effect any longer.
+        A record of these three types replaces a simple classic group. In both cases the earlier records of the group
+        have no effect any longer.
         """
         is_classic = key.record_type == CLASSIC_GROUP_TYPE
         other_keys = [other for other in self.records if (other.record_type == CLASSIC_GROUP_TYPE) != is_classic]
@@ -138,7 +122,7 @@ class NewestValues(Generic[RecordT]):
         self.records[key] = record
 
     def delete(self, key: GroupKey, offset: int) -> None:
-        """Apply the tombstone of a key. `offset` is its offset in the log. A tombstone can delete the whole group."""
+        """Apply the tombstone of a key. A tombstone can delete the whole group."""
         self._end([key], Fate.DELETED, offset)
         if key.record_type in GROUP_ENDING_TYPES:
             self._end(list(self.records), Fate.DELETED, offset, has_same_key=False)

@@ -1,8 +1,7 @@
 """Committed offsets of loaded groups, and pending offsets of open transactions.
 
-A pending offset becomes a committed offset when a marker (a control record) commits the transaction. `Offsets` contains
-the committed and the pending offsets of many groups. Each method is one change that a record can make. The rules of the
-two coordinators differ, so they call these methods differently (shard.py):
+`Offsets` contains the committed and the pending offsets of many groups. The rules of the two coordinators differ, so
+they call these methods differently (shard.py):
 
                              classic                              new
     the newer commit         is in the later batch of the log     has the later record in the log
@@ -103,7 +102,6 @@ class OffsetAndMetadata(NamedTuple):
 
 
 def build_offset_and_metadata(record: Record, record_offset: int, batch_offset: int) -> OffsetAndMetadata:
-    """Return the offset that a coordinator stores after it has read an offset record with a value."""
     value = record.value
     if isinstance(value, LegacyOffsetCommitValue):
         return OffsetAndMetadata(
@@ -132,9 +130,8 @@ ReadOnlyOffsets = Mapping[TopicPartition, OffsetAndMetadata]
 class Orphan:
     """The offsets of a group that the coordinator does not have.
 
-    The keys of `pending` are producer ids. `partition` is the partition of the offsets topic whose log contains the
-    offsets; None if the name of the log's folder has no number. `is_answered` says whether a broker answers requests
-    for the offsets all the same. Kafka 0.9.0 and 0.10.0 do, because they look only into the cache of the offsets.
+    `is_answered` says whether a broker answers requests for the offsets all the same. Kafka 0.9.0 and 0.10.0 do,
+    because they look only into the cache of the offsets.
     """
 
     offsets: PartitionOffsets = field(default_factory=dict)
@@ -144,10 +141,9 @@ class Orphan:
 
 
 class ShardOffsets(Protocol):
-    """The offsets of one shard, read-only. A shard is what one partition's log contains (shard.py).
+    """The offsets of one shard, read-only.
 
-    The readable engine has the class `Offsets`, and the native engine `NativeOffsets` (offsets.py). The keys of
-    `committed` are group ids. The keys of `pending` are producer ids, then group ids.
+    The keys of `committed` are group ids, those of `pending` producer ids and then group ids.
     """
 
     @property
@@ -158,31 +154,25 @@ class ShardOffsets(Protocol):
 
 
 class GroupOffsetsCopy(NamedTuple):
-    """The committed offsets of one group, and its pending offsets by producer id."""
-
     committed: PartitionOffsets
     pending: dict[int, PartitionOffsets]
 
 
 class Offsets:
-    """The committed offsets of many groups, and the pending offsets of each open transaction.
-
-    In all methods, `group` is a group id, `producer` is a producer id, and `by` is the offset of the record that makes
-    the change. The observer (observer.py) receives the fate of each offset record.
+    """In all methods, `group` is a group id, `producer` is a producer id, and `by` is the offset of the record that
+    makes the change.
     """
 
     def __init__(self, observer: Observer = NO_OBSERVER) -> None:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
-        """The pending offsets. The keys are producer ids, then group ids."""
         self.producers_by_group_partition: dict[tuple[str, TopicPartition], set[int]] = {}
-        """The ids of the producers that have a pending offset. The keys are pairs (group id, partition)."""
+        """By group id and partition: the ids of the producers that have a pending offset."""
         self.observer = observer
         self._is_observed = observer is not NO_OBSERVER
 
     @classmethod
     def copy_of(cls, offsets: ShardOffsets, observer: Observer = NO_OBSERVER) -> Offsets:
-        """Return a copy that can be changed. `offsets` stays unchanged."""
         copy = cls(observer)
         copy.committed = {group: dict(partitions) for group, partitions in offsets.committed.items()}
         for producer, groups in offsets.pending.items():
@@ -193,7 +183,6 @@ class Offsets:
         return copy
 
     def pending_partitions(self, group: str) -> dict[TopicPartition, None]:
-        """Return the partitions for which an open transaction has an offset of the group."""
         return {partition: None for groups in self.pending.values() for partition in groups.get(group, ())}
 
     def copy_group(self, group: str) -> GroupOffsetsCopy:
@@ -202,7 +191,7 @@ class Offsets:
         return GroupOffsetsCopy(dict(self.committed.get(group, {})), pending)
 
     def replace_group(self, group: str, copy: GroupOffsetsCopy) -> GroupOffsetsCopy:
-        """Replace one group's offsets. Return the replaced ones. The observer is not called."""
+        """Replace one group's offsets. The observer is not called."""
         replaced = self.copy_group(group)
         self.committed.pop(group, None)
         if copy.committed:
@@ -218,7 +207,6 @@ class Offsets:
         return replaced
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Store the current record's offset as committed. Replace an earlier committed offset of the partition."""
         offsets = self.committed.get(group)
         if offsets is None:
             offsets = {}
@@ -229,7 +217,6 @@ class Offsets:
         offsets[partition] = offset
 
     def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Store the current record's offset as pending until the producer's transaction ends."""
         offsets = self.pending.setdefault(producer, {}).setdefault(group, {})
         self.observer.store_offset(offset)
         self._end_replaced(offsets, partition, offset)
@@ -246,16 +233,13 @@ class Offsets:
             self.observer.set_fate(replaced, Fate.SUPERSEDED, offset.record_offset)
 
     def remove(self, group: str, partition: TopicPartition, by: int) -> None:
-        """Delete the committed offset of a partition, if the group has one."""
         self._remove_from(self.committed, group, partition, by)
 
     def remove_pending(self, producer: int, group: str, partition: TopicPartition, by: int) -> None:
-        """Delete the pending offset of one producer for a partition."""
         if self._remove_from(self.pending.get(producer, {}), group, partition, by):
             self._forget_producer(producer, group, partition)
 
     def remove_all_pending(self, group: str, partition: TopicPartition, by: int) -> None:
-        """Delete the pending offsets of all producers for a partition."""
         for producer in tuple(self.producers_by_group_partition.get((group, partition), ())):
             self.remove_pending(producer, group, partition, by)
 
@@ -278,10 +262,9 @@ class Offsets:
         return True
 
     def end_transaction(self, producer: int, *, commits: bool, by: int, compares_batches: bool) -> None:
-        """Apply a marker. `commits` says whether the marker commits or aborts the producer's pending offsets.
+        """A pending offset is committed only if it is newer than the committed offset.
 
-        A pending offset is committed only if it is newer than the committed offset. To find the newer offset, compare
-        `batch_offset` if `compares_batches` is True, otherwise `record_offset`.
+        To find the newer one, compare `batch_offset` if `compares_batches` is True, otherwise `record_offset`.
         """
         for group, offsets in self.pending.pop(producer, {}).items():
             for partition, offset in offsets.items():
@@ -299,7 +282,7 @@ class Offsets:
 
 
 def pending_by_group(offsets: ShardOffsets) -> dict[str, dict[int, PartitionOffsets]]:
-    """Return the pending offsets by group id and then by producer id. The producer ids are in ascending order."""
+    """Return the pending offsets by group id and then by producer id."""
     by_group: dict[str, dict[int, PartitionOffsets]] = {}
     for producer in sorted(offsets.pending):
         for group, partitions in offsets.pending[producer].items():
@@ -315,7 +298,6 @@ def _is_newer(offset: OffsetAndMetadata, other: OffsetAndMetadata, compares_batc
 
 _PART_ROWS = 1 << 16
 _PART_BYTES = 1 << 26
-"""The engine gives columns in parts of at most this size."""
 
 
 class NativeOffsets:
@@ -334,7 +316,6 @@ class NativeOffsets:
 
     @cached_property
     def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
-        """The pending commits of open transactions, by producer id and then by group."""
         pending: dict[int, dict[str, PartitionOffsets]] = {}
         for part in self.reading.pending_columns(_PART_ROWS, _PART_BYTES):
             for producer_id, group_id, partition, offset in _decode_commits(part):
@@ -368,7 +349,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         return self._count
 
     def items(self) -> Any:
-        """Return the decoded items. Without this method, `dict()` and comparisons would decode once per item."""
+        """Without this method, `dict()` and comparisons would decode once per item."""
         return self.decode().items()
 
     def keys(self) -> Any:
@@ -385,7 +366,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
 
 
 def find_expiring(offsets: Mapping[str, ReadOnlyOffsets]) -> set[str]:
-    """Return the groups with an offset that has an expire timestamp. `offsets` are the committed ones by group id.
+    """Return the groups with an offset that has an expire timestamp.
 
     Those in the native engine's columns are not decoded if none of them has one.
     """
@@ -425,12 +406,10 @@ _OFFSET_COLUMNS = (
     "record_offset",
     "batch_offset",
 )
-"""The columns in the order of the fields of OffsetAndMetadata."""
 _INT32_COLUMNS = ("topic_partition", "leader_epoch")
 
 
 def _decode_column(part: dict[str, Any], name: str) -> list[Any]:
-    """Return the values of a column: its bits of validity, the ends of its texts (None for numbers), and its data."""
     valid, ends, data = part.get(name, (None, None, b""))
     values: list[Any]
     if ends is None:

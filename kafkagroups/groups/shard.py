@@ -71,12 +71,10 @@ from kafkagroups.records.versions import (
 class LoadedPartition:
     """How much was read from one partition of the topic, and how its load ended.
 
-    `segments`, `batches` and `records` are counts. `start_offset` is the first offset of the log, and `next_offset` the
-    first one after the last batch that was read. `error` says why the load fails on a broker of the chosen version, and
-    `record_offset` is the record at which it does; None if it does not fail, or after the last record. `damage` is
-    where reading ended because of wrong bytes. `zeros` are those at the end of the first segment that ends with zeros.
-    `gaps` are the damaged bytes between two batches; None if `Log.skips_damage` is false.
-    `start` says why a broker does not start with the log; None if it does.
+    `error` says why the load fails on a broker of the chosen version, and `record_offset` is the record at which it
+    does; None if it does not fail, or after the last record. `zeros` are those at the end of the first segment that
+    ends with zeros. `gaps` are the damaged bytes between two batches; None if `Log.skips_damage` is false. `start` says
+    why a broker does not start with the log; None if it does.
     """
 
     segments: int = 0
@@ -92,13 +90,12 @@ class LoadedPartition:
     start: StartFailure | None = None
 
     def describe_damage(self) -> list[str]:
-        """Return a line of text for each place with damaged bytes."""
         places = [*(self.gaps or []), self.damage]
         return [str(place) for place in places if place is not None]
 
 
 class CountBytes(Protocol):
-    """A progress callback of an engine. Its argument is the number of bytes that were read since the last call."""
+    """A progress callback of an engine, which gets the number of bytes that were read since the last call."""
 
     def __call__(self, count: int, /) -> None: ...
 
@@ -108,21 +105,17 @@ def ignore_bytes(count: int, /) -> None:
 
 
 DecodedRecord = tuple[int, str, TopicPartition | None, Record]
-"""A record's offset in the log, its group id ("" if none was found), its topic partition, and the record.
-
-The topic partition is None if the record is not an offset record.
-"""
+"""A record's offset in the log, its group id ("" if none was found), its topic partition, and the record."""
 
 
 @dataclass
 class Shard(ABC):
     """What one partition's log contains, as one coordinator reads it.
 
-    After the shards are read, loading/caches.py builds the coordinator's groups from them. `partition` is None if the
-    log's folder has no partition number. `offsets` are those of all groups, also of groups that the coordinator does
-    not have. `groups` are the groups that records created; a GroupRecord is one whose record is not decoded yet.
-    `seen_group_ids` are the ids of all groups with records in this log, in the order of the log. `failure` is the error
-    that ended the load; the effects of the records before it stay.
+    `offsets` are those of all groups, also of groups that the coordinator does not have. `groups` are the groups that
+    records created; a GroupRecord is one whose record is not decoded yet. `seen_group_ids` are the ids of all groups
+    with records in this log, in the order of the log. `failure` is the error that ended the load; the effects of the
+    records before it stay.
     """
 
     partition: int | None
@@ -135,17 +128,14 @@ class Shard(ABC):
 
     @abstractmethod
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-        """Apply the next batches to this shard. Raises LoadFailed or BadBytes if a broker's load would fail."""
+        """Raises LoadFailed or BadBytes if a broker's load would fail."""
 
     @abstractmethod
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Apply a record that is not an offset record. `offset` is the record's offset in the log."""
+        """Apply a record that is not an offset record."""
 
     def decode_record(self, log_record: LogRecord) -> tuple[Record, str]:
-        """Return the decoded record and its group id, or "" if no group id was found.
-
-        The group id is added to `seen_group_ids`.
-        """
+        """Return the decoded record and its group id, or "" if no group id was found."""
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
@@ -158,11 +148,7 @@ class Shard(ABC):
         return record, group_id
 
     def decode_records(self, batch: Batch, keys: LogKeys, observer: Observer) -> Iterator[DecodedRecord]:
-        """Decode the records of a batch, and yield the parts of each record that a load needs.
-
-        Each record is decoded after the previous record was applied. Its group id is added to `seen_group_ids`. `keys`
-        are the keys of the log.
-        """
+        """Decode the records of a batch, and yield the parts of each record that a load needs."""
         is_observed = observer is not NO_OBSERVER
         seen_group_ids = self.seen_group_ids
         for index, log_record in enumerate(batch.records):
@@ -181,10 +167,7 @@ class Shard(ABC):
 
 
 def has_separate_offset_cache(dialect: Dialect) -> bool:
-    """Return whether this Kafka version has one cache for the offsets of all partitions, separate from the groups.
-
-    With this cache (before 0.10.1), even a load that fails adds its offsets.
-    """
+    """With this cache (before 0.10.1), even a load that fails adds its offsets."""
     return not dialect.since(0, 10, 1)
 
 
@@ -192,9 +175,8 @@ def has_separate_offset_cache(dialect: Dialect) -> bool:
 class ClassicShard(Shard):
     """What one partition's log contains, as the classic coordinator reads it.
 
-    `removed_groups` are the ids of the groups whose last group record is a tombstone, in the order of the tombstones.
-    `removed_offsets` are the keys of offset tombstones, as pairs (group id, topic partition). The pairs are stored only
-    for a separate offset cache, where a tombstone also deletes an offset that came from another partition's log.
+    `removed_offsets` are filled only for a separate offset cache, where a tombstone also deletes an offset that came
+    from another partition's log.
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)
@@ -229,7 +211,7 @@ class ClassicShard(Shard):
                         offsets.put(group_id, partition, offset)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Replay a record of a classic group. The classic coordinator skips all other types."""
+        """Replay a record of a classic group."""
         if not isinstance(record.key, GroupMetadataKey):
             return
         if record.value is None:
@@ -287,10 +269,7 @@ class NewShard(Shard):
             self.apply(batch, keys, observer)
 
     def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
-        """Apply one batch. A load and a running coordinator change a shard only here.
-
-        `keys` are the decoded keys of the log. Raises LoadFailed or BadBytes as `replay` does.
-        """
+        """Apply one batch. A load and a running coordinator change a shard only here."""
         offsets = self.offsets
         assert isinstance(offsets, Offsets)
         if batch.is_control:
@@ -328,7 +307,6 @@ class NewShard(Shard):
             observer.end_group_record(group_id, record, record_offset, was_known, group_id in self.groups)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Create, change or delete the group as the record says. Unknown record types are skipped."""
         if isinstance(record.key, GroupIdKey):
             self._replay_modern(record, group_id)
         elif not isinstance(record.key, GroupMetadataKey):
@@ -339,7 +317,7 @@ class NewShard(Shard):
             self.keep_classic_group(build_group(self.partition, record, offset, self.dialect))
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
-        """Apply a record of a consumer, share or streams group. Create the group if it does not exist.
+        """Apply a record of a consumer, share or streams group.
 
         Raises LoadFailed if the coordinator's release refuses the record.
         """
@@ -367,7 +345,6 @@ class NewShard(Shard):
             del self.groups[group_id]
 
     def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
-        """Return whether a record of a `group_type` group converts `group`, which must be a simple group."""
         return (
             not isinstance(group, ModernGroup)
             and group.is_simple
@@ -400,10 +377,9 @@ def fold(
     observer: Observer = NO_OBSERVER,
     notes: Notes | None = None,
 ) -> Shard:
-    """Return the shard of a log. `stop` says where reading ends (log/segments.py).
+    """Return the shard of a log.
 
-    `count_bytes` receives the size of each batch in bytes. The methods of `observer` are called for each batch and
-    record (observer.py). `notes` says what else the reading has found so far.
+    The methods of `observer` are called for each batch and record (observer.py).
     """
     notes = Notes() if notes is None else notes
     shard = create_shard(log, dialect)
@@ -432,7 +408,6 @@ class _Loader:
         self._log = log
         self._end = self._next_offset = self._newest = log.start_offset
         self._falls: list[tuple[int, int]] = []
-        """Each next offset that is not above an earlier one, with the largest earlier one."""
 
     def select(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches that a coordinator reads."""
@@ -470,7 +445,6 @@ class _Loader:
 def fold_batches(
     partition: int | None, batches: Iterable[Batch], dialect: Dialect, observer: Observer = NO_OBSERVER
 ) -> Shard:
-    """Return the shard of batches in memory, without a log on disk."""
     shard = _choose_shard_class(dialect)(partition, dialect)
     replay_batches(shard, batches, observer)
     return shard
@@ -495,7 +469,6 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
 
 
 def create_shard(log: Log, dialect: Dialect) -> Shard:
-    """Return the shard of a log before the first batch is read."""
     start = log.start_offset
     loaded = LoadedPartition(len(log.segments), start_offset=start, next_offset=start)
     return _choose_shard_class(dialect)(log.partition, dialect, loaded)

@@ -99,8 +99,7 @@ def _run_passes(cleaned: CleanedLog, end: int, folder: Path) -> Iterator[Cleaned
 
 
 def _read(log: Log) -> LogToClean:
-    source, _ = read_log(log, None, None, lambda step, done, total: None)
-    return source
+    return read_log(log, None, None, lambda step, done, total: None)
 
 
 def _read_content(log: Log) -> list[bytes]:

@@ -27,7 +27,7 @@ from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.batches import Hole, HoleFinder
+from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
@@ -158,7 +158,7 @@ class GroupLogs(Fates):
         super().__init__(dialect, logs)
         self._logs = logs
         self._key_parts = {_encode(group) for group in logs}
-        self._finder = HoleFinder()
+        self._gaps = OffsetGaps()
         self._holes: list[Hole] = []
         """The holes of the partition; `missing` counts those before, too."""
         self._seen_holes: dict[str, int] = {}
@@ -171,7 +171,7 @@ class GroupLogs(Fates):
         self.add_batch(partition, batch)
 
     def find_holes(self, batch: Batch) -> None:
-        for hole in self._finder.find(batch):
+        for hole in self._gaps.find_holes(batch):
             self.add_hole(hole)
 
     def add_hole(self, hole: Hole) -> None:

@@ -34,7 +34,7 @@ from kafkagroups.kafka_tools.dump_text import (
     order_members_as_tool,
 )
 from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.segments import WHOLE_LOG, Log, Notes, RecordRange
+from kafkagroups.log.segments import WHOLE_LOG, Log, Notes, RecordRange, batches_until
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import key_to_json, value_to_json
@@ -50,7 +50,7 @@ def format_lines(
     """
     # Since 3.9, the formatters read records with the new coordinator's rules and print JSON.
     dialect = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))
-    for batch in record_range.read_batches(log, notes):
+    for batch in batches_until(log, record_range.stop, notes):
         if batch.is_control:
             continue
         try:

@@ -1,8 +1,8 @@
 """The cache of a coordinator: combines the shards of all partitions, and decides which groups exist.
 
-A shard is the state of one partition (groups/shard.py). The cache keeps only the parts of each group: the group record,
-the committed offsets and the pending commits (groups/group_parts.py). `Groups` (groups.py) builds a group from these
-parts when the group is first used. If a group does not exist but has offsets, these offsets are called an orphan.
+The cache keeps only the parts of each group: the group record, the committed offsets and the pending commits
+(groups/group_parts.py). `Groups` (groups.py) builds a group from these parts when the group is first used. If a group
+does not exist but has offsets, these offsets are called an orphan.
 
 Kafka's code: GroupMetadataManager.doLoadGroupsAndOffsets (classic coordinator, 3.9), and CoordinatorRuntime and
 GroupCoordinatorShard.onLoaded (new coordinator, 4.3.1).
@@ -25,13 +25,12 @@ from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.dialects import Dialect
 
 _UNEXPECTED_UNLOAD = "Unexpected unload of active group "
-"""How the message of Kafka's exception begins. The group's id follows."""
 
 
 class Cache(ABC):
     """The groups and offsets that a coordinator has in memory.
 
-    Add the shards in ascending order of their partitions. `groups` and `orphans` have group ids as keys.
+    Add the shards in ascending order of their partitions.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -44,7 +43,7 @@ class Cache(ABC):
         """Whether a group has records in several partitions."""
 
     def add(self, shard: Shard) -> None:
-        """Add the shard of a partition, the last step of the partition's load. The shard does not change.
+        """Add the shard of a partition, the last step of the partition's load.
 
         Raise LoadFailed or BadBytes if a broker's load of the partition would fail. After the error, the cache has the
         same content as the broker's cache after the failed load.
@@ -89,7 +88,6 @@ class ClassicCache(Cache):
         """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups.
         For newer versions, this mapping is empty."""
         self._ids_with_new_offsets: dict[str, None] = {}
-        """The ids of the groups whose offsets were added to `_offsets` since groups were last added."""
 
     def keep_home_groups(self, partition_count: int) -> None:
         """Change nothing: one cache answers for all partitions."""
@@ -125,7 +123,7 @@ class ClassicCache(Cache):
                 raise LoadFailed(f"{_UNEXPECTED_UNLOAD}{group_id!r}")
 
     def _add_offsets(self, shard: ClassicShard) -> None:
-        """Add a partition's offsets to the offsets of all partitions. A broker does this even if the load fails."""
+        """A broker adds a partition's offsets even if the load fails."""
         for group_id, partition in shard.removed_offsets:
             self._offsets.get(group_id, {}).pop(partition, None)
         for group_id, offsets in shard.offsets.committed.items():
@@ -144,16 +142,15 @@ class ClassicCache(Cache):
 class NewCache(Cache):
     """The cache of the new coordinator, which stores each partition separately.
 
-    `partition_count` is the topic's partition count, or None. If the count is given, only the home partition of a group
-    answers requests for the group: the partition that `partition_for` returns for the group id. Without the count, the
-    first partition that contains the group answers.
+    If the count is given, only the home partition of a group answers requests for the group: the partition that
+    `partition_for` returns for the group id. Without the count, the first partition that contains the group answers.
     """
 
     def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
         super().__init__(dialect)
         self._partition_count = partition_count
-        self._other_parts: dict[str, dict[int | None, GroupParts | OrphanParts]] = {}
-        """By group id and partition: the parts of groups that another partition answers for."""
+        self._parts_of: dict[int | None, dict[str, GroupParts | OrphanParts]] = {}
+        """By partition and group id: what the partition would answer."""
 
     def _add_groups(self, shard: Shard) -> None:
         if shard.failure is not None:
@@ -163,61 +160,50 @@ class NewCache(Cache):
                 check_loaded(group)
         committed = shard.offsets.committed
         pending = pending_by_group(shard.offsets)
+        parts_of_partition = self._parts_of.setdefault(shard.partition, {})
         for group_id in dict.fromkeys([*shard.groups, *committed, *_pending_ids(shard)]):
             if not self._is_answered_from(group_id, shard.partition):
                 continue
             offsets = committed.get(group_id, {})
             group_pending = pending.get(group_id, {})
             loaded_group = shard.groups.get(group_id)
-            if loaded_group is None:
-                orphan = OrphanParts(offsets, group_pending, shard.partition)
-                if group_id in self.groups or group_id in self.orphans:
-                    self._other_parts.setdefault(group_id, {})[shard.partition] = orphan
-                else:
-                    self.orphans[group_id] = orphan
-                continue
             if isinstance(loaded_group, ModernGroup) and loaded_group.type == "share":
                 # A broker returns no offsets of a share group, even if offsets were committed for its id.
                 offsets = {}
-            parts = GroupParts(loaded_group, offsets, group_pending)
-            if group_id in self.groups:
-                self._other_parts.setdefault(group_id, {})[shard.partition] = parts
-                continue
+            parts: GroupParts | OrphanParts = OrphanParts(offsets, group_pending, shard.partition)
+            if loaded_group is not None:
+                parts = GroupParts(loaded_group, offsets, group_pending)
+            parts_of_partition[group_id] = parts
+            self._answer(group_id, parts)
+
+    def _answer(self, group_id: str, parts: GroupParts | OrphanParts) -> None:
+        """Let the first group with an id answer, or the first orphan if there is no group."""
+        if group_id in self.groups:
+            return
+        if isinstance(parts, GroupParts):
             self.groups[group_id] = parts
-            if group_id in self.orphans:
-                orphan = self.orphans.pop(group_id)
-                self._other_parts.setdefault(group_id, {})[orphan.partition] = orphan
+            self.orphans.pop(group_id, None)
+        else:
+            self.orphans.setdefault(group_id, parts)
 
     def keep_home_groups(self, partition_count: int) -> None:
         for group_id, partitions in self.partitions_of.items():
-            if len(partitions) == 1:
-                continue
-            home = partition_for(group_id, partition_count)
-            parts_of = self._other_parts.get(group_id, {})
-            if group_id in self.groups:
-                group_parts = self.groups.pop(group_id)
-                parts_of[group_parts.group.partition] = group_parts
-            elif group_id in self.orphans:
-                orphan_parts = self.orphans.pop(group_id)
-                parts_of[orphan_parts.partition] = orphan_parts
-            parts = parts_of.get(home)
-            if isinstance(parts, GroupParts):
-                self.groups[group_id] = parts
-            elif parts is not None:
-                self.orphans[group_id] = parts
+            if len(partitions) > 1:
+                self.groups.pop(group_id, None)
+                self.orphans.pop(group_id, None)
+                home = self._parts_of.get(partition_for(group_id, partition_count), {})
+                if group_id in home:
+                    self._answer(group_id, home[group_id])
 
     def _is_answered_from(self, group_id: str, partition: int | None) -> bool:
-        """Return whether a partition answers requests for a group.
-
-        A log without a partition number (`partition` is None) answers for all groups.
-        """
+        """A log without a partition number (`partition` is None) answers for all groups."""
         if self._partition_count is None or partition is None:
             return True
         return partition_for(group_id, self._partition_count) == partition
 
 
 def create_cache(dialect: Dialect, partition_count: int | None = None) -> Cache:
-    """Return the empty cache of a coordinator. `partition_count` is None if the topic's count is not known."""
+    """Return the empty cache of a coordinator."""
     return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partition_count)
 
 

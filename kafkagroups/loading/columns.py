@@ -1,8 +1,8 @@
 """The columns of a log's tables (`TABLES`), and the conversion of rows to Arrow record batches.
 
-`TABLES` uses Spark's type names; a `?` after the type means that the column can be null. Arrow's schema and Spark's are
-made from it. The first column of every table is `partition`: the number of the partition of `__consumer_offsets`, or -1
-if the name of the log's folder has no number.
+`TABLES` uses Spark's type names; a `?` after the type means that the column can be null. The first column of every
+table is `partition`: the number of the partition of `__consumer_offsets`, or -1 if the name of the log's folder has no
+number.
 
 A column `…_ms` has a time in ms since the epoch, as the log stores it. The column with the same name but without `_ms`
 has the same time as a timestamp, which is null if its year is outside pandas' range.
@@ -29,7 +29,6 @@ Row = dict[str, Any]
 """The values of a row by the names of their columns. Other entries are ignored."""
 
 BATCH_ROWS = 65_536
-"""The largest number of rows in an Arrow record batch."""
 BATCH_BYTES = 64 * 1024 * 1024
 """An Arrow record batch ends when its strings and lists have more than this number of bytes."""
 
@@ -40,8 +39,6 @@ TIMESTAMP_END_MS = 9_214_646_400_000
 
 
 class Column(NamedTuple):
-    """A column of a table. `type` is Spark's name of the type. `nullable` says whether the column can be null."""
-
     name: str
     type: str
     nullable: bool
@@ -123,7 +120,6 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def record_batches(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Arrow record batches with these columns."""
     import pyarrow as pa
 
     schema = arrow_schema(columns)
@@ -140,11 +136,9 @@ def record_batches(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[p
 
 _TYPES_OF_ANY_SIZE = ("string", "binary", "array<string>")
 _BYTES_PER_ELEMENT = 32
-"""The size that is assumed for an element of a list (a topic or a partition)."""
 
 
 def _split_rows(rows: Iterable[Row], names_of_any_size: Sequence[str]) -> Iterator[list[Row]]:
-    """Yield the rows in lists that fit into a record batch. Only the named columns have values of any size."""
     chunk: list[Row] = []
     size = 0
     for row in rows:
@@ -187,7 +181,6 @@ def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
 
 
 _ARRAY_CODES = {16: "h", 32: "i", 64: "q"}
-"""The code of a signed number in the module `array`, by its bits."""
 
 
 def _pack_bits(bits: Sequence[bool]) -> pa.Buffer:
@@ -199,7 +192,6 @@ def _pack_bits(bits: Sequence[bool]) -> pa.Buffer:
 
 
 def _end_offsets(values: Sequence[Any]) -> pa.Buffer:
-    """Return the Arrow buffer that says where each list or string ends: 0 (the start), and then each end."""
     import pyarrow as pa
 
     return pa.py_buffer(array("i", accumulate((len(value or ()) for value in values), initial=0)))

@@ -59,7 +59,6 @@ def split_by_storage(
 
 
 def copy_offsets(in_columns: NativeOffsetsOfGroups, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Yield the committed offsets as Arrow record batches with these columns."""
     for groups in in_columns.values():
         partition, offsets = groups[0]
         numbers = [each.number for _, each in groups]
@@ -78,7 +77,6 @@ def copy_records(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table `records` or `fates`. `parts` are the engine's columns of consecutive records.
 
-    For the table `fates`, `fates` has the number of each record's fate and the offset of the record that decided it.
     Raises InvalidLog if it has another number of records, because the log has changed.
     """
     start = 0

@@ -1,10 +1,7 @@
 """The readable and the native engine: chooses one of them, and folds several logs with it.
 
-A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
-a shard. The readable engine is in groups/shard.py; its name is "python". The native engine is in native.py, and in a
+The readable engine is in groups/shard.py; its name is "python". The native engine is in native.py, and in a
 distribution of its own, which need not be installed; its name is "compiled".
-
-The readable engine on many cores: several processes, each of which folds one whole partition at a time.
 
 Threads of the readable engine would only block each other, so `fold_in_processes` starts workers, which are processes
 of the same Python. The parent sends each worker two logs ahead, and a worker answers with messages:
@@ -67,10 +64,7 @@ class FoldLog(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """The readable engine (`name` is "python") or the native engine (`name` is "compiled").
-
-    If the native engine cannot fold a log, `fold` hands the log to the readable engine.
-    """
+    """The readable engine, or the native one, whose `fold` hands a log that it cannot fold to the readable engine."""
 
     name: str
     fold: FoldLog
@@ -112,16 +106,14 @@ class Engine:
 PYTHON = Engine("python", fold)
 """The readable engine."""
 COMPILED = Engine("compiled", native.fold)
-"""The native engine. `choose_engine` checks that it is installed."""
 
 
 def create_observed_engine(observer: Observer) -> Engine:
-    """Return a readable engine that calls the methods of `observer` with what happens to each record."""
     return Engine("python", partial(fold, observer=observer))
 
 
 def choose_engine(name: str) -> Engine:
-    """Return the engine that has the name `name`. "auto" means the native engine if it is installed.
+    """Return the engine with this name. "auto" means the native engine if it is installed.
 
     Raise UsageError if no engine has this name, or if the name is "compiled" and the native engine is not installed or
     has another interface.
@@ -138,7 +130,7 @@ def choose_engine(name: str) -> Engine:
 
 
 MIN_SIZE = 16 * 1024 * 1024
-"""Below this size of all logs together, in bytes, one process is used: workers need a third of a second to start."""
+"""In bytes. Workers need a third of a second to start, so one process loads smaller logs."""
 _COUNTED_BYTES = 1024 * 1024
 _START = "import sys; sys.path[:] = sys.argv[1:]; from kafkagroups.loading.engines import work; work()"
 
@@ -179,7 +171,6 @@ def fold_in_processes(
 
 
 def _start_workers(workers: list[_Worker], count: int) -> None:
-    """Append `count` new workers to a list; fewer if the system refuses to start another process."""
     is_python = bool(sys.executable) and not hasattr(sys, "frozen")  # A frozen program would start itself.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -192,8 +183,6 @@ def _start_workers(workers: list[_Worker], count: int) -> None:
 
 
 class _Worker:
-    """A process that folds logs, as the parent sees it. `sent_bytes` is the size of the logs that it was sent."""
-
     def __init__(self) -> None:
         command = [sys.executable, "-P", "-c", _START, *map(str, sys.path)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -205,7 +194,7 @@ class _Worker:
     def send(self, log: Log, dialect: Dialect, stop: Stop) -> None:
         """Let the worker fold a log, after those that it has. If the worker has ended, `receive` notices it."""
         portable = copy(log)
-        if log.content:  # These bytes can have any type, and may be loaded only now.
+        if log.content is not None:  # These bytes can have any type, and may be loaded only now.
             portable.content = {segment: bytes(log.content[segment]) for segment in log.segments}
         with suppress(BrokenPipeError):
             self.tasks.write(pickle.dumps((portable, dialect, stop)))
@@ -243,7 +232,6 @@ class _Worker:
         )
 
     def close(self) -> None:
-        """Wait for the end of the process, which was killed, and close the pipes."""
         self.process.wait()
         self.messages.close()
         with suppress(OSError):  # A task that was not sent to the end cannot be sent any more.
@@ -251,8 +239,6 @@ class _Worker:
 
 
 class _Result(NamedTuple):
-    """What `fold` returned or raised, and the offsets of its shard; the pending ones by producer id."""
-
     outcome: Shard | Exception
     committed: Packed
     pending: dict[int, Packed]
@@ -273,7 +259,6 @@ def _unpack(packed: Packed) -> dict[str, PartitionOffsets]:
 
 
 def work() -> None:
-    """Be a worker: fold the logs that arrive on stdin until the parent closes it."""
     messages = sys.stdout.buffer
     sys.stdout = sys.stderr  # Whatever prints must not disturb the messages.
     tasks: SimpleQueue[tuple[Log, Dialect, Stop]] = SimpleQueue()

@@ -21,7 +21,6 @@ from kafkagroups.records.structs import to_json
 
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
-    """Return a group as JSON: its description, its committed offsets and its pending commits."""
     return description_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
 
 
@@ -68,15 +67,11 @@ def _modern_json(group: ModernGroup) -> dict[str, Any]:
 
 
 def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
-    """Return a member of a consumer, share or streams group as JSON.
-
-    Assignments contain topic ids instead of topic names, because their records have no topic names.
-    """
+    """Return a member of a consumer, share or streams group. Its records have topic ids instead of topic names."""
     metadata = member.metadata
     target = group.targets.get(member.member_id)
 
     def read_metadata(name: str, default: Any = None) -> Any:
-        """Return a field of the member's metadata, or `default` if there is no metadata or the field does not exist."""
         return getattr(metadata, name, default)
 
     member_fields = {
@@ -152,10 +147,6 @@ def member_rows(group: AnyGroup) -> Iterator[dict[str, Any]]:
 
 
 def _tasks_by_role(assignment: Any, suffix: str = "") -> dict[str, dict[str, list[int]]]:
-    """Return the tasks in an assignment of a streams group, by role and then by subtopology.
-
-    `suffix` is "_pending_revocation" for the tasks that the member has to give back.
-    """
     roles = ("active", "standby", "warmup")
     return {role: tasks_by_subtopology(getattr(assignment, f"{role}_tasks{suffix}", ())) for role in roles}
 
@@ -171,7 +162,7 @@ def _topology(group: ModernGroup) -> dict[str, Any] | None:
 
 
 def member_json(member: Member) -> dict[str, Any]:
-    """Return a member of a classic group as JSON. A subscription or assignment that cannot be read is null."""
+    """Return a member of a classic group. A subscription or assignment that cannot be read is null."""
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -215,7 +206,6 @@ def _assignment(member: Member) -> dict[str, Any] | None:
 
 
 def offset_json(offset: OffsetAndMetadata) -> dict[str, Any]:
-    """Return a committed offset as `load --json` prints it."""
     return {
         "offset": offset.offset,
         "leader_epoch": offset.leader_epoch,
@@ -228,15 +218,11 @@ def offset_json(offset: OffsetAndMetadata) -> dict[str, Any]:
 
 
 def offsets_json(offsets: ReadOnlyOffsets) -> dict[str, Any]:
-    """Return committed offsets by topic-partition, sorted by topic and partition."""
     return {str(partition): offset_json(offsets[partition]) for partition in sorted(offsets)}
 
 
 def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """Return pending commits as tuples (topic-partition, producer id, offset), sorted by partition and producer.
-
-    The keys of `pending` are producer ids.
-    """
+    """Return pending commits as tuples (topic-partition, producer id, offset), sorted by partition and producer."""
     commits = [
         (partition, producer_id, offset)
         for producer_id, offsets in pending.items()
@@ -248,7 +234,7 @@ def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPart
 def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
     """Return the commits whose transaction is open, by topic-partition.
 
-    Several producers can have a pending commit for the same topic-partition. The keys of `pending` are producer ids.
+    Several producers can have a pending commit for the same topic-partition.
     """
     commits_by_partition: dict[str, list[dict[str, Any]]] = {}
     for partition, producer_id, offset in sorted_pending(pending):

@@ -56,17 +56,15 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
         return repr(dict(self))
 
     def select(self, names: Collection[str]) -> LazyMapping[Parts, Value]:
-        """Return a mapping that has only these names. Names that this mapping does not have are ignored."""
+        """Return a mapping that has only these names."""
         selected = LazyMapping({name: self._parts[name] for name in names if name in self._parts}, self._build)
         selected._built = {name: self._built[name] for name in names if name in self._built}
         return selected
 
     def unbuilt(self) -> dict[str, Parts]:
-        """Return by name the parts of each value that was not built yet."""
         return {name: parts for name, parts in self._parts.items() if name not in self._built}
 
     def add(self, other: LazyMapping[Parts, Value]) -> None:
-        """Add all values of another mapping: the values that were built, and the parts of the values that were not."""
         self._parts |= other._parts
         self._built |= other._built
 
@@ -79,15 +77,13 @@ Orphans = LazyMapping[OrphanParts, Orphan]
 class Groups(Mapping[str, AnyGroup]):
     """The groups that a coordinator has after loading a log, by group id.
 
-    A group is built when you first use it. After that, you always get the same object. If you change a group, other
-    loads of the same log do not contain the change.
+    A group is built when you first use it, and is then always the same object. If you change a group, other loads of
+    the same log do not contain the change.
 
     Attributes
     ----------
     coordinator, kafka
         The coordinator that loaded the log ("classic" or "new"), and its Kafka version.
-    path
-        The path that was loaded.
     partitions
         By partition number: how much was read of the partition, and how its load ended. The number is None if the name
         of the log's folder has no number.
@@ -97,11 +93,7 @@ class Groups(Mapping[str, AnyGroup]):
     orphans
         By group id: offsets that the coordinator keeps although the group does not exist.
     partitions_of
-        By group id: all partitions that contain records of the group, also of groups that no longer exist.
-    topic
-        The partitions at the path, and the partition count that the caller gave.
-    decided_partitions
-        The value of `topic_partitions`; None if it was not needed yet.
+        By group id: all partitions with records of the group, also of groups that no longer exist.
 
     Examples
     --------
@@ -156,7 +148,7 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def failed(self) -> dict[int | None, str]:
-        """By partition number: the reason why a broker's load would fail. Partitions that load well are left out."""
+        """By partition number: the reason why a broker's load would fail."""
         return {partition: loaded.error for partition, loaded in self.partitions.items() if loaded.error}
 
     @property
@@ -166,7 +158,7 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def problems_by_partition(self) -> dict[int | None, list[str]]:
-        """By partition number: the lines of `problems` about this partition. Most partitions have an empty list."""
+        """By partition number: the lines of `problems` about this partition."""
         lines_by_partition = {}
         answering_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
@@ -192,7 +184,7 @@ class Groups(Mapping[str, AnyGroup]):
         return group_id in self.groups
 
     def answers_offsets(self, group_id: str) -> bool:
-        """Return whether a broker answers the offsets of a group. No group is decoded for it."""
+        """Return whether a broker answers the offsets of a group."""
         orphan = self.orphans.get(group_id)
         return group_id in self.groups or (orphan is not None and orphan.is_answered)
 
@@ -201,7 +193,7 @@ class Groups(Mapping[str, AnyGroup]):
         return (self.get(group_id) or self.orphans[group_id]) if self.answers_offsets(group_id) else None
 
     def select(self, group_ids: Collection[str]) -> Groups:
-        """Return the same load with only these groups, for output. Ids that the load does not have are ignored."""
+        """Return the same load with only these groups, for output."""
         return replace(
             self,
             groups=self.groups.select(group_ids),
@@ -219,9 +211,14 @@ class Groups(Mapping[str, AnyGroup]):
             Columns: group, topic, partition, offset, leader_epoch, metadata, commit_timestamp, expire_timestamp,
             topic_id, record_offset. Times are in ms since the epoch.
         """
-        from kafkagroups.loading.groups import offsets_frame
+        import pandas as pd
 
-        return offsets_frame(self.groups.values())
+        rows = [
+            {"group": group.group_id, "topic": key.topic, "partition": key.partition} | offset_json(group.offsets[key])
+            for group in self.groups.values()
+            for key in sorted(group.offsets)
+        ]
+        return pd.DataFrame(rows, columns=_OFFSET_COLUMNS.split())
 
     def members_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each member of each group.
@@ -232,15 +229,15 @@ class Groups(Mapping[str, AnyGroup]):
             Topics and partitions are lists, or None if the member's bytes cannot be read. `generation` is set for
             members of classic groups, `member_epoch` for members of consumer, share and streams groups.
         """
-        from kafkagroups.loading.groups import members_frame
+        import pandas as pd
 
-        return members_frame(self.groups.values())
+        rows = [row for group in self.groups.values() for row in member_rows(group)]
+        return pd.DataFrame(rows, columns=_MEMBER_COLUMNS.split())
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
         """Yield the id and the parts of each group, in the order of the ids, without building further groups.
 
-        The parts are a group without offsets (or its record), the committed offsets, and the pending commits
-        (groups/group_parts.py). If a group was already built, all three parts come from the built group.
+        If a group was already built, all three parts come from the built group.
         """
         unbuilt = self.groups.unbuilt()
         for group_id in sorted(self):
@@ -254,8 +251,8 @@ class Groups(Mapping[str, AnyGroup]):
 def describe_failure(path: str, partition: int | None, kafka: str, error: str, answers_for_groups: bool = False) -> str:
     """Return a message that says why the load of a partition fails.
 
-    `error` is the reason. `answers_for_groups` is true if the load fails at its last step, after the groups were added
-    to the cache. The broker then answers requests for these groups. Only the classic coordinator can fail at this step.
+    `answers_for_groups` is true if the classic coordinator's load fails at its last step, after the groups were added
+    to the cache; the broker then answers requests for these groups.
     """
     message = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
     if answers_for_groups:
@@ -272,9 +269,7 @@ def collect_groups(
 ) -> Groups:
     """Return the groups in a coordinator's cache.
 
-    `loaded` says for each partition how much was read, and how its load ended. `path` is only used in messages.
-    `topic` is None if the partitions of the topic are not known. `topic_partitions` is None if no group has records in
-    several partitions.
+    `topic_partitions` is None if no group has records in several partitions.
     """
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     return Groups(
@@ -295,8 +290,7 @@ def join_groups(
 ) -> Groups:
     """Return the loads of different partitions of one topic as one result.
 
-    The caller must make sure that no two loads contain a group with the same id. `topic_partitions` is None if no group
-    has records in several partitions.
+    No two loads may contain a group with the same id.
     """
     whole = Groups(loads[0].coordinator, loads[0].kafka, path, topic=topic, decided_partitions=topic_partitions)
     for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
@@ -316,28 +310,6 @@ _MEMBER_COLUMNS = """group generation member_id group_instance_id client_id clie
 _EVENT_COLUMNS = """partition offset timestamp_ms event generation members_joined members_left leader protocol
     topic_partition from to producer_id what members replaced_instances"""
 _NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "to", "producer_id")
-
-
-def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """Return a frame with a row for each committed offset, in the order of the groups. Times are in ms since 1970."""
-    import pandas as pd
-
-    rows = [
-        {"group": group.group_id, "topic": key.topic, "partition": key.partition} | offset_json(group.offsets[key])
-        for group in groups
-        for key in sorted(group.offsets)
-    ]
-    return pd.DataFrame(rows, columns=_OFFSET_COLUMNS.split())
-
-
-def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """Return a frame with a row for each member (`group_json.member_rows`).
-
-    Only members of classic groups have a `generation`, and only those of other groups a `member_epoch`.
-    """
-    import pandas as pd
-
-    return pd.DataFrame([row for group in groups for row in member_rows(group)], columns=_MEMBER_COLUMNS.split())
 
 
 def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

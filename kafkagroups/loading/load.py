@@ -1,7 +1,5 @@
 """A broker's load: opens the logs, folds each log into a shard, and adds the shards to one coordinator's cache.
 
-To fold a log means to apply its records, one after another, to a shard, the state of one partition (groups/shard.py).
-
 What a start does with a segment that ends with zeros is judged here, too. Zeros follow the last batch if a broker has
 reserved the file's space (log.preallocate=true) and then died, or if the file system lost the end of the file. Kafka's
 readers refuse a batch with a length below 14, but they ignore a few bytes at the end:
@@ -48,10 +46,6 @@ class OpenTopic:
 
     Attributes
     ----------
-    logs
-        The logs of the partitions, in the order in which they are loaded.
-    dialect
-        The rules of the coordinator and its Kafka version.
     path
         Used in messages, and to tell a folder of partition folders from one partition.
     partitions
@@ -59,8 +53,6 @@ class OpenTopic:
     engine, threads
         The name of the engine that folds the logs, and with how many threads (engines.py). A worker of Spark chooses
         its engine by this name, because its machine can lack the native one.
-    stop
-        Where reading ends (log/segments.py).
     """
 
     logs: Sequence[Log]
@@ -73,7 +65,6 @@ class OpenTopic:
 
     @property
     def chosen_engine(self) -> Engine:
-        """The engine with the name `engine` on this machine."""
         return choose_engine(self.engine)
 
     def part(self, *logs: Log) -> OpenTopic:
@@ -89,7 +80,6 @@ class OpenTopic:
             )
 
     def find_partitions(self) -> FoundPartitions:
-        """Return what is known about the partitions of the topic before its partition count is decided."""
         return FoundPartitions.of_logs(self.logs, self.path, self.partitions, self.stop)
 
     def load(
@@ -98,8 +88,7 @@ class OpenTopic:
         """Return the groups that the coordinator has after loading the logs.
 
         `engine` is used instead of the topic's engine, for example to observe the load. `whole` describes the topic if
-        these logs are only a part of it. `count_bytes` is called with the number of bytes that were read since its last
-        call.
+        these logs are only a part of it.
         """
         cache = create_cache(self.dialect, self.partitions)
         loaded: dict[int | None, LoadedPartition] = {}
@@ -148,9 +137,8 @@ def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
 class ByteProgress:
     """Adds up the bytes that the engines read, and calls `report` with "loading", the sum, and `total`.
 
-    An engine calls this object with the number of bytes that it has read since its last call. The sum is limited to
-    `total`, the size of all logs in bytes: if the native engine hands a partition to the readable engine, both
-    engines count the bytes of the partition.
+    The sum is limited to `total`, the size of all logs in bytes: if the native engine hands a partition to the readable
+    engine, both engines count the bytes of the partition.
     """
 
     def __init__(self, report: Progress, total: int) -> None:
@@ -166,7 +154,7 @@ class ByteProgress:
 
 
 _IGNORED_IN_FILE = 17
-"""The bytes of a batch's header up to its magic. The reader of files ignores this number of bytes at the end."""
+"""The bytes of a batch's header up to its magic."""
 _IGNORED_IN_MEMORY = 11
 """The reader of bytes in memory needs 12 bytes to read the length of a batch."""
 
@@ -194,12 +182,10 @@ class Outcome(Enum):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the broker then answers for the groups in the batches before the zeros."""
         return self in (Outcome.CUTS_ZEROS, Outcome.CUTS_LATER_SEGMENTS, Outcome.IGNORES_ZEROS)
 
 
 def judge_start(start: Start, zeros: Zeros, coordinator: str) -> Outcome:
-    """Return what a broker with this coordinator ("classic" or "new") does at a start."""
     is_last_segment = zeros.later_segments == 0
     has_batches = zeros.position > 0  # If zeros are not at the start of a segment, they follow a batch.
     if start is Start.UNCLEAN:

@@ -48,7 +48,6 @@ from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import RECORD_TYPES, has_type, newest_value_version
 
 INTERFACE = 3
-"""The number of the interface that this code expects of the module."""
 REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
 """What `read` follows: nothing; what the records come to; and also the fate of each record."""
@@ -64,7 +63,7 @@ kind deletes it: the record of a classic group that does the same would be anoth
 
 
 class HandedOver(Exception):
-    """The native engine cannot fold a log exactly. `segment`, `position` and `reason` say where and why."""
+    """The native engine cannot fold a log exactly."""
 
     def __init__(self, segment: str, position: int, reason: str) -> None:
         super().__init__(f"{segment}: position {position}: {reason}")
@@ -113,10 +112,10 @@ def is_available() -> bool:
 
 
 class TypeRule(NamedTuple):
-    """What the dialect says of a record type.
+    """`has_group`, `has_detail` and `has_member` say whether its key has a group id, a text after it, and whether this
+    text is a member id.
 
-    `has_group`, `has_detail` and `has_member` say whether its key has a group id, a text after it, and whether this
-    text is a member id. `ends_group` says whether its tombstone deletes the group.
+    `ends_group` says whether its tombstone deletes the group.
     """
 
     is_read: bool = False
@@ -128,7 +127,7 @@ class TypeRule(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The rules of a dialect and where to stop, as the engine takes them (fold.rs). `types` begins with type 0."""
+    """The rules of a dialect and where to stop, as the engine takes them (fold.rs)."""
 
     is_classic: bool
     max_offset_version: int
@@ -189,7 +188,7 @@ def list_segments(log: Log) -> list[tuple[Any, int, int, int | None]]:
     for segment in log.segments:
         start, end = log.ranges.get(segment, WHOLE_FILE)
         source: Any = None
-        if log.content:
+        if log.content is not None:
             source = memoryview(log.content[segment]).cast("B")
         else:
             source = os.path.join(log.folder, segment)
@@ -257,7 +256,6 @@ class Extent(NamedTuple):
 
 
 def read_extents(log: Log, dialect: Dialect, stop: Stop = NO_STOP) -> dict[str, Extent] | None:
-    """Return the extent of each group with records in a log, or None if the readable engine must read them."""
     reading = read_if_possible(log, dialect, stop, follow=COUNTS)
     if reading is None:
         return None
@@ -282,12 +280,11 @@ def read_records(log: Log, dialect: Dialect, batch_count: int, *, with_content: 
 
 
 def read_batches_at(log: Log, places: Iterable[Sequence[Any]]) -> Iterator[Batch]:
-    """Yield the batches at these places (`Reading.found_batches`), in the order of the log."""
     for index, rows in groupby(places, key=itemgetter(0)):
         segment = log.segments[index]
         with log.open(segment) as file:
             for _, position, size, *_ in rows:
-                file.seek(position - (log.segment_start(segment) if log.content else 0))
+                file.seek(position - (log.segment_start(segment) if log.content is not None else 0))
                 data = file.read(size) or b""
                 batch = parse_record_batch(data, position, segment, log.max_batch_bytes) if len(data) == size else None
                 if batch is None or not batch.is_valid:
@@ -297,7 +294,6 @@ def read_batches_at(log: Log, places: Iterable[Sequence[Any]]) -> Iterator[Batch
 
 @contextmanager
 def engine_errors(log: Log) -> Iterator[None]:
-    """Turn the engine's errors about a log into HandedOver, UsageError and InvalidLog."""
     try:
         yield
     except find_module().HandOver as error:
@@ -314,13 +310,11 @@ def engine_errors(log: Log) -> Iterator[None]:
 
 
 def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: CountBytes = ignore_bytes) -> Shard:
-    """Fold a log into a shard as `readable.fold` does, and by it if the engine hands the log over."""
     shard = fold_if_possible(log, dialect, stop, count_bytes=count_bytes)
     return readable.fold(log, dialect, stop, count_bytes=count_bytes) if shard is None else shard
 
 
 def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Shard | None:
-    """Return the shard of a log, or None if the engine hands the log over. The parameters are those of `read`."""
     with suppress(HandedOver):
         reading = read(log, dialect, stop, **options)
         notes = find_damage(reading, log, stop)
@@ -350,7 +344,6 @@ def find_damage(reading: Any, log: Log, stop: Stop) -> Notes:
 
 
 def reading_of(shard: Shard) -> Any:
-    """Return the `Reading` of a shard that the engine has folded."""
     assert isinstance(shard.offsets, NativeOffsets)
     return shard.offsets.reading
 
@@ -379,7 +372,6 @@ def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:
 
 
 def other_records(reading: Any) -> Iterator[OtherRecord]:
-    """Yield the records of a `Reading` that are not offset records (python.rs), a part at a time."""
     for start in count(step=BATCH_ROWS):
         part = reading.other_records(start, BATCH_ROWS)
         yield from part
@@ -390,7 +382,7 @@ def other_records(reading: Any) -> Iterator[OtherRecord]:
 def replay_other_records(
     shard: Shard, records: Iterable[OtherRecord], newest_commits: Mapping[str, int]
 ) -> Iterator[GroupChange]:
-    """Replay the records that are not offset records, create the groups that only have commits, and yield each change.
+    """Replay the other records, create the groups that only have commits, and yield each change.
 
     `newest_commits` has the offset of the newest commit of each group. In the new coordinator, a commit creates its
     group if the group does not exist. The classic coordinator creates these groups after the load, in the cache
@@ -399,7 +391,6 @@ def replay_other_records(
     is_classic = isinstance(shard, ClassicShard)
     groups = shard.groups
     last_removals: dict[str, int] = {}
-    """By group id: the Kafka offset of the last record after which the group did not exist."""
     for offset, commit_before, key, value, is_plain in records:
         if is_plain:
             group_id = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode()
@@ -428,7 +419,6 @@ def replay_other_records(
 
 
 def _replay_plain(shard: Shard, group_id: str, offset: int, key: bytes, value: bytes | None) -> None:
-    """Replay a group record that the coordinator can certainly read, without decoding it."""
     if value is None:
         shard.groups.pop(group_id, None)
     else:

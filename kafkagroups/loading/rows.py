@@ -1,10 +1,10 @@
 """The rows of all tables, the tables of loaded groups (`read_table`), and their Parquet files.
 
-A row is a dict with the names of the columns (columns.py). Committed offsets that are still in the columns of the
-native engine are copied without a row for each (engine_columns.py), which is much faster.
+Committed offsets that are still in the columns of the native engine are copied without a row for each
+(engine_columns.py), which is much faster.
 
 Each table is in one file, DIR/<table>/part-0.parquet. DIR is a folder on this machine, or a URI that pyarrow can open,
-for example s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/tables.py).
+for example s3://bucket/folder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.group_parts import GroupParts
@@ -35,14 +35,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PartsOfGroups = Iterable[tuple[str, GroupParts]]
-"""The id and the parts of each group (groups/group_parts.py), as `Groups.parts` yields them."""
 
 
 def read_table(groups: Groups, table: str, names: Iterable[str] | None = None) -> pa.RecordBatchReader:
     """Return a table of loaded groups: any table except `records` and `fates`, which are not made from groups.
 
-    `names` are the columns to return, in this order; None means all. Raises UsageError if there is no such table or
-    column.
+    Raises UsageError if there is no such table or column.
     """
     import pyarrow as pa
 
@@ -82,7 +80,6 @@ def _offset_rows(groups: PartsOfGroups) -> Iterator[Row]:
 
 
 def _pending_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield a row for each producer with a pending commit for a topic-partition."""
     for group_id, parts in groups:
         for partition, producer_id, offset in sorted_pending(parts.pending):
             yield _offset_row(parts.group.partition, group_id, partition, offset) | {"producer_id": producer_id}
@@ -101,7 +98,6 @@ def _offset_row(log_partition: int | None, group_id: str, partition: TopicPartit
 
 
 def _group_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the description of each group, with the numbers of its members, offsets and pending topic-partitions."""
     for group_id, parts in groups:
         group = parts.decode_group()
         description = description_json(group)
@@ -169,7 +165,6 @@ def _record_row(partition: int | None, batch: Batch, record: LogRecord) -> Row:
 
 
 def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_json: bool) -> Row:
-    """Return the columns that need decoding. Raises BadBytes if the record cannot be decoded."""
     if batch.is_control:
         control_type = decode_control_key(log_record.key)
         is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
@@ -194,18 +189,17 @@ TABLES = ("offsets", "pending", "groups", "members", "partitions")
 
 @dataclass(frozen=True)
 class WrittenTables:
-    """The result of writing tables: the row count of each table, and the problems of the load (`Groups.problems`)."""
-
     rows: dict[str, int]
     problems: list[str]
 
 
 @contextmanager
 def new_tables(folder: str) -> Iterator[str]:
-    """Yield the folder in which the tables are written. `folder` is a path or a URI, and must be new or empty.
+    """Yield the folder in which the tables are written.
 
     The tables of a path appear in `folder` at the end of the `with` statement (log/outputs.py). In a remote file
-    system, a file appears when it is whole. Raises UsageError if the folder is not empty or cannot be created.
+    system, a file appears when it is whole. Raises UsageError if the folder, a path or a URI, is not empty or cannot be
+    created.
     """
     local_folder = local_path(folder)
     if local_folder is not None:
@@ -222,7 +216,7 @@ def new_tables(folder: str) -> Iterator[str]:
 
 
 def write_tables(groups: Groups, folder: str) -> WrittenTables:
-    """Write the tables of loaded groups into a folder, one file per table. `folder` is a path or a URI."""
+    """Write the tables of loaded groups into a folder (a path or a URI), one file per table."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 
@@ -234,10 +228,8 @@ def write_tables(groups: Groups, folder: str) -> WrittenTables:
             system.create_dir(f"{path}/{table}")
             batches = read_table(groups, table)
             with ParquetWriter(f"{path}/{table}/part-0.parquet", batches.schema, filesystem=system) as file:
-                rows[table] = sum(_write_batch(file, batch) for batch in batches)
+                rows[table] = 0
+                for batch in batches:
+                    file.write_batch(batch)
+                    rows[table] += batch.num_rows
     return WrittenTables(rows, groups.problems)
-
-
-def _write_batch(file: Any, batch: Any) -> int:
-    file.write_batch(batch)
-    return int(batch.num_rows)

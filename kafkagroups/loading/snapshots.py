@@ -10,8 +10,7 @@ which it holds and what a segment cannot say (`Saved`). To advance it, a load re
 the real log, as one log, with either engine. If the log before the position is not the same any longer, for example
 because Kafka's cleaner has compacted it, all of the log is read again, and a note says so.
 
-The segment has the records that still count, with their offsets. Kafka's cleaner cannot choose them: it removes records
-by their keys, and knows nothing of groups. These records count:
+The segment has the records that still count, with their offsets. These records count:
 
 - the record of each committed offset, in a batch without a producer, because its transaction is decided;
 - the record of each pending offset, in a batch with its producer and epoch, because its transaction is not;
@@ -19,16 +18,16 @@ by their keys, and knows nothing of groups. These records count:
   lets a load fail (classic coordinator);
 - all records of a consumer, share or streams group since it began, because each can depend on those before it.
 
-Two records are written that are not in the log, at the offset of a record that is left out. A group that exists only
-because of an offset that is gone becomes an empty classic group, which is the same. If a tombstone of another type has
-deleted a group, the tombstone of a classic group says so: it deletes any group, also one that began with a commit.
+A group that exists only because of an offset that is gone becomes an empty classic group, which is the same: its record
+is written at the offset of one that is left out. If a tombstone of another type has deleted a group, the tombstone of a
+classic group says so, because it deletes any group.
 
 Every record stays in its batch, and the last batch stays even if it is empty, so that the copy ends where the log ends.
 All of this needs offsets that rise. They fall only in logs that no broker wrote, and of these a snapshot keeps all
 batches. Kafka before 0.10.1 keeps offsets in a cache apart from the groups, so there are no snapshots for it.
 
 A save first writes new segments, then replaces `snapshot.json`, and then deletes the segments that `snapshot.json` no
-longer names. So a crash at any point leaves the previous snapshot intact.
+longer names.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from os.path import basename
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from uuid import uuid4
@@ -64,6 +64,7 @@ from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.cleaner import encode_replacement
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
+from kafkagroups.log.outputs import list_folder
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment, read_segment
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records import dialects
@@ -78,13 +79,12 @@ CHECKPOINT = "checkpoint"
 """The name of the subfolder in which a Spark stream (spark/keeping.py) stores its progress."""
 _MANIFEST = "snapshot.json"
 _MAX_REASON_LENGTH = 300
-"""In characters. A reason can quote the file's content."""
+"""A reason can quote the file's content."""
 _SEGMENT_NAME = r"(log|[0-9]+)\.[0-9a-f]{32}\.log"
 """Matches the names that `name_segment` returns. No other file is opened, whatever `snapshot.json` contains."""
 _OWN_NAMES = re.compile(rf"{_SEGMENT_NAME}|.*\.state|{_MANIFEST}(\.new)?|{CHECKPOINT}")
 """Matches what a folder with a snapshot contains. `*.state` are files of an old format."""
 _CHECKED_BYTES = 1 << 24
-"""A checksum is computed in pieces of this number of bytes."""
 
 Count = Annotated[int, Meta(ge=0, le=MAX_INT64)]
 
@@ -94,22 +94,18 @@ class Saved(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes
     ----------
-    partition
-        The partition number; None for a log without a number.
     file, size, checksum
-        The name of the segment, its number of bytes, and their CRC-32C. The name is "" if the load has failed: the
-        partition then has no groups.
+        The name of the segment ("" if the load has failed: the partition then has no groups), its number of bytes, and
+        their CRC-32C.
     batches, records
         How many batches and records the segment has. The numbers in `loaded` are those of the log.
-    loaded
-        What the load has read, and how it ended.
     seen
         The ids of groups that have records in the log, but none in the segment.
     ends
         For each segment of the log that was read, in order: its name, and the position after its last batch.
     last_batch
-        The position of the last batch in the last of these segments, and the CRC-32C of its bytes. With the same bytes
-        there, it is the same log. None if there is no such batch; the next load then reads all of the log.
+        The position of the last batch in the last of these segments, and the CRC-32C of its bytes, which say that it is
+        the same log. None if there is no such batch; the next load then reads all of the log.
     max_batch_bytes
         The limit of a decompressed batch, in bytes, with which the log was read.
     """
@@ -168,25 +164,20 @@ def name_segment(partition: int | None) -> str:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create the folder if it does not exist.
+    """Create the folder if needed.
 
-    Raise UsageError if the folder cannot be used, or if it has other files but no snapshot. After a crash in the first
-    save, it can have segments, but no snapshot.
+    Raise UsageError if it cannot be used, or if it has other files but no snapshot or segments.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        names = [entry.name for entry in folder.iterdir()]
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}") from None
+    names = list_folder(folder)
     if _MANIFEST not in names and not all(map(_OWN_NAMES.fullmatch, names)):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
-    """Write a new file of a snapshot to the disk. Return the number of its bytes, and their CRC-32C.
+    """Write a new file of a snapshot to the disk, and return the number of its bytes and their CRC-32C.
 
     An old file of this name is removed first. So a symbolic link in the folder never leads to another file, and a named
-    pipe is never waited for. Raises OSError if the file cannot be created.
+    pipe is never waited for.
     """
     size = checksum = 0
     path.unlink(missing_ok=True)
@@ -200,10 +191,7 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
 
 
 def commit_save(folder: Path, dialect: Dialect, partitions: Iterable[Saved]) -> None:
-    """Replace the snapshot of a folder, and delete the segments that are no longer used.
-
-    The segments of the new snapshot must already be in the folder.
-    """
+    """Replace the snapshot of a folder, and delete the segments that are no longer used."""
     manifest = Manifest(FORMAT, dialect.coordinator, dialect.kafka, list(partitions))
     manifest = msgspec.structs.replace(manifest, checksum=manifest.compute_checksum())
     new_manifest = folder / f"{_MANIFEST}.new"
@@ -243,7 +231,6 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_segment(folder: Path, saved: Saved) -> None:
-    """Raise InvalidLog if the segment of a partition was damaged or replaced, and UsageError if it cannot be opened."""
     if not saved.file:
         return
     path = str(folder / saved.file)
@@ -258,7 +245,6 @@ def check_segment(folder: Path, saved: Saved) -> None:
 
 
 def describe_damage(path: str | Path, reason: str) -> InvalidLog:
-    """Return the error for a file of a snapshot that cannot be used."""
     short = reason if len(reason) <= _MAX_REASON_LENGTH else f"{reason[:_MAX_REASON_LENGTH]}…"
     return InvalidLog(f"the snapshot cannot be read: {short}; {ADVICE}", file=str(path))
 
@@ -267,19 +253,16 @@ KeyAndValue = tuple[bytes, bytes | None]
 
 
 class Compacted(NamedTuple):
-    """A segment, how many batches and records it has, and the ids of the groups with records in it."""
-
     segment: bytes
     batches: int
     records: int
     group_ids: set[str]
 
 
-def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted | None:
-    """Return a segment with the records that still count; None if the offsets in the log do not always rise.
+def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted:
+    """Return a segment with the records that still count. `batches` are those that gave `shard`, and are read twice.
 
-    `batches` are those that gave `shard`, and are read twice. Raises UsageError if a batch has offsets that cannot be
-    written again.
+    Raises OffsetsFall, and UsageError if a batch has offsets that cannot be written again.
     """
     pending = {
         commit.record_offset: group_id
@@ -294,10 +277,7 @@ def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted | None:
         for _, commit in committed.items()
     }
     records: dict[int, KeyAndValue] = {}
-    try:
-        kept = _keep_group_records(shard, batches)
-    except _OffsetsFall:
-        return None
+    kept = _keep_group_records(shard, batches)
     for of_group in kept.values():
         # If a commit still counts, it creates its group itself.
         records |= {offset: record for offset, record in of_group.items() if offset not in commits}
@@ -310,15 +290,12 @@ def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted | None:
     for found in batches:
         frame = found.frame
         if frame.last_offset < frame.base_offset or (next_offset is not None and frame.base_offset < next_offset):
-            return None
+            raise OffsetsFall
         next_offset = frame.next_offset
         end = bisect_left(offsets, next_offset, index)
         is_last_kept = index < end
         if is_last_kept:
-            copy = _copy_batch(found, set(offsets[index:end]), records, pending)
-            if copy is None:
-                return None
-            segment += copy
+            segment += _copy_batch(found, set(offsets[index:end]), records, pending)
             copied_batches += 1
             copied_records += end - index
         index = end
@@ -330,12 +307,11 @@ def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted | None:
     return Compacted(bytes(segment), copied_batches, copied_records, {*commits.values(), *kept})
 
 
-class _OffsetsFall(Exception):
+class OffsetsFall(Exception):
     """The offset of a record is not above that of the record before, or not in its batch."""
 
 
 def _keep_group_records(shard: Shard, batches: Iterable[FoundBatch]) -> dict[str, dict[int, KeyAndValue]]:
-    """Return by group id and offset the records from which the groups of a shard can be built again."""
     if isinstance(shard.offsets, NativeOffsets):  # The engine hands a log over if its offsets do not rise.
         others: Iterable[native.OtherRecord] = native.other_records(shard.offsets.reading)
         newest_commits: Mapping[str, int] = shard.offsets.newest_commits
@@ -357,7 +333,6 @@ def _keep_group_records(shard: Shard, batches: Iterable[FoundBatch]) -> dict[str
 def _list_other_records(
     shard: Shard, batches: Iterable[FoundBatch]
 ) -> tuple[Sequence[native.OtherRecord], Mapping[str, int]]:
-    """Return the records that are not offset records, and by group id the offset of its newest commit."""
     rows: list[native.OtherRecord] = []
     newest_commits: dict[str, int] = {}
     newest_others: dict[str, int] = {}
@@ -366,7 +341,7 @@ def _list_other_records(
     for found in batches:
         for group_id, key, record in read_keys(found.parse(), keys):
             if not last_offset < record.offset < found.frame.next_offset:
-                raise _OffsetsFall
+                raise OffsetsFall
             last_offset = record.offset
             if key.partition is None:
                 commit = newest_commits.get(group_id, -1)
@@ -382,11 +357,8 @@ def _list_other_records(
 
 def _copy_batch(
     found: FoundBatch, kept: set[int], changed: Mapping[int, KeyAndValue], pending: Mapping[int, str]
-) -> bytes | None:
-    """Return a batch with only some of its records; None if the batch does not have each of them once.
-
-    `changed` has the keys and values of some offsets.
-    """
+) -> bytes:
+    """Return a batch with only some of its records. Raises OffsetsFall if it does not have each of them once."""
     batch = found.parse()
     is_pending = not kept.isdisjoint(pending)
     records = []
@@ -397,7 +369,7 @@ def _copy_batch(
             records.append(record._replace(key=key, value=value, attributes=0))
         is_whole = is_whole and record.offset in kept and (key, value) == (record.key, record.value)
     if len(records) != len(kept):
-        return None
+        raise OffsetsFall
     is_of_producer = batch.producer_id != NO_PRODUCER_ID or batch.is_transactional
     if is_whole and is_pending == is_of_producer:
         return found.data
@@ -418,11 +390,9 @@ class KeptPartition:
     Attributes
     ----------
     log
-        The log that gives the shard. If `saved` is not None, it begins with the segment of a saved snapshot.
+        The log that gives the shard; with `saved`, it begins with this partition's `segment`.
     source
         The real log, from its start; None if only a saved snapshot was read.
-    saved, segment
-        The saved partition with whose segment `log` begins, and the path of this segment; None and "" if it does not.
     folded
         The shard, with the counts of the whole log; None until it is needed.
     """
@@ -443,7 +413,6 @@ class KeptPartition:
         return cls(log, None, saved, segment)
 
     def join(self, log: Log, ranges: Mapping[str, ByteRange]) -> KeptPartition:
-        """Return this saved partition with its segment, and these ranges of `log` after it."""
         joined = log.select_ranges({self.segment: WHOLE_FILE, **ranges}, self.log.start_offset)
         if log.content is not None:
             joined.content = {self.segment: self.log.read(self.segment), **{name: log.content[name] for name in ranges}}
@@ -455,14 +424,14 @@ class KeptPartition:
         The segments before the position must have the same sizes, and the last batch before it the same bytes.
         """
         saved = self.saved
-        names = [_name_of(segment) for segment in log.segments]
+        names = [basename(segment) for segment in log.segments]
         if saved is None or saved.last_batch is None or not saved.ends:
             return None
         if names[: len(saved.ends)] != list(saved.ends):
             return None
         if (log.start_offset, log.max_batch_bytes) != (saved.loaded.start_offset, saved.max_batch_bytes):
             return None
-        ranges = {segment: ByteRange(saved.ends.get(_name_of(segment), 0)) for segment in log.segments}
+        ranges = {segment: ByteRange(saved.ends.get(basename(segment), 0)) for segment in log.segments}
         *earlier, last = log.segments[: len(saved.ends)]
         if any(log.segment_size(segment) != ranges[segment].start for segment in earlier):
             return None
@@ -473,7 +442,7 @@ class KeptPartition:
         return ranges if crc32c(batch) == checksum else None
 
     def take(self, shard: Shard) -> Shard:
-        """Take the shard that a fold of `log` has returned. Return it with the counts of the whole log.
+        """Take the shard that a fold of `log` has returned, with the counts of the whole log.
 
         Raises InvalidLog if the segment of the snapshot is damaged.
         """
@@ -497,19 +466,18 @@ class KeptPartition:
         return shard
 
     def get_shard(self, dialect: Dialect) -> Shard:
-        """Return the shard. If only a saved snapshot was read, its segment is folded now."""
         if self.folded is not None:
             return self.folded
         if self.saved is not None and not self.saved.file:
             failure = LoadFailed(self.saved.loaded.error or "")
             return self.take(replace(fold_batches(self.saved.partition, (), dialect), failure=failure))
-        return self.take(_fold(self.log, dialect))
+        (shard,) = choose_engine("auto").fold_logs([self.log], dialect)
+        return self.take(shard)
 
     def save(self, folder: Path, dialect: Dialect, max_growth: float = 0) -> Saved:
-        """Write a segment that gives the shard into a folder. Return what a snapshot says of the partition.
+        """Write a segment that gives the shard into a folder, and return what a snapshot says of the partition.
 
-        Nothing is written if the segment is already there, and few batches came after it (`Snapshot.save`). If the
-        offsets in the log fall, the segment has all batches.
+        Nothing is written if the segment is already there, and few batches came after it (`Snapshot.save`).
         """
         saved = self.saved
         shard = self.get_shard(dialect)
@@ -529,10 +497,8 @@ class KeptPartition:
         batches = _Batches(self, counts[0], loaded.next_offset)
         chunks: Iterable[bytes] = (found.data for found in batches)
         seen = [] if saved is None else saved.seen
-        compacted = None
-        with suppress(UsageError):
+        with suppress(UsageError, OffsetsFall):
             compacted = compact(shard, batches)
-        if compacted is not None:
             chunks = [compacted.segment]
             counts = (compacted.batches, compacted.records)
             seen = [group_id for group_id in seen_ids if group_id not in compacted.group_ids]
@@ -542,10 +508,9 @@ class KeptPartition:
 
 
 class _Batches:
-    """The batches of a partition's log that its shard contains. They can be read several times.
+    """The batches of a partition's log that its shard contains.
 
-    After a reading, `last_batch` and `find_ends` are those of `Saved`. A reading raises InvalidLog if the log has
-    changed since it was folded.
+    A reading raises InvalidLog if the log has changed since it was folded.
     """
 
     def __init__(self, partition: KeptPartition, count: int, next_offset: int) -> None:
@@ -569,24 +534,14 @@ class _Batches:
             self.last_batch = (found.frame.position, crc32c(found.data))
 
     def find_ends(self) -> dict[str, int]:
-        """Return the end of each segment of the real log, up to the last one with a batch."""
         partition = self._partition
         ends = {} if partition.saved is None else dict(partition.saved.ends)
         for segment in [] if partition.source is None else partition.source.segments:
-            name = _name_of(segment)
+            name = basename(segment)
             ends[name] = self._new_ends.get(segment, ends.get(name, 0))
         while ends and list(ends.values())[-1] == 0:
             ends.popitem()
         return ends
-
-
-def _fold(log: Log, dialect: Dialect) -> Shard:
-    (shard,) = choose_engine("auto").fold_logs([log], dialect)
-    return shard
-
-
-def _name_of(segment: str) -> str:
-    return os.path.basename(segment)
 
 
 @dataclass
@@ -595,10 +550,8 @@ class Snapshot:
 
     Attributes
     ----------
-    dialect
-        The coordinator and the Kafka version that read the logs.
     partitions
-        By partition number: a partition. The number is None if the name of the log's folder has no number.
+        By partition number: a partition.
     notes
         A line for each reason why more of a log was read than what is new.
     """
@@ -614,14 +567,13 @@ class Snapshot:
 
     @property
     def next_offsets(self) -> dict[int | None, int]:
-        """By partition number: the Kafka offset after the last batch that was read."""
         return {number: shard.loaded.next_offset for number, shard in self.shards.items()}
 
     def groups(self, path: str = "", partitions: int | None = None) -> Groups:
         """Return the groups that the coordinator would have if the logs ended where this snapshot ends.
 
         If a group has records in several partitions, the logs are read again to decide the topic's partition count
-        (`FoundPartitions.decide`). If the snapshot was only read from its folder, the count is unknown for such groups.
+        (`FoundPartitions.decide`).
 
         Parameters
         ----------
@@ -642,8 +594,8 @@ class Snapshot:
     def advance(self, path: str | Path, *, engine: str = "auto", max_batch_bytes: int = MAX_BATCH_BYTES) -> Snapshot:
         """Return a new snapshot that also contains the batches that were appended after this snapshot.
 
-        Of a partition that was saved, or read from a folder, the saved segment and the new batches are read. All of the
-        log is read if it is not the same any longer, if its load had failed, or if the partition was not saved.
+        Of a saved partition, only its segment and the new batches are read, unless the log has changed or its load had
+        failed.
 
         Parameters
         ----------
@@ -660,7 +612,6 @@ class Snapshot:
         return self.advance_logs([log.limit_batches(max_batch_bytes) for log in open_logs(path)], engine=engine)
 
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
-        """Return the same snapshot as `advance`, from logs that are already open."""
         if has_separate_offset_cache(self.dialect):
             reason = f"Kafka {self.dialect.kafka} keeps offsets in a separate cache"
             raise UsageError(f"snapshots need Kafka 0.10.1 or newer: {reason}")
@@ -687,8 +638,6 @@ class Snapshot:
 
     def save(self, folder: str | Path, *, max_growth: float = 0) -> None:
         """Save the snapshot into a new or empty folder, or replace the snapshot in an existing folder.
-
-        A crash at any point leaves the previous snapshot intact.
 
         Parameters
         ----------
@@ -737,10 +686,7 @@ class Snapshot:
 
     @classmethod
     def resume(cls, folder: str | Path, dialect: Dialect) -> Snapshot:
-        """Return the snapshot in a folder to go on with. It is empty if there is none, or if its format is older.
-
-        Raises UsageError if the snapshot is of another coordinator or Kafka version, and the errors of `read`.
-        """
+        """Return the snapshot in a folder to go on with. It is empty if there is none, or if its format is older."""
         if not has_snapshot(folder):
             return cls(dialect)
         try:

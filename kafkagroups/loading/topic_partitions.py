@@ -40,13 +40,11 @@ _MAX_OLD_COUNT = 10_000
 _MAX_PLACES = 1000
 """The limits of the search for the partition count before a change: the largest count, and the number of groups."""
 _FIRST_BATCHES = 1000
-"""How many batches at the beginning of a partition can tell which of several old counts is right."""
 PartitionsOf = Mapping[str, Sequence[int | None]]
-"""By group id: the partitions that contain records of the group. None is a log without a partition number."""
 
 
 class RecordTimes(NamedTuple):
-    """The smallest and the largest timestamp of a group's records in one partition, in ms since the epoch."""
+    """The smallest and the largest timestamp of a group's records in one partition, in ms."""
 
     first_ms: int
     last_ms: int
@@ -56,7 +54,7 @@ class LogTimes:
     """The times of the records in logs that were loaded, which are read a second time.
 
     Only groups with records in several partitions need them. `stops` says where reading has ended in each partition
-    (log/segments.py), and `engine` reads the times. A partition that is not among the logs has no times.
+    (log/segments.py), and `engine` reads the times.
     """
 
     def __init__(
@@ -81,11 +79,9 @@ class LogTimes:
         return _collect_times(self._read_records(partition), frozenset(group_ids))
 
     def of_first_records(self, partition: int | None) -> dict[str, RecordTimes]:
-        """Return the times of the groups with records at the beginning of a partition."""
         return _collect_times(self._read_records(partition, _FIRST_BATCHES), None)
 
     def _read_records(self, partition: int | None, max_batches: int | None = None) -> Iterator[tuple[str, int]]:
-        """Yield the group id and the timestamp of each record of a group. Records that cannot be read are left out."""
         if partition not in self._log_of:
             return
         keys = LogKeys(self._dialect)
@@ -108,7 +104,6 @@ def _collect_times(records: Iterable[tuple[str, int]], group_ids: Collection[str
 
 
 NO_TIMES = LogTimes()
-"""For logs that share no group: no times are needed."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +112,9 @@ class PartitionCountChange:
 
     Attributes
     ----------
-    from_count, to_count
-        The partition counts before and after the change.
     groups
-        The ids of the groups with older records in their home partition of the old count, and the newest one in that of
-        the new count.
+        The ids of the groups whose newest record is in their home partition of the new count, with older ones in the
+        old one.
     since_ms
         The time of the first record of these groups in their new home partition, in ms since the epoch. The change was
         not later.
@@ -135,6 +128,10 @@ class PartitionCountChange:
     since_ms: int
     possible_counts: list[int]
 
+    def to_json(self) -> dict[str, Any]:
+        row = {"from": self.from_count, "to": self.to_count, "groups": self.groups, "since_ms": self.since_ms}
+        return row | ({"possible_from": self.possible_counts} if len(self.possible_counts) > 1 else {})
+
     def describe_old_counts(self) -> str:
         """Return the possible old counts as words, for example "3" or "3, 5 or 50"."""
         *others, last = [str(count) for count in self.possible_counts]
@@ -147,21 +144,15 @@ class TopicPartitions:
 
     Attributes
     ----------
-    count
-        The partition count; None if it is unknown.
     origin
         "option" (the caller gave the count), "folder" (the folder shows the count) or "unknown".
-    changed
-        The change of the partition count that the log shows; None if it shows none.
-    shared_groups
-        The ids of the groups with records in several partitions.
     misplaced_groups
-        The ids of the groups that keep a folder with all partitions from 0 on from showing a count: their newest record
-        is not in their home partition, or this cannot be decided.
+        The ids of the groups whose newest record is not in their home partition, or for which this cannot be decided.
+        They keep a folder from showing a count.
     missing
-        The partitions that a folder lacks. If the count is unknown, partitions after its last one can be missing, too.
+        The partitions that a folder lacks. If the count is unknown, some after its last one can be missing, too.
     beyond
-        The partitions at the path that do not exist in a topic with the count that the caller gave.
+        The partitions at the path that a topic with the count of the caller does not have.
     """
 
     count: int | None = None
@@ -174,29 +165,16 @@ class TopicPartitions:
 
     def to_json(self) -> dict[str, Any]:
         """Return the field `topic_partitions` of the JSON outputs."""
-        return {"count": self.count, "from": self.origin, "changed": self._change_to_json()}
-
-    def _change_to_json(self) -> dict[str, Any] | None:
-        change = self.changed
-        if change is None:
-            return None
-        row: dict[str, Any] = {
-            "from": change.from_count,
-            "to": change.to_count,
-            "groups": change.groups,
-            "since_ms": change.since_ms,
-        }
-        if len(change.possible_counts) > 1:
-            row["possible_from"] = change.possible_counts
-        return row
+        changed = None if self.changed is None else self.changed.to_json()
+        return {"count": self.count, "from": self.origin, "changed": changed}
 
 
 @dataclass
 class FoundPartitions:
-    """What is known about the partitions of a topic before its partition count is decided.
+    """The partitions of a topic before its count is decided.
 
-    `numbers` are those of all partitions at the path; None is a log without a number. `is_folder` says whether the path
-    is a folder of partition folders. `option` is the partition count that the caller gave, or None.
+    `numbers` are those at the path; None is a log without a number. `is_folder` says whether the path is a folder of
+    partition folders. `option` is the partition count that the caller gave, or None.
     """
 
     numbers: list[int | None] = field(default_factory=list)
@@ -205,10 +183,7 @@ class FoundPartitions:
 
     @classmethod
     def of_logs(cls, logs: Sequence[Log], path: str, option: int | None, stop: Stop = NO_STOP) -> FoundPartitions:
-        """Return the topic of the logs at a path. `option` is the partition count that the caller gave, or None.
-
-        `stop` says where reading ends. An offset to stop at belongs to one partition, also if it is in a folder.
-        """
+        """An offset to stop at belongs to one partition, also if it is in a folder."""
         return cls([log.partition for log in logs], stop.until_offset is None and is_folder(logs, path), option)
 
     def decide(self, partitions_of: PartitionsOf, read_times: LogTimes = NO_TIMES) -> TopicPartitions:
@@ -244,16 +219,16 @@ class FoundPartitions:
 
 
 def is_folder(logs: Sequence[Log], path: str) -> bool:
-    """Return whether the path of these logs is a folder of partition folders. Its name is not the name of its logs."""
+    """Return whether the path of these logs is a folder of partition folders."""
     return len(logs) > 1 or any(PurePath(log.path).name != PurePath(path).name for log in logs)
 
 
 class _Places:
     """Where the records of the groups are, compared with their home partitions for a partition count.
 
-    `other_partitions` has, by group id, the partitions with records of the group that are not its home partition. Only
-    groups with other partitions are in it. `moved` has the groups whose newest record is in their home partition all
-    the same, and the time of their first record there. `read_times` reads the times of records.
+    `other_partitions` has, by group id, the partitions with records of the group that are not its home partition.
+    `moved` has the groups whose newest record is in their home partition all the same, and the time of their first
+    record there.
     """
 
     def __init__(self, partitions_of: PartitionsOf, count: int, read_times: LogTimes) -> None:
@@ -315,7 +290,6 @@ def _find_change(places: _Places, numbers: Iterable[int | None], count: int) -> 
 
 
 def _count_explained(old_places: Collection[tuple[str, int]], count: int) -> Counter[int]:
-    """Return by old partition count how many groups were in their home partition. Kafka can only raise the count."""
     explained_by: Counter[int] = Counter()
     for group_id, number in sorted(old_places)[:_MAX_PLACES]:
         group_hash = hash_group(group_id)
@@ -339,9 +313,6 @@ def choose_log(
 ) -> Sequence[Log]:
     """Return the log with the records of a group, in a list. An offset to stop at belongs to one partition.
 
-    With `partitions`, the group id decides which log it is. Otherwise `find_numbers` returns the numbers of the
-    partitions with records of the group.
-
     Raises UsageError if there is not exactly one log.
     """
     numbers = find_numbers() if partitions is None else {partition_for(group, partitions)}
@@ -361,8 +332,7 @@ def choose_log(
 def match_groups(group_ids: Iterable[str], pattern: str) -> list[str]:
     """Return the groups that a text names: the group with exactly this id, or all groups that the pattern matches.
 
-    In a pattern, * stands for any characters and ? for one character. If no group matches, the result is the text
-    itself.
+    If no group matches, the result is the text itself.
     """
     known = set(group_ids)
     if pattern in known or not has_wildcard(pattern):

@@ -64,12 +64,11 @@ MIN_RECORD_LIMIT. Even a short record needs about this much memory."""
 
 
 class LogRecord(NamedTuple):
-    """One record of the log.
+    """One record of the log, with its Kafka offset.
 
-    `offset` is the Kafka offset. `timestamp` is in ms since 1970; -1 in magic 0. `headers` are (key, value) pairs.
-    `sequence` is the producer's sequence number; -1 without one. `size` is in bytes after decompression. `attributes`
-    are the bits of the record itself, not of its batch. Only a message of magic 0 or 1 has a checksum of its own:
-    `crc`, and whether it is correct, `is_valid`.
+    `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence number; -1 without one. `size`
+    is in bytes after decompression. `attributes` are the bits of the record itself, not of its batch. Only a message of
+    magic 0 or 1 has a checksum of its own: `crc`, and whether it is correct, `is_valid`.
     """
 
     offset: int
@@ -89,13 +88,12 @@ class LogRecord(NamedTuple):
 class Batch:
     """A batch of magic 2, a single message of magic 0 or 1, or a wrapper of magic 0 or 1.
 
-    `base_offset` and `last_offset` are the Kafka offsets of the first and the last record. `crc` is the checksum in the
-    header, and `computed_crc` that of the bytes. `position` is where the batch begins in `file`, the path of the
-    segment, if it is known. `size` is in bytes. `count` is the number of records that the header states; 1 in magic 0
-    and 1. Timestamps are in ms since 1970. `max_batch_bytes` is the limit of the decompressed content, in bytes.
+    `base_offset` and `last_offset` are the Kafka offsets of the first and the last record. `position` is where the
+    batch begins in `file`, the path of the segment, if it is known. `count` is the number of records that the header
+    states; 1 in magic 0 and 1. Sizes are in bytes. Timestamps are in ms since 1970.
 
-    In magic 2, `payload` are the bytes of the records, compressed with the codec in `attributes`. In magic 0 and 1, it
-    is the whole message, and the fields of a producer, `base_timestamp` and `partition_leader_epoch` are -1.
+    `data` are the bytes of the batch. In magic 0 and 1, the fields of a producer, `base_timestamp` and
+    `partition_leader_epoch` are -1.
     """
 
     magic: int
@@ -106,7 +104,7 @@ class Batch:
     computed_crc: int
     position: int
     size: int
-    payload: bytes = field(repr=False)
+    data: bytes = field(repr=False)
     decompress_content: Callable[[Batch], bytes] = field(repr=False, compare=False)
     parse_records: Callable[[Batch], tuple[LogRecord, ...]] = field(repr=False, compare=False)
     max_timestamp: int
@@ -122,6 +120,11 @@ class Batch:
     @property
     def is_valid(self) -> bool:
         return self.crc == self.computed_crc
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes of the records, compressed if `attributes` has a codec. In magic 0 and 1, the whole message."""
+        return self.data[HEADER_SIZE:] if self.magic >= 2 else self.data
 
     @property
     def compression(self) -> CompressionType:
@@ -153,7 +156,6 @@ class Batch:
 
     @property
     def max_records(self) -> int:
-        """The largest number of records that this batch may have if it is compressed."""
         return max(MIN_RECORD_LIMIT, self.max_batch_bytes // MEMORY_BYTES_PER_RECORD)
 
     @cached_property
@@ -188,7 +190,6 @@ class Batch:
             pass
 
     def make_record_count_error(self, count: int) -> BatchTooLarge:
-        """Return the error of a compressed batch that has `count` records, more than `max_records`."""
         return BatchTooLarge(
             f"this compressed batch has {count} records, more than {self.max_records}; to read it, raise "
             "--max-batch-bytes (max_batch_bytes in Python and Spark)"
@@ -217,7 +218,6 @@ HEADER_SIZE = HEADER.size  # 61
 CRC_POSITION = 17
 """The position of the CRC in a batch."""
 CRC_FROM = 21
-"""The CRC covers all bytes of a batch from this position on."""
 ATTRIBUTES_POSITION = 21
 """The position of the attributes in a batch."""
 _TYPE_BY_HEADER_FIELD = {
@@ -231,35 +231,19 @@ _TYPE_BY_HEADER_FIELD = {
     "producer_epoch": INT16,
     "base_sequence": INT32,
 }
-"""For the numbers of the header that a caller of `encode_batch` chooses."""
 MAX_VARINT_BYTES = 5
-"""The largest number of bytes of a varint, which stores an int32."""
 MAX_VARLONG_BYTES = 10
-"""The largest number of bytes of a varlong, which stores an int64."""
 
 
 def parse_record_batch(
     data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of `data`. `position` is where the batch begins in `file`.
+    """Return the batch of `data`.
 
     The caller must have checked that `data` contains a whole header.
     """
-    (
-        base_offset,
-        _,
-        leader_epoch,
-        magic,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = HEADER.unpack_from(data)
+    base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, *others = HEADER.unpack_from(data)
+    base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count = others
     return Batch(
         magic,
         base_offset,
@@ -269,7 +253,7 @@ def parse_record_batch(
         crc32c(memoryview(data)[CRC_FROM:]),
         position,
         len(data),
-        data[HEADER_SIZE:],
+        data,
         decompress_content,
         parse_records,
         max_timestamp,
@@ -285,10 +269,6 @@ def parse_record_batch(
 
 
 def decompress_content(batch: Batch) -> bytes:
-    """Return the bytes of a batch's records.
-
-    Raises InvalidLog if they cannot be decompressed, or if the compressed batch has too many records or bytes.
-    """
     if not batch.attributes & CODEC:
         return batch.payload
     if batch.count > batch.max_records:
@@ -299,7 +279,7 @@ def decompress_content(batch: Batch) -> bytes:
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     """Return the records of a batch of magic 2.
 
-    Raises InvalidLog if the records cannot be read, or if other bytes follow them.
+    Raises InvalidLog if they cannot be read, or if other bytes follow them.
     """
     if batch.count < 0:
         raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
@@ -322,8 +302,8 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
     """Append the records of a batch to `records`, and return the position after the last record.
 
-    `data` are the uncompressed records of the batch. Raises InvalidLog if a record cannot be read, and IndexError if
-    `data` ends inside a record. `records` then contains the records before it.
+    Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record. `records` then contains
+    the records before it.
     """
     base_offset = batch.base_offset
     base_timestamp = batch.base_timestamp
@@ -404,8 +384,7 @@ _ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
 def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
     """Return the varint or varlong at a position, and the position after it.
 
-    `max_bytes` is MAX_VARINT_BYTES or MAX_VARLONG_BYTES. Raises IndexError if the data ends inside the varint, and
-    InvalidLog if the varint is longer than `max_bytes`.
+    Raises IndexError if the data ends inside the varint, and InvalidLog if the varint is longer than `max_bytes`.
     """
     byte = data[position]
     if byte < 0x80:
@@ -425,7 +404,6 @@ def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -
 
 
 def write_varint(out: bytearray, value: int) -> None:
-    """Append a number to `out` as a varint or varlong."""
     zigzag = value << 1 if value >= 0 else ~(value << 1)
     while zigzag > 0x7F:
         out.append(zigzag & 0x7F | 0x80)
@@ -433,35 +411,11 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(zigzag)
 
 
-def rebuild_bytes(batch: Batch) -> bytes:
-    """Return the bytes that a batch of magic 2 was parsed from."""
-    header = HEADER.pack(
-        batch.base_offset,
-        batch.size - LOG_OVERHEAD,
-        batch.partition_leader_epoch,
-        batch.magic,
-        batch.crc,
-        batch.attributes,
-        batch.last_offset - batch.base_offset,
-        batch.base_timestamp,
-        batch.max_timestamp,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        batch.count,
-    )
-    return header + batch.payload
-
-
 class BatchFields(TypedDict, total=False):
     """The fields in the header of a batch that `encode_batch` takes.
 
-    `attributes` are the bits of the batch, which contain the codec. The defaults of four fields come from the records.
-    Without records, the caller must set them:
-
-    - `base_offset` and `base_timestamp`: the offset and the timestamp of the first record.
-    - `last_offset`: the offset of the last record.
-    - `max_timestamp`: the largest timestamp of the records.
+    `attributes` are the bits of the batch, which contain the codec. The offsets and timestamps are by default those of
+    the first and the last record, and the largest timestamp; without records, the caller must set them.
     """
 
     base_offset: int | None
@@ -477,39 +431,27 @@ class BatchFields(TypedDict, total=False):
 
 def encode_batch(records: Sequence[LogRecord], **fields: Unpack[BatchFields]) -> bytes:
     """Return the bytes of a batch of magic 2. Raises UsageError if a number does not fit into its field."""
-    given = {name: number for name, number in fields.items() if isinstance(number, int)}
-    base_offset = given["base_offset"] if "base_offset" in given else records[0].offset
-    base_timestamp = given["base_timestamp"] if "base_timestamp" in given else records[0].timestamp
-    last_offset = given["last_offset"] if "last_offset" in given else records[-1].offset
-    leader_epoch = given.get("partition_leader_epoch", 0)
-    if "max_timestamp" not in given:
-        given["max_timestamp"] = max(record.timestamp for record in records)
-    header = {
-        "attributes": given.get("attributes", 0),
-        "last_offset_delta": last_offset - base_offset,
-        "base_timestamp": base_timestamp,
-        "max_timestamp": given["max_timestamp"],
-        "producer_id": given.get("producer_id", NO_PRODUCER_ID),
-        "producer_epoch": given.get("producer_epoch", -1),
-        "base_sequence": given.get("base_sequence", -1),
-    }
-    _check_header(base_offset=base_offset, partition_leader_epoch=leader_epoch, **header)
+    header = {"partition_leader_epoch": 0, "attributes": 0, "producer_id": NO_PRODUCER_ID}
+    header |= {"producer_epoch": -1, "base_sequence": -1}
+    if records:
+        header |= {"base_offset": records[0].offset, "last_offset": records[-1].offset}
+        header |= {"base_timestamp": records[0].timestamp, "max_timestamp": max(each.timestamp for each in records)}
+    header |= {name: number for name, number in fields.items() if isinstance(number, int)}
+    header["last_offset_delta"] = header["last_offset"] - header["base_offset"]
+    for name, wire in _TYPE_BY_HEADER_FIELD.items():
+        try:
+            wire.check(header[name])
+        except UsageError as error:
+            raise error.prefix_field(name) from None
+    base_offset, leader_epoch, *others = (header[name] for name in _TYPE_BY_HEADER_FIELD)
     body = bytearray()
     for record in records:
-        _write_record(body, record, base_offset, base_timestamp)
+        _write_record(body, record, base_offset, header["base_timestamp"])
     payload = compress(CompressionType(header["attributes"] & CODEC), bytes(body)) if records else b""
-    after_crc = struct.pack(">hiqqqhii", *header.values(), len(records)) + payload
+    after_crc = struct.pack(">hiqqqhii", *others, len(records)) + payload
     length = CRC_FROM - LOG_OVERHEAD + len(after_crc)
     magic = 2
     return struct.pack(">qiibI", base_offset, length, leader_epoch, magic, crc32c(after_crc)) + after_crc
-
-
-def _check_header(**numbers: int) -> None:
-    for name, number in numbers.items():
-        try:
-            _TYPE_BY_HEADER_FIELD[name].check(number)
-        except UsageError as error:
-            raise error.prefix_field(name) from None
 
 
 def _write_record(out: bytearray, record: LogRecord, base_offset: int, base_timestamp: int) -> None:
@@ -533,7 +475,6 @@ def _write_bytes(out: bytearray, content: bytes | None) -> None:
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    """Return the CRC-32C of the data of `crc` and the bytes of the buffer `data` after it."""
     return _import_crc32c()(data, crc)
 
 
@@ -545,10 +486,8 @@ def _import_crc32c() -> Callable[[Any, int], int]:
 
 
 _header = struct.Struct(">qiIbb")
-"""The offset, the length, the CRC, the magic and the attributes of a message."""
 _HEADER_SIZE = _header.size  # 18
 _CRC_FROM = 16
-"""The CRC covers all bytes of a message from this position on."""
 _timestamp = struct.Struct(">q")
 _length = struct.Struct(">i")
 
@@ -556,7 +495,7 @@ _length = struct.Struct(">i")
 def parse_message_set(
     data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of `data`, which is one message or wrapper. `position` is where the batch begins in `file`."""
+    """Return the batch of `data`, which is one message or wrapper."""
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
         magic=magic,
@@ -567,7 +506,7 @@ def parse_message_set(
         computed_crc=zlib.crc32(memoryview(data)[_CRC_FROM:]),
         position=position,
         size=len(data),
-        payload=data,
+        data=data,
         decompress_content=decompress_wrapper,
         parse_records=parse_messages,
         max_timestamp=_timestamp.unpack_from(data, _HEADER_SIZE)[0] if magic == 1 else NO_TIMESTAMP,
@@ -582,10 +521,6 @@ def parse_message_set(
 
 
 def decompress_wrapper(batch: Batch) -> bytes:
-    """Return the bytes of the inner messages of a wrapper; the bytes of the message if it is not a wrapper.
-
-    Raises InvalidLog if the wrapper cannot be decompressed, or if it is too large.
-    """
     codec = batch.compression
     if codec is CompressionType.NONE:
         return batch.payload
@@ -598,9 +533,9 @@ def decompress_wrapper(batch: Batch) -> bytes:
 
 
 def parse_messages(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the messages of a batch: a single message, or the inner messages of a wrapper.
+    """Return the message of a batch, or the inner messages of a wrapper.
 
-    Raises InvalidLog if the messages cannot be read, or if a wrapper contains more than `batch.max_records` messages.
+    Raises InvalidLog if they cannot be read, or if they are too many.
     """
     message_or_wrapper = _parse_message(batch.payload)
     if batch.compression is CompressionType.NONE:
@@ -628,10 +563,6 @@ def parse_messages(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _convert_message(message: LogRecord, first_offset: int, append_time: int | None) -> LogRecord:
-    """Return an inner message with the offset and the timestamp that it has in the log.
-
-    `first_offset` is added to the offset of the message. `append_time` is the wrapper's log append time, or None.
-    """
     offset = to_int64(first_offset + message.offset)
     if append_time is None or message.magic == 0:
         return message._replace(offset=offset)
@@ -669,10 +600,6 @@ def _parse_message(data: bytes) -> LogRecord:
 
 
 def _read_message_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Return a key or value, and the position after it.
-
-    The length of the key or value is at `position`, before its bytes. A negative length means None.
-    """
     (length,) = _length.unpack_from(data, position)
     position += _length.size
     if length < 0:

@@ -1,6 +1,6 @@
 """Frames: where each batch of a segment begins and ends, and whether the batch is whole.
 
-All formats of a batch begin with the same fields. A reader needs only these fields to move from batch to batch:
+A reader needs only these fields to move from batch to batch:
 
     offset int64 · length int32 (bytes that follow) · leader epoch or CRC, 4 bytes · magic int8
 
@@ -17,6 +17,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from io import BufferedIOBase, RawIOBase
 from typing import NamedTuple
 
@@ -28,9 +29,8 @@ from kafkagroups.log.segment_file import SegmentFile
 BytesLike = bytes | bytearray | memoryview
 
 LOG_OVERHEAD = 12
-"""The number of bytes of the fields `offset` and `length`. The value of `length` does not include these bytes."""
+"""The value of `length` does not include these bytes."""
 LENGTH_POSITION = 8
-"""The position of the field `length` in a batch."""
 MAGIC_POSITION = 16
 """The position of the magic in a batch."""
 _MIN_LENGTH = 14
@@ -39,11 +39,9 @@ _MIN_BATCH_BYTES = (LOG_OVERHEAD + _MIN_LENGTH, LOG_OVERHEAD + _MIN_LENGTH + 8, 
 """The smallest number of bytes of a batch, by magic. Magic 1 added a timestamp, magic 2 has 61 header bytes."""
 _MIN_BYTES_OF_MAGIC_2 = _MIN_BATCH_BYTES[2]
 _PIECE_BYTES = 2 * 1024 * 1024
-"""A file is read in pieces of this number of bytes."""
 _offset_and_length = struct.Struct(">qi")
 _int32 = struct.Struct(">i")
 _LAST_OFFSET_DELTA_POSITION = 23
-"""In magic 2, the position of the difference between the last and the first offset."""
 
 
 class FrameState(Enum):
@@ -52,11 +50,8 @@ class FrameState(Enum):
     WHOLE = "whole"
     """A batch that is complete. Its checksum can be wrong."""
     INCOMPLETE = "incomplete"
-    """The data ends before the end of the batch."""
     DAMAGED = "damaged"
-    """The field `length` or the magic has an impossible value."""
     TOO_LARGE = "too large"
-    """A batch that is complete, but has more bytes than the limit of the reader (`mark_too_large`)."""
     ZEROS = "zeros"
     """All bytes up to the end are zero, because a broker has reserved the file's space but not used it yet."""
 
@@ -64,9 +59,9 @@ class FrameState(Enum):
 class Frame(NamedTuple):
     """Where one batch begins and ends, and what its header contains.
 
-    `size` is the number of bytes of the whole batch. In magic 0 and 1, `base_offset` and `last_offset` are both the
-    offset in the header. If the batch is not whole, `reason` says why, `size` is the number of bytes from `position` to
-    the end of the data, and the offsets and the magic are -1.
+    In magic 0 and 1, `base_offset` and `last_offset` are both the offset in the header. If the batch is not whole,
+    `reason` says why, `size` is the number of bytes from `position` to the end of the data, and the offsets and the
+    magic are -1.
     """
 
     position: int
@@ -84,11 +79,9 @@ class Frame(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The Kafka offset after the last record of the batch."""
         return to_int64(self.last_offset + 1)
 
     def make_error(self, file: str | None = None) -> InvalidLog:
-        """Return the error for a frame that is not whole. `file` is the path of the segment, if it is known."""
         error_type = BatchTooLarge if self.state is FrameState.TOO_LARGE else InvalidLog
         return error_type(self.reason, file=file, position=self.position)
 
@@ -101,10 +94,9 @@ def to_int64(value: int) -> int:
 
 
 def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) -> Iterator[Frame]:
-    """Yield the frames of a segment's bytes from a position on.
+    """Yield the frames of a segment's bytes from a position on, up to the first one that is not whole.
 
-    The iteration ends after the first frame that is not whole. If `any_magic` is True, every magic is accepted, as in
-    Kafka's reader of the messages inside a compressed wrapper.
+    With `any_magic`, every magic is accepted, as in Kafka's reader of the messages inside a compressed wrapper.
     """
     while position < len(data):
         frame = find_frame(data, position, any_magic=any_magic)
@@ -115,43 +107,34 @@ def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) 
 
 
 def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_start: int = 0) -> Frame:
-    """Return the frame at one position. `any_magic` has the same meaning as in `find_frames`.
-
-    `data_start` is added to the position in the frame: it is where `data` begins in a file.
-    """
+    """Return the frame at one position of `data`, which begins at `data_start` of a file."""
     frame = _check_frame(data, position, len(data) - position, any_magic=any_magic)
     return Frame(data_start + position, *frame[1:])
 
 
 def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: bool = False) -> Frame:
-    """Return the frame at one position.
+    """Return the frame at one position, from which `available` bytes follow up to the end of the segment.
 
-    `available` is the number of bytes from the position to the end of the segment. If the end of the segment is not in
-    `data`, at least the beginning of the batch up to its magic must be there.
+    If the end of the segment is not in `data`, at least the beginning of the batch up to its magic must be there.
     """
+    broken = partial(_make_broken_frame, data, position, available)
     if available < LOG_OVERHEAD:
-        return _make_broken_frame(
-            data, position, available, FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes"
-        )
+        return broken(FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes")
     offset, length = _offset_and_length.unpack_from(data, position)
     if length < _MIN_LENGTH:
-        reason = f"expected a batch length of at least {_MIN_LENGTH}, found {length}"
-        return _make_broken_frame(data, position, available, FrameState.DAMAGED, reason)
+        return broken(FrameState.DAMAGED, f"expected a batch length of at least {_MIN_LENGTH}, found {length}")
     size = LOG_OVERHEAD + length
     if size > available:
-        reason = f"expected a batch of {size} bytes, found only {available} bytes"
-        return _make_broken_frame(data, position, available, FrameState.INCOMPLETE, reason)
+        return broken(FrameState.INCOMPLETE, f"expected a batch of {size} bytes, found only {available} bytes")
     magic = data[position + MAGIC_POSITION]
     if any_magic:
         return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
     if magic >= len(_MIN_BATCH_BYTES):
         signed_magic = magic - 256 if magic > 127 else magic  # The magic is an int8.
-        return _make_broken_frame(
-            data, position, available, FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}"
-        )
+        return broken(FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}")
     if size < _MIN_BATCH_BYTES[magic]:
         reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
-        return _make_broken_frame(data, position, available, FrameState.DAMAGED, reason)
+        return broken(FrameState.DAMAGED, reason)
     last_offset = offset
     if magic == 2 and position + _LAST_OFFSET_DELTA_POSITION + 4 <= len(data):
         (last_offset_delta,) = _int32.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)
@@ -160,7 +143,6 @@ def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: b
 
 
 def _make_broken_frame(data: BytesLike, position: int, available: int, state: FrameState, reason: str) -> Frame:
-    """Return the frame of all bytes from a position on. Its state is `state`, or ZEROS if these bytes are all zero."""
     # To check all bytes takes time. Usually the first bytes are not zero, so these bytes are checked first.
     if not any(memoryview(data)[position : position + LOG_OVERHEAD]) and is_zeros(data, position):
         state = FrameState.ZEROS
@@ -168,10 +150,9 @@ def _make_broken_frame(data: BytesLike, position: int, available: int, state: Fr
 
 
 def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
-    """Return the frame, with the state TOO_LARGE if its batch is whole but too large to be read.
+    """Return the frame, with the state TOO_LARGE if its batch is whole, but its records have more bytes than the limit.
 
-    `max_batch_bytes` is the limit of a decompressed batch (compression.py), and can only raise the limit of a frame. It
-    applies to the bytes of the records, without the header.
+    `max_batch_bytes` can only raise the limit of a frame.
     """
     max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
     if frame.state is not FrameState.WHOLE or frame.size - _MIN_BYTES_OF_MAGIC_2 <= max_content_bytes:
@@ -186,12 +167,12 @@ def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
 def read_frames(
     file: RawIOBase, position: int = 0, *, end: int | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Iterator[tuple[Frame, bytes]]:
-    """Yield the frames of a file as `find_frames` does, each with its bytes. The file is read in pieces.
+    """Yield the frames of a file as `find_frames` does, each with its bytes.
 
-    A batch that is too large (`mark_too_large`) is not read. The bytes of a frame that is not whole can be incomplete.
-    `position` is the current position in the file, which the frames count from its start, and `end` is that of its end;
-    if it is None, a huge batch is read to find out whether it is complete. The file is not mapped into memory, because
-    the system ends a process whose mapped file another process truncates.
+    A batch that is too large (`mark_too_large`) is not read. `position` is the current position in the file, which the
+    frames count from its start, and `end` is that of its end; if it is None, a huge batch is read to find out whether
+    it is complete. The file is not mapped into memory, because the system ends a process whose mapped file another
+    process truncates.
     """
     whole = FrameState.WHOLE
     data = b""
@@ -238,19 +219,16 @@ def read_frames(
 
 
 def _extend_zeros(file: RawIOBase, zeros: Frame) -> Frame:
-    """Read the rest of the file, which should be zeros. Return the frame `zeros`, extended to the end of the file.
-
-    If other bytes follow, return a damaged frame.
-    """
+    """Return the frame, extended to the end of the file; a damaged one if other bytes than zeros follow."""
     count, is_zero = count_zeros(file)
     return zeros._replace(size=zeros.size + count, state=FrameState.ZEROS if is_zero else FrameState.DAMAGED)
 
 
 def _read_piece(file: RawIOBase, size: int) -> bytes:
-    """Return the next `size` bytes of the file, or fewer at the end of the file.
+    """Return the next bytes of the file.
 
-    A raw file can return fewer bytes than requested, so this function reads in a loop. If `size` comes from damaged
-    bytes, it can be huge. So each read requests at most _PIECE_BYTES.
+    A raw file can return fewer than requested, and damaged bytes can ask for a huge `size`. So each read requests at
+    most _PIECE_BYTES.
     """
     pieces = []
     missing_bytes = size
@@ -268,10 +246,9 @@ _ZEROS = bytes(1024 * 1024)
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """The zeros at the end of a segment.
+    """The zeros at the end of a segment, which `later_segments` follow.
 
-    `file` is the path of the segment. `position` is the position of the first zero, in bytes from the start of the
-    file. `bytes` is the number of zeros. `later_segments` is the number of segments after this one.
+    `position` is the position of the first zero, in bytes from the start of the file.
     """
 
     file: str
@@ -281,7 +258,6 @@ class Zeros:
 
 
 def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
-    """Return whether all bytes from a position on are zero."""
     view = memoryview(data)
     for start in range(position, len(view), len(_ZEROS)):
         # Two objects of type `bytes` are compared much faster than a memoryview.
@@ -292,7 +268,7 @@ def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
 
 
 def count_zeros(file: RawIOBase | BufferedIOBase) -> tuple[int, bool]:
-    """Read the zeros up to the end of a file. Return their number, and whether only zeros were found.
+    """Return the number of zeros up to the end of a file, and whether only zeros were found.
 
     Nothing is kept in memory. Holes of a sparse file are skipped: the file system has no bytes for them, and they are
     read as zeros.

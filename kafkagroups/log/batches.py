@@ -1,9 +1,5 @@
 """The batches in a segment's bytes: parsing them, their bytes as spans, and the holes between them.
 
-A frame (batch_frames.py) says where a batch begins and ends, and whether it is whole. `file` is the path of the
-segment, for the batch and for messages; None if the path is not known. `max_batch_bytes` is the limit of a decompressed
-batch, in bytes (batch.py).
-
 A broker writes the offsets of a partition without holes. So a missing offset belongs to a record that the log cleaner
 has removed. The header of a batch says how many records the batch contains, but not which offsets are missing. So a
 hole is a range of offsets, and the number of records that are missing in this range.
@@ -31,7 +27,7 @@ from kafkagroups.records.spans import Span
 
 
 def read_batches(data: BytesLike, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Iterator[Batch]:
-    """Yield the batches of a segment's bytes. Zeros after the last batch are ignored.
+    """Yield the batches of a segment's bytes, up to the zeros at its end.
 
     Raises InvalidLog at the first batch that is not whole or has a wrong checksum.
     """
@@ -44,10 +40,7 @@ def read_batches(data: BytesLike, file: str | None = None, max_batch_bytes: int 
 def parse_valid_batch(
     frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of a frame. `data` contains the bytes of the frame.
-
-    Raises InvalidLog if the batch is not whole or its checksum is wrong.
-    """
+    """Return the batch of a frame with these bytes. Raises InvalidLog if it is not whole or its checksum is wrong."""
     if frame.state is not FrameState.WHOLE:
         raise frame.make_error(file)
     batch = parse_batch(frame, data, file, max_batch_bytes)
@@ -58,7 +51,7 @@ def parse_valid_batch(
 
 
 def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
-    """Return the batch at a position of a segment's bytes. The checksum is not checked.
+    """Return the batch at a position of a segment's bytes, without a check of its checksum.
 
     Raises InvalidLog if the batch is not whole.
     """
@@ -69,7 +62,6 @@ def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> B
 
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
-    """Return the batch of a whole frame. `data` contains the bytes of the frame. The checksum is not checked."""
     parse = parse_record_batch if frame.magic == 2 else parse_message_set
     return parse(data, frame.position, file, max_batch_bytes)
 
@@ -77,9 +69,8 @@ def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_by
 class Position(NamedTuple):
     """How far a log was read.
 
-    `next_offset` is the Kafka offset after the last batch that was read. `segment` is the path of the file that
-    contains this batch. `byte` is where the batch ends, in bytes from the start of the file. `inode` identifies the
-    file.
+    `next_offset` is the Kafka offset after the last batch that was read. `byte` is where the batch ends in the file
+    `segment`, which `inode` identifies.
 
     A reader searches the headers of the batches for `next_offset` if the position contains only `next_offset`, or if
     the file has another inode now because the cleaner has replaced the file.
@@ -94,8 +85,7 @@ class Position(NamedTuple):
 class FoundBatch(NamedTuple):
     """A whole batch in a segment: its frame (batch_frames.py) and its bytes, `data`.
 
-    `segment` is the path of the segment's file. `inode` identifies the file; -1 means that the segment is in memory.
-    `max_batch_bytes` is the limit of the decompressed batch, in bytes.
+    `inode` identifies the file; -1 means that the segment is in memory.
     """
 
     frame: Frame
@@ -105,7 +95,6 @@ class FoundBatch(NamedTuple):
     max_batch_bytes: int = MAX_BATCH_BYTES
 
     def parse(self) -> Batch:
-        """Return the parsed batch. Raises InvalidLog if its checksum is wrong."""
         return parse_valid_batch(self.frame, self.data, self.segment, self.max_batch_bytes)
 
     @property
@@ -134,10 +123,10 @@ _TYPE_BY_CHARACTER = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I"
 
 
 def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
-    """Return the fields of one batch, in order. `data` are the bytes of a segment, and the batch begins at `position`.
+    """Return the fields of one batch, in order.
 
-    In the spans, positions are counted from the first byte of the batch. Compressed records are one span. Raises
-    InvalidLog if the batch cannot be read, or if the magic (the number of the batch format) is not 2.
+    Compressed records are one span. Raises InvalidLog if the batch cannot be read, or if the magic (the number of the
+    batch format) is not 2.
     """
     batch = parse_batch_at(data, position)
     if batch.magic != 2 or not batch.is_valid:
@@ -159,12 +148,10 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
 
 
 def _spans_of_records(batch: Batch) -> Iterator[Span]:
-    """Yield the spans of the records in a batch that is not compressed. Raises InvalidLog if a record has headers."""
     data = batch.payload
     position = 0  # `position` and `end` count from the end of the header, spans from the start of the header.
 
     def take_span(end: int, field: str, type_name: str, value: object, meaning: str) -> Span:
-        """Return the span from `position` to `end`, and move `position` to `end`."""
         nonlocal position
         start = HEADER_SIZE + position
         position = end
@@ -202,8 +189,7 @@ def _meaning_of_length(length: int, part: str) -> str:
 class Hole(NamedTuple):
     """A range of offsets in which records are missing.
 
-    `first` and `last` are the first and the last offset of the range. `missing` is how many offsets of the range have
-    no record.
+    `missing` is how many offsets of the range have no record.
     """
 
     first: int
@@ -212,54 +198,37 @@ class Hole(NamedTuple):
 
 
 class DamagedHole(Hole):
-    """A range of offsets that are missing because their bytes are damaged. The cleaner did not remove them."""
-
-
-class HoleFinder:
-    """The holes of one partition, from offset 0 on."""
-
-    def __init__(self) -> None:
-        self._newest_offset = -1
-
-    def find(self, batch: Batch) -> list[Hole]:
-        """Return the hole before the next batch of the log, and the hole in this batch, if they exist.
-
-        A batch whose offsets do not rise has no hole. A broker does not write such a batch.
-        """
-        newest_offset = self._newest_offset
-        self._newest_offset = max(newest_offset, batch.last_offset)
-        holes: list[Hole] = []
-        missing_before = batch.base_offset - 1 - newest_offset
-        if missing_before < 0:
-            return holes
-        if missing_before > 0:
-            holes.append(Hole(newest_offset + 1, batch.base_offset - 1, missing_before))
-        missing_inside = batch.last_offset - batch.base_offset + 1 - record_count(batch)
-        if missing_inside > 0:
-            holes.append(Hole(batch.base_offset, batch.last_offset, missing_inside))
-        return holes
+    """A range of offsets that are missing because their bytes are damaged."""
 
 
 class OffsetGaps:
-    """The offsets without a record, found while all records of a log are read in order.
+    """The offsets without a record, found while a log is read in order from `start_offset` on."""
 
-    Use it if the records are read anyway: unlike HoleFinder, it finds the exact offsets inside a batch.
-    """
-
-    def __init__(self, start_offset: int) -> None:
+    def __init__(self, start_offset: int = 0) -> None:
         self._next_offset = start_offset
+
+    def skip_to(self, offset: int) -> None:
+        self._next_offset = max(self._next_offset, offset)
 
     def find_before(self, offset: int) -> tuple[int, int] | None:
         """Return the first and the last of the missing offsets right before `offset`; None if there are none.
 
-        Each gap is returned only once.
+        If all records are read, this finds the exact offsets inside a batch.
         """
         first_missing = self._next_offset
-        if offset <= first_missing:
-            return None
-        self._next_offset = offset
-        return first_missing, offset - 1
+        self.skip_to(offset)
+        return (first_missing, offset - 1) if first_missing < offset else None
 
-    def skip_to(self, offset: int) -> None:
-        """Continue at `offset`. The offsets before it are no gap."""
-        self._next_offset = max(self._next_offset, offset)
+    def find_holes(self, batch: Batch) -> list[Hole]:
+        """Return the hole before the next batch of the log, and the hole in this batch, if they exist.
+
+        A batch whose offsets do not rise has no hole.
+        """
+        next_offset = self._next_offset
+        self.skip_to(batch.last_offset + 1)
+        if batch.base_offset < next_offset:
+            return []
+        missing_inside = batch.last_offset - batch.base_offset + 1 - record_count(batch)
+        before = Hole(next_offset, batch.base_offset - 1, batch.base_offset - next_offset)
+        inside = Hole(batch.base_offset, batch.last_offset, missing_inside)
+        return [hole for hole in (before, inside) if hole.missing > 0]

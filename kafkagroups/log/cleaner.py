@@ -7,8 +7,7 @@ cover the rest of the dirty part; as in Kafka, a full map also refuses records w
 
 A record stays if the offset map has no newer record of its key, and if it is not an expired tombstone. The pass cleans
 all segments from the start of the log to the last offset that the map covers, divides them into groups of neighbours,
-and writes each group as one segment. All later segments are copied, including the active one. The next pass begins
-after the last offset of the map.
+and writes each group as one segment.
 
 The cleaner may remove the tombstones of a batch at the delete horizon, a time in the batch's header. A marker is unused
 if the pass has read no data batch of its transaction (`CleanedTransactions`). The filter discards aborted data
@@ -42,7 +41,6 @@ from kafkagroups.log.batch import (
     Batch,
     LogRecord,
     encode_batch,
-    rebuild_bytes,
 )
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.log_to_clean import (
@@ -56,7 +54,7 @@ from kafkagroups.log.log_to_clean import (
     select_segments,
 )
 from kafkagroups.log.outputs import new_folder
-from kafkagroups.log.producer_state import CleanedTransactions, ProducerState, ProducerStates, find_active_producers
+from kafkagroups.log.producer_state import CleanedTransactions, ProducerState, find_active_producers
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Log
 
@@ -69,8 +67,7 @@ DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
 class OffsetMap:
     """The newest Kafka offset of each key.
 
-    `capacity` is the largest number of keys. `last_offset` is the last offset that the map covers; -1 if the map covers
-    no offset.
+    `last_offset` is the last offset that the map covers; -1 if the map covers no offset.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -82,11 +79,9 @@ class OffsetMap:
         return len(self._offsets)
 
     def get(self, key: bytes) -> int:
-        """Return the newest offset of a key; -1 if the key is not in the map."""
         return self._offsets.get(md5(key, usedforsecurity=False).digest(), -1)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Set the offset of a key, and return True. If the map is full, change nothing and return False."""
         if len(self._offsets) >= self.capacity:
             return False
         self._offsets[md5(key, usedforsecurity=False).digest()] = offset
@@ -100,11 +95,11 @@ def fill_map(
     first_dirty: int,
     transactions: CleanedTransactions,
 ) -> None:
-    """Add the keys of segments to the map until it is full. Records below the offset `first_dirty` are not added.
+    """Add the keys of segments to the map until it is full.
 
     `batches_and_next_bases` contains, for each segment, its batches and the base offset of the next segment (after the
-    last segment: the first uncleanable offset). `transactions` follows the log batch by batch, and says whether a batch
-    is in an aborted transaction. The map also covers the offsets between a segment's last batch and the next segment.
+    last segment: the first uncleanable offset). The map also covers the offsets between a segment's last batch and the
+    next segment.
     """
     for batches, next_base in batches_and_next_bases:
         for batch in batches:
@@ -128,12 +123,9 @@ def _add_keys(offset_map: OffsetMap, batch: Batch, first_dirty: int) -> bool:
 
 @dataclass(frozen=True)
 class RecordFilter:
-    """What decides which records a pass keeps. A pass is one run of the cleaner.
+    """What decides which records a pass keeps.
 
-    `now_ms` is the time of the pass, in ms since 1970. `new_horizon_ms` is the delete horizon that the pass sets; None
-    (no horizon) if the time does not fit into an int64. `first_uncleanable` is the Kafka offset at which the cleaned
-    part of the log ends. `offset_map` contains the newest offset of each key. `producers` are the active producers, by
-    producer id. `transactions` are the transactions that are open at the current batch.
+    `new_horizon_ms` is the delete horizon that the pass sets; None if the time does not fit into an int64.
     """
 
     now_ms: int
@@ -145,10 +137,10 @@ class RecordFilter:
 
 
 def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
-    """Filter the next batch of the log. Return the new bytes of the batch, and its new number of records.
+    """Return the bytes of the next batch after the pass (empty if it is removed), and its new number of records.
 
-    The bytes are empty if the batch is removed. `keeps_old_tombstones` says whether the pass keeps tombstones of magic
-    0 and 1, which have no delete horizon. Raises InvalidLog if Kafka's cleaner fails at this batch.
+    `keeps_old_tombstones` says whether the pass keeps tombstones of magic 0 and 1, which have no delete horizon. Raises
+    InvalidLog if Kafka's cleaner fails at this batch.
     """
     is_discardable = record_filter.transactions.check_next_batch(batch)
     horizon_ms = batch.delete_horizon_ms
@@ -166,15 +158,11 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
         content = _encode_empty_batch(batch) if _is_kept_when_empty(batch, record_filter) else b""
         return content, 0
     # The first pass that keeps a tombstone or an unused marker sets the delete horizon of its batch.
-    if horizon_ms is None and (is_discardable or _contains_tombstone(kept_records)):
+    if horizon_ms is None and (is_discardable or any(record.value is None for record in kept_records)):
         return _rewrite_batch(batch, kept_records, record_filter.new_horizon_ms), len(kept_records)
     if batch.magic >= 2 and len(kept_records) == batch.count:
-        return rebuild_bytes(batch), len(kept_records)
+        return batch.data, len(kept_records)
     return _rewrite_batch(batch, kept_records, horizon_ms), len(kept_records)
-
-
-def _contains_tombstone(records: Sequence[LogRecord]) -> bool:
-    return any(record.value is None for record in records)
 
 
 def _is_kept(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
@@ -186,11 +174,8 @@ def _is_kept(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -
 
 
 def _is_kept_when_empty(batch: Batch, record_filter: RecordFilter) -> bool:
-    """Return whether a batch stays although it loses all its records.
-
-    The batch stays if a broker needs it for the state of an active producer, or if the batch is the last one below the
-    first uncleanable offset.
-    """
+    """A batch without records stays if a broker needs it for the state of an active producer, or as the last one below
+    the first uncleanable offset."""
     if batch.next_offset == record_filter.first_uncleanable:
         return True
     state = record_filter.producers.get(batch.producer_id)
@@ -215,10 +200,7 @@ def _encode_empty_batch(batch: Batch) -> bytes:
 
 
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
-    """Return a batch of magic 2 with the records that stay.
-
-    `horizon_ms` becomes the batch's delete horizon. If `horizon_ms` is None, the batch has no delete horizon.
-    """
+    """Return a batch of magic 2 with the records that stay, and with this delete horizon."""
     kept_bits = CODEC  # In magic 0, all other bits have no meaning.
     if batch.magic >= 1:
         kept_bits |= LOG_APPEND_TIME
@@ -235,8 +217,7 @@ def encode_replacement(
 ) -> bytes:
     """Return the bytes of the batch of magic 2 that replaces `batch` and contains `records`.
 
-    If `base_timestamp` is None, the base timestamp is the timestamp of the first record. If `batch` has magic 0 or 1,
-    its offsets are not kept: the new batch begins and ends with the offsets of `records`.
+    If `batch` has magic 0 or 1, its offsets are not kept: the new batch begins and ends with the offsets of `records`.
     """
     keeps_offsets = batch.magic >= 2
     return encode_batch(
@@ -276,8 +257,7 @@ class CleanerConfig:
         A producer without a batch in this time before `now_ms` is not active. -1 means that producers never expire.
     max_decompressed_message_bytes
         The setting max.decompressed.message.bytes of the broker or the topic, which 4.2.2 and 4.4.0 have: the largest
-        size of one record in a compressed batch. At a larger one, the cleaner gives the partition up. The default is
-        Kafka's, and larger than any record.
+        size of one record in a compressed batch. The default is Kafka's, and larger than any record.
     """
 
     now_ms: int | None = None
@@ -292,10 +272,7 @@ class CleanerConfig:
 
 @dataclass(frozen=True)
 class LogSize:
-    """The size of a log: counts of segments, batches and records, and the number of bytes.
-
-    In magic 0 and 1, each wrapper and each message outside a wrapper counts as one batch.
-    """
+    """In magic 0 and 1, each wrapper and each message outside a wrapper counts as one batch."""
 
     segments: int = 0
     batches: int = 0
@@ -305,12 +282,11 @@ class LogSize:
 
 @dataclass(frozen=True)
 class Compaction:
-    """The result of a pass.
+    """`next_dirty_offset` is the first dirty offset of the next pass.
 
-    `next_dirty_offset` is the first dirty offset of the next pass. Each list in `groups` contains the base offsets of
-    the segments that together became one segment. `before` and `after` are the sizes of the log before and after the
-    pass. `damage` is where the log ended because of damaged bytes; None if the log is not damaged. If no segment is
-    dirty, `groups` is empty and `next_dirty_offset` is 0, as in Kafka's cleaner.
+    Each list in `groups` contains the base offsets of the segments that together became one segment. `damage` is where
+    the log ended because of damaged bytes; None if the log is not damaged. If no segment is dirty, `groups` is empty
+    and `next_dirty_offset` is 0, as in Kafka's cleaner.
     """
 
     next_dirty_offset: int
@@ -323,9 +299,8 @@ class Compaction:
 def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
     """Run one pass over a log, and write the cleaned log to the folder `out`, which must be new or empty.
 
-    `progress` is called with the bytes that were read (`Progress`, log_to_clean.py). Only one segment and the offset
-    map are in memory. Raises UsageError if a number in `config` is out of range, or if the folder is not empty. Raises
-    InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. If the pass fails, the files in `out` are deleted.
+    Only one segment and the offset map are in memory. Raises UsageError if a number in `config` is out of range, or if
+    the folder is not empty. Raises InvalidLog or InvalidRecord if Kafka's cleaner fails at this log.
     """
     _check_numbers(config)
     with new_folder(out) as folder:
@@ -341,48 +316,34 @@ def _check_numbers(config: CleanerConfig) -> None:
 
 
 def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
-    """Run one pass over a log, and write the cleaned log to the folder `out`. The errors are those of `clean`."""
-    source, states = read_log(log, config.first_dirty, config.first_uncleanable, report)
-    offset_map = _build_offset_map(source, states, config, report)
+    source = read_log(log, config.first_dirty, config.first_uncleanable, report)
+    offset_map = _build_offset_map(source, config, report)
     next_dirty = offset_map.last_offset + 1
     to_clean = select_segments(source.segments, 0, next_dirty)
     groups = group_by_size(to_clean, config.segment_bytes, source.first_uncleanable)
-    record_filter = _build_record_filter(source, states, offset_map, config)
+    now_ms = max(source.newest_ms, 0) if config.now_ms is None else config.now_ms
+    horizon_ms = now_ms + config.delete_retention_ms
+    oldest_ms = None if config.producer_expiration_ms < 0 else now_ms - config.producer_expiration_ms
+    record_filter = RecordFilter(
+        now_ms,
+        horizon_ms if horizon_ms <= MAX_INT64 else None,
+        source.first_uncleanable,
+        offset_map,
+        find_active_producers(source.producers, oldest_ms),
+        CleanedTransactions(source.producers.aborted),
+    )
     old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)
     read = make_reader("clean", to_clean, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
     written = [_clean_group(group, out, read, record_filter, old_tombstone_limit_ms) for group in groups]
     written += [copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
-    return describe_pass(source, next_dirty, groups, written, log.damage)
+    base_offsets = [[segment.base_offset for segment in group] for group in groups]
+    return Compaction(next_dirty, base_offsets, _sum_sizes(source.segments), _sum_sizes(written), log.damage)
 
 
-def describe_pass(
-    source: LogToClean, next_dirty: int, groups: list[list[Segment]], written: list[Segment], damage: Damage | None
-) -> Compaction:
-    """Return the result of a pass. `written` are the segments of the log after the pass."""
-    return Compaction(
-        next_dirty_offset=next_dirty,
-        groups=[[segment.base_offset for segment in group] for group in groups],
-        before=_sum_sizes(source.segments),
-        after=_sum_sizes(written),
-        damage=damage,
-    )
-
-
-def find_pass_time(source: LogToClean, config: CleanerConfig) -> int:
-    """Return the time of a pass, in ms since 1970."""
-    return max(source.newest_ms, 0) if config.now_ms is None else config.now_ms
-
-
-def find_new_horizon(now_ms: int, config: CleanerConfig) -> int | None:
-    """Return the delete horizon that a pass at `now_ms` sets; None if the time does not fit into an int64."""
-    horizon_ms = now_ms + config.delete_retention_ms
-    return horizon_ms if horizon_ms <= MAX_INT64 else None
-
-
-def _build_offset_map(source: LogToClean, states: ProducerStates, config: CleanerConfig, report: Progress) -> OffsetMap:
+def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progress) -> OffsetMap:
     offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
-    aborted = [txn for txn in states.aborted if txn.last_offset >= source.first_dirty]
+    aborted = [txn for txn in source.producers.aborted if txn.last_offset >= source.first_dirty]
     read = make_reader("map", dirty_segments, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
     pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
     batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
@@ -390,32 +351,12 @@ def _build_offset_map(source: LogToClean, states: ProducerStates, config: Cleane
     return offset_map
 
 
-def _build_record_filter(
-    source: LogToClean, states: ProducerStates, offset_map: OffsetMap, config: CleanerConfig
-) -> RecordFilter:
-    now_ms = find_pass_time(source, config)
-    return RecordFilter(
-        now_ms=now_ms,
-        new_horizon_ms=find_new_horizon(now_ms, config),
-        first_uncleanable=source.first_uncleanable,
-        offset_map=offset_map,
-        producers=find_active_producers(states, find_oldest_activity(now_ms, config)),
-        transactions=CleanedTransactions(states.aborted),
-    )
-
-
-def find_oldest_activity(now_ms: int, config: CleanerConfig) -> int | None:
-    """Return the time from which on the last batch of an active producer is; None if all producers are active."""
-    expiration_ms = config.producer_expiration_ms
-    return None if expiration_ms < 0 else now_ms - expiration_ms
-
-
 def _find_old_tombstone_limit(source: LogToClean, config: CleanerConfig) -> int:
     """Return the time limit (ms since 1970) for tombstones of the old formats, magic 0 and 1.
 
-    These formats have no delete horizon. Instead, the pass removes the tombstones of a segment whose file was last
-    modified at the limit or earlier. The limit is the time at which the last segment that an earlier pass has cleaned
-    was last modified, minus delete.retention.ms. It is 0 if no segment has been cleaned.
+    Instead, the pass removes the tombstones of a segment whose file was last modified at the limit or earlier. The
+    limit is the time at which the last segment that an earlier pass has cleaned was last modified, minus
+    delete.retention.ms.
     """
     clean_segments = select_segments(source.segments, 0, source.first_dirty)
     if not clean_segments:
@@ -430,13 +371,13 @@ def _clean_group(
     record_filter: RecordFilter,
     old_tombstone_limit_ms: int,
 ) -> Segment:
-    """Clean a group of segments and write one new segment, even if no record stays. Return the new segment.
+    """Clean a group of segments and write one new segment, even if no record stays.
 
     The new segment has the base offset of the group's first segment and the modification time of the group's last
-    segment. The function `read` returns the batches of a segment. `old_tombstone_limit_ms` is the result of
-    `_find_old_tombstone_limit`.
+    segment.
     """
-    target = create_target(group, out)
+    base_offset = group[0].base_offset
+    target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
     with open(target.path, "wb") as file:
         for segment in group:
             keeps_old_tombstones = segment.modified_ns // 1_000_000 > old_tombstone_limit_ms
@@ -451,14 +392,8 @@ def _clean_group(
     return target
 
 
-def create_target(group: Sequence[Segment], out: Path) -> Segment:
-    """Return the new segment of a group, which is empty. Its file must be written, and receives `modified_ns`."""
-    base_offset = group[0].base_offset
-    return Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
-
-
 def copy_segment(segment: Segment, out: Path) -> Segment:
-    """Copy a segment to the folder `out`, up to the end of its last valid batch. Return the new segment."""
+    """Copy a segment to the folder `out`, up to the end of its last valid batch."""
     path = os.path.join(out, segment_name(segment.base_offset))
     with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)

@@ -1,11 +1,10 @@
 """The compression codecs of batches: gzip, snappy, lz4 and zstd, as Kafka's clients write them.
 
-gzip, zstd and lz4 data has the standard format of these codecs. Before magic 2 (the batch format since Kafka 0.11),
-clients wrote lz4 with a wrong checksum of the header (KAFKA-3160). Kafka's reader accepts this checksum, too.
+Before magic 2 (the batch format since Kafka 0.11), clients wrote lz4 with a wrong checksum of the header (KAFKA-3160).
+Kafka's reader accepts this checksum, too.
 
-Snappy data has the format of snappy-java's SnappyOutputStream: 8 fixed bytes (_SNAPPY_MAGIC), two int32 versions, then
-chunks. Each chunk is an int32 length in bytes and a raw snappy block. Data without the 8 fixed bytes is one raw snappy
-block.
+Snappy data has the format of snappy-java's SnappyOutputStream: 8 fixed bytes, two int32 versions, then chunks, each an
+int32 length in bytes and a raw snappy block. Data without the 8 fixed bytes is one raw snappy block.
 
 A few bytes can be the compressed form of gigabytes. So `decompress` has a limit, and never uses much more memory than
 twice this limit.
@@ -25,8 +24,7 @@ import cramjam
 from kafkagroups.errors import BatchTooLarge, InvalidLog
 
 MAX_BATCH_BYTES = 256 * 1024 * 1024
-"""The default limit of a decompressed batch. Normal batches are much smaller: the coordinators write batches of at most
-message.max.bytes (default: 1 MiB)."""
+"""The default limit of a decompressed batch."""
 
 
 class CompressionType(IntEnum):
@@ -43,22 +41,16 @@ _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER_BYTES = 16
 _LZ4_MAGIC = 0x184D2204
 _LZ4_UNCOMPRESSED_BIT = 0x80000000
-"""The bit in an lz4 block's length that says that the block is not compressed."""
 _LZ4_BLOCK_BYTES = 64 * 1024
-"""The number of uncompressed bytes in each lz4 block that Kafka writes."""
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 """The header of an lz4 frame with independent blocks of 64 KiB. The blocks and the content have no checksums."""
 _GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip member."""
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
-"""The header of a gzip member (one compressed stream) with no name, no time and an unknown operating system."""
 _FIRST_PIECE_BYTES = 4096
-"""The number of compressed bytes with which the decompression of a gzip member begins."""
 _FIRST_BUFFER_RATIO = 8
 _FIRST_BUFFER_EXTRA_BYTES = 4096
-"""The first buffer has _FIRST_BUFFER_RATIO bytes for each compressed byte, and _FIRST_BUFFER_EXTRA_BYTES more."""
 _BUFFER_GROWTH = 4
-"""Growth factor of a buffer that is too small for the decompressed bytes."""
 _END_MARK = os.urandom(16)
 """Random bytes after the end of a buffer. They change if the decompressed bytes do not fit into the buffer."""
 _int32 = struct.Struct(">i")
@@ -94,7 +86,6 @@ def decompress(codec: CompressionType, data: bytes, max_bytes: int = MAX_BATCH_B
 
 
 def make_size_error(max_bytes: int) -> BatchTooLarge:
-    """Return the error of data that has more than `max_bytes` bytes when it is decompressed."""
     return BatchTooLarge(
         f"this batch has more than {max_bytes} bytes when it is decompressed; to read it, raise --max-batch-bytes "
         "(max_batch_bytes in Python and Spark)"
@@ -134,10 +125,7 @@ def _compress_lz4_block(data: bytes) -> bytes:
 
 
 def _decompress_into_buffer(codec_module: ModuleType, data: bytes, max_bytes: int) -> bytes:
-    """Decompress data with cramjam's module of a codec.
-
-    cramjam fails if the buffer is too small. So the buffer starts small, and grows up to `max_bytes`.
-    """
+    """cramjam fails if the buffer is too small, so it starts small, and grows up to `max_bytes`."""
     size = min(_FIRST_BUFFER_RATIO * len(data) + _FIRST_BUFFER_EXTRA_BYTES, max_bytes)
     while (content := _decompress_if_it_fits(codec_module, data, size)) is None:
         if size == max_bytes:
@@ -149,7 +137,7 @@ def _decompress_into_buffer(codec_module: ModuleType, data: bytes, max_bytes: in
 def _decompress_if_it_fits(codec_module: ModuleType, data: bytes, size: int) -> bytes | None:
     """Return the decompressed data, or None if it has more than `size` bytes.
 
-    cramjam raises the same error for a full buffer and for damaged data. But only data that does not fit overwrites the
+    cramjam raises the same error for a full buffer and for damaged data, but only data that does not fit overwrites the
     mark at the end of the buffer.
     """
     buffer = bytearray(size + len(_END_MARK))
@@ -164,7 +152,6 @@ def _decompress_if_it_fits(codec_module: ModuleType, data: bytes, size: int) -> 
 
 
 def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
-    """Decompress all gzip members, one after the other. As in Java's reader, bytes after the members are ignored."""
     out = bytearray()
     position = _decompress_gzip_member(data, 0, out, max_bytes)
     while data.startswith(_GZIP_MAGIC, position):
@@ -175,7 +162,7 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
 def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_bytes: int) -> int:
     """Decompress the member at a position, append its content to `out`, and return the position after the member.
 
-    zlib copies the bytes of a piece after the end of the member. So the first pieces are small: otherwise, many small
+    zlib copies the bytes of a piece after the end of the member, so the first pieces are small: otherwise, many small
     members would take quadratic time.
     """
     member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
@@ -212,10 +199,7 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
 
 
 def _decompress_snappy_block(block: bytes, bytes_left: int, max_bytes: int) -> bytes:
-    """Decompress a raw block. The block begins with its decompressed size, which is checked before memory is allocated.
-
-    `bytes_left` is the part of `max_bytes` that the earlier blocks have not used.
-    """
+    """The block begins with its decompressed size, which is checked before memory is allocated."""
     if cramjam.snappy.decompress_raw_len(block) > bytes_left:
         raise make_size_error(max_bytes)
     return bytes(cramjam.snappy.decompress_raw(block))
@@ -229,12 +213,7 @@ def _decompress_lz4(data: bytes, max_bytes: int) -> bytes:
 
 
 def _decompress_lz4_blocks(data: bytes, max_bytes: int) -> bytes:
-    """Decompress one lz4 frame. The checksum of its header is not checked, because it can be wrong (KAFKA-3160).
-
-    An lz4 frame is the standard format of lz4 data. Its header consists of 4 fixed bytes (_LZ4_MAGIC), a byte of flags,
-    a byte with the block size, the size of the content (optional), and a checksum. Blocks follow, each after its
-    length.
-    """
+    """The checksum of the frame's header is not checked, because it can be wrong (KAFKA-3160)."""
     magic, flags, block_size_byte = struct.unpack_from("<IBB", data)
     if magic != _LZ4_MAGIC:
         raise InvalidLog(f"expected an lz4 frame, found data that begins with {magic:08x}")

@@ -1,13 +1,12 @@
 """Damaged bytes in a log (`Damage`, `Gap`), and whether a broker starts with it.
 
-A broker's recovery cuts a log at the first damaged batch. For people who want to know what is lost there, a reader can
-go on at the next readable batch: a batch with a correct checksum and an offset above the last one that was read.
+For people who want to know what is lost there, a reader can go on at the next readable batch: a batch with a correct
+checksum and an offset above the last one that was read.
 
 A folder that was copied has no index files, and neither has one whose broker crashed while it made a segment. The
 broker then reads each segment from its start, and two kinds of offsets end the whole process, not only this partition:
 an offset below the one in the segment's name, and one that is not above the last one of the index. The index gets an
 entry for the first batch after each 4096 bytes (index.interval.bytes), so a short log with falling offsets does start.
-Overlapping segments start, too.
 Source (4.3.1): LogLoader.loadSegmentFiles; LogSegment.recover; OffsetIndex.append; TimeIndex.maybeAppend; LogFileUtils.
 """
 
@@ -16,21 +15,19 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch
-from kafkagroups.log.batch_frames import LOG_OVERHEAD, MAGIC_POSITION, FrameState, find_frame
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, MAGIC_POSITION, BytesLike, FrameState, find_frame
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, base_offset_of
+from kafkagroups.log.segment_file import ByteRange, base_offset_of, open_segment, read_segment
 
 NAMED_GROUPS = 5
-"""A message about damage names at most this number of groups."""
 _WINDOW_BYTES = 4 * 1024 * 1024
-"""Damaged bytes are searched in pieces of this number of bytes."""
 _CHECKED_BYTES = 1024 * 1024 * 1024
 _CHECKED_BYTES_PER_BYTE = 64
 """How many bytes the searches in a log include in checksums at most: the first number, and the second for each byte of
@@ -40,7 +37,7 @@ _offset_and_length = struct.Struct(">qi")
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Where a log ends because its bytes are damaged. A broker's recovery would cut the log here.
+    """Where a log ends because its bytes are damaged.
 
     `position` is in bytes from the start of the segment `file`, and `offset` is the Kafka offset that was expected
     there.
@@ -83,7 +80,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Damaged bytes that a reader has skipped. They begin at `position` of `file`, and can end in a later segment.
+    """Damaged bytes that a reader has skipped.
 
     `from_offset` is the offset that was expected at the damage, and `to_offset` the first offset of the batch at which
     reading went on.
@@ -108,135 +105,107 @@ class Gap:
         return f"{self.file}, byte {self.position}: {skipped} skipped: {self.reason}; {lost} missing"
 
 
-class SegmentBytes(Protocol):
-    """The bytes of one segment, in which a reader searches."""
-
-    end: int
-    """The position at which the segment ends."""
-
-    def read(self, position: int, size: int) -> bytes:
-        """Return `size` bytes from a position on, or fewer at the end of the segment."""
-
-    def skip_hole(self, position: int) -> int:
-        """Return the position of the next byte that the file system has stored (segment_file.py)."""
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """The offsets that the first record of a readable batch can have: from `first` to `last`."""
-
-    first: int
-    last: int
-
-
-def offsets_of_segment(base_offset: int, next_offset: int) -> OffsetRange:
-    """Return the offsets that a readable batch of a segment can have.
-
-    `base_offset` is the segment's base offset, and `next_offset` the offset after the last batch that was read.
-    """
-    return OffsetRange(max(0, next_offset), min(MAX_INT64, max(base_offset, next_offset) + MAX_RELATIVE_OFFSET))
+class SearchEnded(Exception):
+    """The searches in a log have included as many bytes in checksums as they may."""
 
 
 class SearchBudget:
     """How many bytes the searches in one log may still include in checksums.
 
-    Bytes that were written to mislead a search can look like large batches that overlap. With a budget, the searches
-    need linear time, too.
+    Bytes that were written to mislead a search can look like large batches that overlap.
     """
 
     def __init__(self, log_bytes: int) -> None:
         self._bytes_left = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * log_bytes
 
-    def spend(self, count: int) -> bool:
-        """Take a number of bytes from the budget. Return False if it is used up."""
+    def spend(self, count: int) -> None:
         self._bytes_left -= count
-        return self._bytes_left >= 0
+        if self._bytes_left < 0:
+            raise SearchEnded
 
 
-def find_batch_after(
-    segment: SegmentBytes, damaged: int, offsets: OffsetRange, budget: SearchBudget
-) -> tuple[int, int] | None:
-    """Return the position and the first offset of the next readable batch after the damage at a position of a segment.
+@dataclass(frozen=True)
+class SegmentSearch:
+    """A search for a readable batch in one segment, up to position `end`.
 
-    Return None if no readable batch follows. If the damaged batch has a possible length, the position after it is tried
-    first. A record of the damaged batch can contain bytes that look like a batch.
+    A batch is readable if its checksum is correct and its first offset is in `offsets`. `content` are the bytes of a
+    segment in memory; None if they are in the file `path`. Each method raises SearchEnded if the budget is used up.
     """
-    damaged_start = segment.read(damaged, LOG_OVERHEAD)
-    if len(damaged_start) == LOG_OVERHEAD:
-        _, length = _offset_and_length.unpack(damaged_start)
-        next_start = damaged + LOG_OVERHEAD + length
-        if length > 0 and next_start < segment.end:
-            header = segment.read(next_start, MAGIC_POSITION + 1)
-            size = _find_size(segment, next_start, header, offsets)
-            if size is not None and budget.spend(size):
-                offset = _read_offset(segment, next_start, size)
+
+    path: str
+    folder: str
+    end: int
+    content: BytesLike | None
+    offsets: range
+    budget: SearchBudget
+
+    def find_after(self, damaged: int) -> tuple[int, int] | None:
+        """Return the position and the first offset of the next readable batch after the damage at a position.
+
+        If the damaged batch has a possible length, the position after it is tried first, because a record in it can
+        contain bytes that look like a batch.
+        """
+        damaged_start = self._read(damaged, LOG_OVERHEAD)
+        if len(damaged_start) == LOG_OVERHEAD:
+            _, length = _offset_and_length.unpack(damaged_start)
+            next_start = damaged + LOG_OVERHEAD + length
+            if length > 0 and next_start < self.end:
+                offset = self._read_offset(next_start, self._read(next_start, MAGIC_POSITION + 1))
                 if offset is not None:
                     return next_start, offset
-    return find_readable_batch(segment, damaged + 1, offsets, budget)
+        return self.find_from(damaged + 1)
+
+    def find_from(self, start: int) -> tuple[int, int] | None:
+        """Return the position and the first offset of the first readable batch from a position on."""
+        pattern = _header_pattern(self.offsets)
+        while start < self.end:
+            start = self._skip_hole(start)
+            window = self._read(start, _WINDOW_BYTES + MAGIC_POSITION)
+            for match in pattern.finditer(window):
+                position = start + match.start()
+                offset = self._read_offset(position, window[match.start() : match.start() + MAGIC_POSITION + 1])
+                if offset is not None:
+                    return position, offset
+            start += _WINDOW_BYTES
+        return None
+
+    def _read_offset(self, position: int, header: bytes) -> int | None:
+        """Return the first offset of the batch whose header is at a position; None if it is not readable."""
+        if len(header) <= MAGIC_POSITION:
+            return None
+        offset, length = _offset_and_length.unpack_from(header)
+        size = LOG_OVERHEAD + length
+        if offset not in self.offsets or length <= 0 or position + size > self.end:
+            return None
+        self.budget.spend(size)
+        data = self._read(position, size)
+        frame = find_frame(data, 0)
+        if frame.state is FrameState.WHOLE and frame.size == size:
+            with suppress(InvalidLog):
+                return parse_valid_batch(frame, data).base_offset
+        return None
+
+    def _read(self, position: int, size: int) -> bytes:
+        byte_range = ByteRange(position, min(position + size, self.end))
+        if self.content is not None:
+            return bytes(self.content[slice(*byte_range)])
+        return read_segment(self.path, self.folder, byte_range)
+
+    def _skip_hole(self, position: int) -> int:
+        if self.content is not None:
+            return position
+        with open_segment(self.path, self.folder, ByteRange(position, self.end)) as file:
+            return position + file.skip_hole()
 
 
-def find_readable_batch(
-    segment: SegmentBytes, start: int, offsets: OffsetRange, budget: SearchBudget
-) -> tuple[int, int] | None:
-    """Return the position and the first offset of the first readable batch of a segment.
-
-    Each position from `start` on is tried. A batch is readable if its checksum is correct and its first offset is in
-    `offsets`. Return None if there is no such batch, or if the budget is used up before one is found.
-    """
-    pattern = _header_pattern(offsets)
-    window_start = start
-    while window_start < segment.end:
-        window_start = segment.skip_hole(window_start)
-        window = segment.read(window_start, _WINDOW_BYTES + MAGIC_POSITION)
-        for match in pattern.finditer(window):
-            place = match.start()
-            position = window_start + place
-            size = _find_size(segment, position, window[place : place + MAGIC_POSITION + 1], offsets)
-            if size is None:
-                continue
-            if not budget.spend(size):
-                return None
-            offset = _read_offset(segment, position, size)
-            if offset is not None:
-                return position, offset
-        window_start += _WINDOW_BYTES
-    return None
-
-
-def _header_pattern(offsets: OffsetRange) -> re.Pattern[bytes]:
+def _header_pattern(offsets: range) -> re.Pattern[bytes]:
     """Return the pattern of the first bytes of a batch whose first offset is in a range.
 
-    They are the offset (8 bytes), a length above 0 (4 bytes), the leader epoch or CRC (4 bytes), and the magic. The
-    range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
+    The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
     """
-    high_halves = {offset >> 32 for offset in (offsets.first, offsets.last)}
+    high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
     starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
     return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
-
-
-def _find_size(segment: SegmentBytes, position: int, header: bytes, offsets: OffsetRange) -> int | None:
-    """Return the size of the batch that can begin at a position; None if its offset or its length is impossible.
-
-    `header` are the bytes from the position to the magic.
-    """
-    if len(header) <= MAGIC_POSITION:
-        return None
-    offset, length = _offset_and_length.unpack_from(header)
-    size = LOG_OVERHEAD + length
-    is_possible = offsets.first <= offset <= offsets.last and length > 0 and position + size <= segment.end
-    return size if is_possible else None
-
-
-def _read_offset(segment: SegmentBytes, position: int, size: int) -> int | None:
-    """Return the first offset of the batch of `size` bytes at a position; None if it is not readable."""
-    data = segment.read(position, size)
-    frame = find_frame(data, 0)
-    if frame.state is not FrameState.WHOLE or frame.size != size:
-        return None
-    try:
-        return parse_valid_batch(frame, data).base_offset
-    except InvalidLog:
-        return None
 
 
 INDEX_INTERVAL_BYTES = 4096
@@ -246,10 +215,7 @@ _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 
 @dataclass(frozen=True)
 class StartFailure:
-    """Why a broker does not start with a log. `offset` is that of the batch; None if the name of a file is the reason.
-
-    `reason` is the message of the broker's exception.
-    """
+    """Why a broker does not start with a log. `offset` is that of the batch; None if a file's name is the reason."""
 
     file: str
     offset: int | None
@@ -261,7 +227,6 @@ class StartFailure:
 
 
 def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
-    """Return the first of a folder's files whose name a broker cannot read as an offset."""
     for path in sorted(paths):
         text = path.name.partition(".")[0]
         is_offset = _JAVA_LONG.fullmatch(text) is not None and MIN_INT64 <= int(text) <= MAX_INT64
@@ -271,7 +236,7 @@ def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
 
 
 class Recovery:
-    """The recovery of a log's segments. Add each batch, in the order of the log. `failure` is the first one."""
+    """The recovery of a log's segments, to which each batch is added. `failure` is the first one."""
 
     def __init__(self) -> None:
         self.failure: StartFailure | None = None
@@ -284,7 +249,6 @@ class Recovery:
         self.failure = self.failure or self._segment.add(batch)
 
     def end_segment(self) -> None:
-        """Add what a broker adds to the time index at the end of a segment."""
         if self._segment is not None:
             self.failure = self.failure or self._segment.add_to_time_index()
 
@@ -302,7 +266,6 @@ class _SegmentRecovery:
         self._time_index: list[tuple[int, int]] = []
         """The entries: a timestamp and an offset."""
         self._newest = (NO_TIMESTAMP, self._base_offset)
-        """The largest timestamp, and the last offset of the first batch that has it."""
 
     def add(self, batch: Batch) -> StartFailure | None:
         self._batch_offset = batch.base_offset

@@ -6,8 +6,8 @@
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
 
 A path is a segment, a folder of segments, or a folder of partition folders (`open_logs`, segments.py). A remote segment
-is read as a whole, when the load reaches this segment. With Spark, remote segments are read by the workers, and not by
-the driver. Error messages show a URI without its password and its query parameters.
+is read as a whole, when the load reaches this segment. Error messages show a URI without its password and its query
+parameters.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
 NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
-"""The reason in the error for a folder without a log."""
 _ODD_NAMES = {
     r"__consumer_offsets-\d+\..*-delete": "a partition that the broker was about to delete: {rename}",
     r"__consumer_offsets-\d+\..*-stray": "a partition that the cluster no longer assigns to this broker: {rename}",
@@ -61,7 +60,7 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
     Returns
     -------
     Log
-        Iterate over the log to read its batches. Its `damage` is set when the iteration has ended.
+        Iterate over the log to read its batches.
 
     Raises
     ------
@@ -98,8 +97,7 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
 def open_logs(path: str | Path) -> list[Log]:
     """Return the logs at a path, sorted by partition.
 
-    If `path` is a folder that contains partition folders, return their logs. Otherwise, return the log of the segments
-    in this folder, or of the segment `path`.
+    If `path` is a folder that contains partition folders, return their logs.
 
     Raises UsageError if there is no log, a folder cannot be read, a pipe, device or broken link is named like a
     partition folder, or two folders have the same partition number.
@@ -120,7 +118,6 @@ def open_logs(path: str | Path) -> list[Log]:
 
 
 def _explain_names(names: Iterable[str]) -> str:
-    """Return what the first of some files and folders is whose name says that it is no log; "" if there is none."""
     for name in names:
         rename = f"to read it, copy it as {name.partition('.')[0]}"
         for pattern, text in _ODD_NAMES.items():
@@ -152,10 +149,6 @@ def _is_partition_folder(folder: Path) -> bool:
 
 @contextmanager
 def _folder_errors(path: str | Path) -> Iterator[None]:
-    """Convert an error of the operating system into a UsageError that names the file or folder.
-
-    Use `path` if the system does not name it.
-    """
     try:
         yield
     except OSError as error:
@@ -173,7 +166,6 @@ def check_one_log_per_partition(logs: Iterable[Log]) -> None:
 
 
 def has_segments(folder: Path) -> bool:
-    """Return whether a folder contains at least one segment."""
     return bool(_segment_names(folder.iterdir()))
 
 
@@ -182,33 +174,29 @@ def _segment_names(entries: Iterable[Path]) -> list[str]:
 
 
 def _partition_of(folder: Path) -> int | None:
-    """Return the partition number in a folder's name; None if the folder is not named like a partition."""
     number = partition_of_folder(folder.name)
     # `resolve` follows symbolic links and replaces "..".
     return partition_of_folder(folder.resolve().name) if number is None else number
 
 
 KNOWN_SCHEMES = ("s3", "gs", "abfss", "hdfs", "file")
-"""The schemes (the first part of a URI) that error messages suggest."""
 LISTING_THREADS = 16
-"""The number of remote folders that are listed at the same time, because each request waits for the network."""
 
 _URI_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def local_path(path: str) -> str | None:
-    """Return a local path, without `file://`. Return None if `path` is a remote URI."""
+    """Return a local path without `file://`; None if `path` is a remote URI."""
     if not _URI_PREFIX.match(path):
         return path
     return unquote(_split(path).path) if path.lower().startswith("file:") else None
 
 
 def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
-    """Return the logs at a path or URI. A relative path is resolved in `folder`.
+    """Return the logs at a path or URI.
 
-    The paths in the logs stay relative, and each log contains `folder`. So a Spark task can read the logs, although its
-    process has another working directory. Raises UsageError if the path does not exist or contains no log. Raises
-    UsageError, too, if the file system is unknown or raises an error.
+    The paths in the logs stay relative to `folder`, so a Spark task can read them from another working directory.
+    Raises UsageError if there is no log, or if the file system is unknown or raises an error.
     """
     path_or_uri = os.fspath(path)
     local = local_path(path_or_uri)
@@ -227,7 +215,7 @@ def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
 
 
 def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
-    """Return the logs of all paths, in the order of the paths. Remote paths are searched at the same time."""
+    """Return the logs of all paths, in the order of the paths."""
     has_remote_path = any(local_path(path) is None for path in paths)
     with ThreadPoolExecutor(LISTING_THREADS if has_remote_path else 1) as pool:
         return [log for logs in pool.map(lambda path: find_logs(path, folder), paths) for log in logs]
@@ -235,10 +223,10 @@ def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
 
 @dataclass(frozen=True)
 class RemoteSegments(Mapping[str, BytesLike]):
-    """The bytes of each segment of a remote log, by the segment's name. Each access fetches the bytes again."""
+    """The bytes of each segment of a remote log. Each access fetches them again."""
 
     uris: Mapping[str, str]
-    """The full URI of each segment, by the segment's name. The name is the result of `public_uri`."""
+    """The full URI of each segment, by the segment's name."""
 
     def __getitem__(self, name: str) -> BytesLike:
         uri = self.uris[name]
@@ -260,7 +248,6 @@ def public_uri(uri: str) -> str:
 
 
 def _split(uri: str) -> SplitResult:
-    """Return the parts of a URI. Raises UsageError if the URI is malformed."""
     try:
         return urlsplit(uri)
     except ValueError as error:
@@ -309,7 +296,6 @@ def _list_folder(uri: str) -> list[FileInfo]:
 
 
 def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
-    """Return the log of a folder whose content is `entries`; None if the folder contains no segment."""
     segments = sorted((entry.base_name, entry.size) for entry in entries if is_segment_name(entry.base_name))
     if not segments:
         return None
@@ -318,10 +304,6 @@ def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
 
 
 def _make_remote_log(uri: str, folder_name: str, size_by_uri: dict[str, int]) -> Log:
-    """Return the log of remote segments. `size_by_uri` contains the number of bytes of each segment, by its URI.
-
-    `folder_name` is the name of the segments' folder. It contains the partition number.
-    """
     partition = partition_of_folder(folder_name)
     content = RemoteSegments({public_uri(segment_uri): segment_uri for segment_uri in size_by_uri})
     return Log(uri, list(content), partition, content, size=sum(size_by_uri.values()))
@@ -333,10 +315,7 @@ def _join(uri: str, name: str) -> str:
 
 
 def file_system(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI, and the path in this file system.
-
-    Raises UsageError if pyarrow cannot open the URI.
-    """
+    """Return the file system of a URI, and the path in this file system."""
     parts = _split(uri)
     # To open a file system takes time. So `_open_root` has a cache, and gets the same URI for all files of a server or
     # bucket: a URI with the path /root. pyarrow's form of this path begins with the bucket, if there is one. All other
@@ -366,7 +345,6 @@ def _open_root(uri: str) -> tuple[FileSystem, str]:
 
 @contextmanager
 def remote_errors(uri: str) -> Iterator[None]:
-    """Convert an OSError of a remote file system into a UsageError of one line that contains the URI."""
     try:
         yield
     except OSError as error:

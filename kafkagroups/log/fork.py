@@ -11,9 +11,8 @@ replicas never forked. A missing record is explained by cleaning in these cases:
 - The record belongs to an aborted transaction.
 - The record is a transaction marker or has no key.
 
-A missing record that nothing explains is a difference. Two records with the same offset and different content are a
-difference, too. Batches are not compared, because the cleaner writes them again. The offset at which the shorter log
-ends is the fork if there is no earlier difference.
+Batches are not compared, because the cleaner writes them again. A missing record that nothing explains is a difference,
+and the end of the shorter log is the fork if there is no earlier one.
 
 Simpler than Kafka: if the cleaner has removed the first records after the fork, and these records can also have been
 equal, the fork that is found here comes later than the real one.
@@ -25,6 +24,7 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -35,25 +35,21 @@ from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
 
 _ABORT_MARKER = b"\0\0\0\0"
-"""The key of an abort marker: its version and its type, two int16."""
 _CHECKPOINT = "leader-epoch-checkpoint"
-"""The file in which a broker stores the first offset of each leader epoch, in the folder of the partition."""
 _METADATA = "partition.metadata"
-"""The file in which a broker of 2.8 or later stores the topic's id, in the folder of the partition."""
 _MAX_CHECKPOINT_BYTES = 2**20
 
 Epochs = list[tuple[int, int]]
-"""Pairs of a leader epoch and the offset of its first record, in ascending order."""
 
 
 class Branch(NamedTuple):
     """One replica from the fork on.
 
-    `only` is the number of records that only this replica has, and `first` and `last` are the offsets of the first and
-    the last of them. `leader_epoch` is the leader epoch of the first one, and `times` are the smallest and the largest
-    of their timestamps, in ms since 1970. Without such records (or times), these are None. `transactional` counts those
-    that belong to transactions, also the markers. `end_offset` is the offset after the last record of the log. `epochs`
-    are the leader epochs of the whole log.
+        self._times = array("q")
+        self._transactional = array("b")
+        # By producer id and key, the first missing record that no later record explains yet. A record of a transaction
+        # waits for the marker; the others have the producer id None.
+        self._missing: defaultdict[int | None, dict[bytes, int]] = defaultdict(dict)
     """
 
     only: int
@@ -70,8 +66,8 @@ class Branch(NamedTuple):
 class Fork:
     """Where two replicas of a partition, a and b, begin to differ.
 
-    `offset` is the first offset at which they differ. `batch_offset` is the base offset of the batch with this offset:
-    all earlier batches contain only records before the fork.
+    `batch_offset` is the base offset of the batch with this offset: all earlier batches contain only records before the
+    fork.
     """
 
     offset: int
@@ -83,7 +79,7 @@ class Fork:
 def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
     """Return the fork of two replicas of a partition, or None if they do not differ.
 
-    A log ends at its first damaged batch, as in a load. `stop` says where reading ends.
+    A log ends at its first damaged batch, as in a load, or at `stop`.
     """
     a = _Replica(log_a, stop)
     b = _Replica(log_b, stop)
@@ -131,10 +127,7 @@ def _is_same_batch(a: Batch | None, b: Batch | None) -> bool:
 
 
 class _Replica:
-    """One replica while both are read: its next record, its leader epochs, and what it lacks.
-
-    `batch` is the current batch; None at the end of the log.
-    """
+    """One replica while both are read: its next record, its leader epochs, and what it lacks."""
 
     def __init__(self, log: Log, stop: Stop) -> None:
         self.batch: Batch | None = None
@@ -150,24 +143,29 @@ class _Replica:
         self._offsets = array("q")
         self._leader_epochs = array("i")
         self._batch_offsets = array("q")
+<<<<<<< HEAD
         self._times = array("q")
         self._transactional = array("b")
         # The first missing record of each key that no later record explains yet. A record of a transaction waits for
         # the marker: its producer id comes before the key.
         self._missing: dict[bytes, int] = {}
         self._missing_in_transactions: dict[int, dict[bytes, int]] = {}
+=======
+        # By producer id and key, the first missing record that no later record explains yet. A record of a transaction
+        # waits for the marker; the others have the producer id None.
+        self._missing: defaultdict[int | None, dict[bytes, int]] = defaultdict(dict)
+>>>>>>> w2
         self._after_end: int | None = None
         self._next_batch()
 
     def is_between_batches(self) -> bool:
-        """Return whether the next record is the first one of its batch."""
         while self._records is not None and self._index >= len(self._records):
             self._next_batch()
         return self._index == 0
 
     @property
     def lacks_records(self) -> bool:
-        return bool(self._missing or self._missing_in_transactions)
+        return any(self._missing.values())
 
     def _next_batch(self) -> None:
         self.batch = next(self._batches, None)
@@ -190,7 +188,6 @@ class _Replica:
         return self._records
 
     def peek(self) -> LogRecord | None:
-        """Return the next record; None at the end of the log."""
         while self.batch is not None:
             records = self._read_records()
             if self._index < len(records):
@@ -199,7 +196,7 @@ class _Replica:
         return None
 
     def advance(self, other: _Replica) -> None:
-        """Go to the next record. The current record explains missing records of this replica."""
+        """Go to the next record. The current one explains missing records of this replica."""
         record = self.peek()
         assert record is not None and self.batch is not None
         self._explain(record, self.batch)
@@ -208,7 +205,6 @@ class _Replica:
         self._index += 1
 
     def skip_batch(self) -> None:
-        """Go to the next batch. Both replicas have the current batch."""
         if self.lacks_records:
             assert self.batch is not None
             for record in self._read_records():
@@ -235,16 +231,13 @@ class _Replica:
         if batch.is_control:
             self.end_transaction(record, batch)
         elif record.key is not None and self.lacks_records:
-            self._missing.pop(record.key, None)
-            for missing in self._missing_in_transactions.values():
+            for missing in self._missing.values():
                 missing.pop(record.key, None)
 
     def end_transaction(self, marker: LogRecord, batch: Batch) -> None:
-        """Judge the missing records of a producer's transaction: an abort explains them."""
-        missing = self._missing_in_transactions.pop(batch.producer_id, {})
+        missing = self._missing.pop(batch.producer_id, {})
         if marker.key != _ABORT_MARKER:
-            for key, offset in missing.items():
-                self._missing.setdefault(key, offset)
+            self._missing[None] = missing | self._missing[None]
 
     def note_difference(self, record: LogRecord) -> None:
         """Note a record that only this replica has."""
@@ -256,7 +249,6 @@ class _Replica:
         self._transactional.append(self.batch.is_transactional)
 
     def note_missing(self, record: LogRecord, other: _Replica) -> None:
-        """Note a record of the other replica that this replica does not have."""
         if record.offset < self._start:
             return
         other.note_difference(record)
@@ -267,24 +259,18 @@ class _Replica:
         elif batch.is_control or record.key is None:
             return
         elif record.value is None:
-            self._missing.pop(record.key, None)
-        elif batch.is_transactional:
-            missing = self._missing_in_transactions.setdefault(batch.producer_id, {})
-            missing.setdefault(record.key, record.offset)
+            self._missing[None].pop(record.key, None)
         else:
-            self._missing.setdefault(record.key, record.offset)
+            producer_id = batch.producer_id if batch.is_transactional else None
+            self._missing[producer_id].setdefault(record.key, record.offset)
 
     def first_unexplained(self) -> int | None:
-        """Return the offset of the first record that this replica lacks without an explanation, or None."""
-        offsets = list(self._missing.values())
-        for missing in self._missing_in_transactions.values():
-            offsets += missing.values()
+        offsets = [offset for missing in self._missing.values() for offset in missing.values()]
         if self._after_end is not None:
             offsets.append(self._after_end)
         return min(offsets, default=None)
 
     def batch_offset_of(self, offset: int) -> int:
-        """Return the base offset of the batch with the first own record from an offset on, but at most the offset."""
         index = bisect_left(self._offsets, offset)
         return min(offset, self._batch_offsets[index]) if index < len(self._offsets) else offset
 
@@ -304,9 +290,8 @@ class _Replica:
 
 
 def _read_checkpoint(log: Log) -> Epochs | None:
-    """Return the leader epochs in the partition's checkpoint file, or None if there is no such file, or a damaged one.
+    """The file has a version (0), the number of entries, and a line "epoch offset" for each entry.
 
-    The file has three parts: a version (0), the number of entries, and a line "epoch offset" for each entry.
     Source (4.3.1): LeaderEpochCheckpointFile.java.
     """
     lines = _read_lines(log, _CHECKPOINT)
@@ -328,11 +313,10 @@ def read_topic_id(log: Log) -> str | None:
 
 
 def _read_lines(log: Log, name: str) -> list[str]:
-    """Return the lines of a small file beside the segments of a log; none if it cannot be read."""
     path = os.path.join(log.folder, log.path, name)
     try:
         check_regular(os.stat(path), path)
         with open(path, encoding="ascii") as file:
-            return [] if log.content else file.read(_MAX_CHECKPOINT_BYTES).split("\n")
+            return [] if log.content is not None else file.read(_MAX_CHECKPOINT_BYTES).split("\n")
     except (OSError, UsageError, ValueError):
         return []

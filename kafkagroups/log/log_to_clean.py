@@ -24,11 +24,7 @@ bytes that the step reads in total."""
 
 @dataclass
 class Segment:
-    """The readable part of a segment, which ends with its last valid batch.
-
-    `path` is the path of the segment's file, and `modified_ns` is the modification time of this file in nanoseconds.
-    `size` is the number of bytes of the readable part. `batches` and `records` are counts.
-    """
+    """The readable part of a segment, which ends with its last valid batch."""
 
     base_offset: int
     path: str
@@ -40,34 +36,30 @@ class Segment:
 
 @dataclass(frozen=True)
 class LogToClean:
-    """A log's segments, and where cleaning may begin and end.
+    """A log's segments and producers, and where cleaning may begin and end.
 
-    `newest_ms` is the newest timestamp in the log, in ms since 1970. `first_dirty` is the offset where the dirty part
-    begins. `first_uncleanable` is the base offset of a segment: this segment and all later segments stay unchanged. The
-    last segment of a log, the active segment, always stays unchanged. `max_batch_bytes` is the log's limit of a
-    decompressed batch.
+    `first_uncleanable` is the base offset of a segment: this segment and all later segments stay unchanged. The last
+    segment of a log, the active segment, always stays unchanged.
     """
 
     segments: list[Segment]
+    producers: ProducerStates
     newest_ms: int
     first_dirty: int
     first_uncleanable: int
     max_batch_bytes: int
 
 
-def read_log(
-    log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress
-) -> tuple[LogToClean, ProducerStates]:
-    """Read the whole log. Return its segments, the offsets that the pass cleans, and the states of the producers.
+def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
+    """Return its segments, its producers, and the offsets that the pass cleans.
 
-    `first_dirty` and `first_uncleanable` are those of `choose_range`.
-
-    Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment. `report` is
-    called after each batch. Raises UsageError if a file cannot be read.
+    If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
+    at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
+    not at all. Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment.
     """
     segments = list_segments(log)
     segment_of_path = {segment.path: segment for segment in segments}
-    total_bytes = sum_file_sizes(log)
+    total_bytes = log.size
     states = ProducerStates()
     newest_ms = NO_TIMESTAMP
     log_end = log.start_offset
@@ -85,57 +77,22 @@ def read_log(
     if log.damage:
         segments = segments[: log.segments.index(log.damage.file) + 1]
     log_end = max(log_end, segments[-1].base_offset)
-    last_stable_offset = find_last_stable_offset(states, log_end)
-    source = choose_range(log, segments, newest_ms, log_end, last_stable_offset, first_dirty, first_uncleanable)
-    return source, states
+    if first_dirty is None or not log.start_offset <= first_dirty <= log_end:
+        first_dirty = log.start_offset
+    if first_uncleanable is None:
+        first_uncleanable = min(segments[-1].base_offset, find_last_stable_offset(states, log_end))
+    first_uncleanable = _find_containing_base(segments, first_uncleanable)
+    return LogToClean(segments, states, newest_ms, first_dirty, first_uncleanable, log.max_batch_bytes)
 
 
 def list_segments(log: Log) -> list[Segment]:
-    """Return the segments of a log, which are not read yet. Raises UsageError if a file does not exist."""
     try:
         return [Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments]
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from None
 
 
-def sum_file_sizes(log: Log) -> int:
-    """Return the number of bytes of a log's files. Raises UsageError if a file does not exist."""
-    try:
-        return sum(os.path.getsize(path) for path in log.segments)
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from None
-
-
-def choose_range(
-    log: Log,
-    segments: list[Segment],
-    newest_ms: int,
-    log_end: int,
-    last_stable_offset: int,
-    first_dirty: int | None,
-    first_uncleanable: int | None,
-) -> LogToClean:
-    """Return the log with the offsets that the pass cleans.
-
-    `log_end` is the offset after the last batch; at least the base offset of the last segment. If `first_dirty` is None
-    or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops at the active segment or
-    at the first open transaction, whichever comes first. A segment is cleaned as a whole or not at all. So in the
-    result, `first_uncleanable` is the base offset of the segment that contains the offset where the pass stops.
-    """
-    if first_dirty is None or first_dirty < log.start_offset or first_dirty > log_end:
-        first_dirty = log.start_offset
-    stop_offset = first_uncleanable
-    if stop_offset is None:
-        stop_offset = min(segments[-1].base_offset, last_stable_offset)
-    first_uncleanable_base = _find_containing_base(segments, stop_offset)
-    return LogToClean(segments, newest_ms, first_dirty, first_uncleanable_base, log.max_batch_bytes)
-
-
 def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:
-    """Return the base offset of the segment that contains an offset.
-
-    If the offset is below the first segment, return the base offset of the first segment.
-    """
     bases = [segment.base_offset for segment in segments]
     return max((base for base in bases if base <= offset), default=bases[0])
 
@@ -149,13 +106,12 @@ def select_segments(segments: Sequence[Segment], first: int, end: int) -> list[S
 
 
 def pair_with_next_base(segments: Sequence[Segment], end: int) -> list[tuple[Segment, int]]:
-    """Pair each segment with the base offset of the next segment, and the last segment with `end`."""
     next_bases = [segment.base_offset for segment in segments[1:]]
     return list(zip(segments, [*next_bases, end], strict=False))
 
 
 def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable: int) -> list[list[Segment]]:
-    """Divide neighbouring segments into groups. The pass cleans each group into one segment.
+    """Divide neighbouring segments into groups.
 
     A group with more than one segment follows two rules:
 
@@ -163,9 +119,7 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
     - The last offset of the group is at most MAX_RELATIVE_OFFSET above the group's first base offset. An empty segment
       always follows this rule.
 
-    The exact last offset of a segment is only inside the file. Like Kafka, this function uses the offset before the
-    base offset of the next segment instead. After the last of the segments, the next base offset is
-    `first_uncleanable`.
+    Like Kafka, this function takes the offset before the base offset of the next segment for the last one of a segment.
     """
     groups: list[list[Segment]] = []
     group_bytes = 0
@@ -187,10 +141,9 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
 def make_reader(
     step: str, segments: Sequence[Segment], report: Progress, max_batch_bytes: int, max_record_bytes: int
 ) -> Callable[[Segment], Iterator[Batch]]:
-    """Return a function that yields the batches of a segment. `max_batch_bytes` is the limit of a decompressed batch.
+    """Return a function that yields the batches of a segment.
 
-    `max_record_bytes` is the limit of one record in a compressed batch. The function raises InvalidLog at a larger one.
-    The function calls `report` after each batch, with the name `step` and the bytes that were read of all `segments`.
+    It raises InvalidLog at a record of more than `max_record_bytes` in a compressed batch.
     """
     total_bytes = sum(segment.size for segment in segments)
     bytes_read = 0

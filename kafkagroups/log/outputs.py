@@ -17,12 +17,11 @@ from typing import BinaryIO
 from kafkagroups.errors import UsageError
 
 UNFINISHED = "unfinished"
-"""The subfolder of a new folder in which a run writes, and the last part of the name of a file that it writes."""
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder to write in. Its content becomes that of `folder` at the end of the `with` statement.
+    """Yield an empty folder, whose content becomes that of `folder` at the end of the `with` statement.
 
     It has the same name as `folder`, because the name of a partition's folder has the partition's number.
     `folder` must be new or empty, and is empty again if the body raises an exception. Raises UsageError if it is not
@@ -54,9 +53,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
 def new_file(path: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
     """Yield a file to write. It gets the name `path` at the end of the `with` statement, and is deleted after an error.
 
-    If `replaces` is true, an existing file is replaced. A pipe or a device is written directly. Raises FileExistsError
-    if `path` exists and must not be replaced, UsageError if another run is writing it, and OSError with the name of the
-    file if it cannot be written.
+    A pipe or a device is written directly. Raises FileExistsError if `path` exists and must not be replaced, UsageError
+    if another run is writing it, and OSError with the name of the file if it cannot be written.
     """
     if not replaces and os.path.lexists(path):
         raise FileExistsError(f"{path} exists")
@@ -82,26 +80,29 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
 
 
 def create_folder(folder: Path) -> None:
-    """Create a folder if it does not exist. Raises UsageError if it exists and is not empty."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        names = [entry.name for entry in folder.iterdir()]
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}") from None
+    """Create a folder if it does not exist. Raises UsageError if it is not empty."""
+    names = list_folder(folder)
     if UNFINISHED in names:
         raise UsageError(_describe_other_run(folder, folder / UNFINISHED))
     if names:
         raise UsageError(f"{folder}: expected a new or empty folder, found files in it")
 
 
+def list_folder(folder: Path) -> list[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [entry.name for entry in folder.iterdir()]
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+
+
 def check_finished(folder: Path) -> None:
-    """Raise UsageError if the run that writes a folder has not ended."""
     if (folder / UNFINISHED).is_dir():
         raise UsageError(f"{folder}: not whole, because the run that writes it has not ended, or was killed")
 
 
 def name_file(error: BaseException, path: str | Path) -> BaseException:
-    """Return an error that names a file. An OSError of a write, for example on a full disk, names none."""
+    """Return an error that names a file: an OSError of a write, for example on a full disk, names none."""
     if isinstance(error, OSError) and error.errno is not None and error.filename is None:
         return OSError(error.errno, error.strerror, str(path))
     return error

@@ -1,9 +1,7 @@
 """The producers of a log: active producers, open transactions and aborted transactions.
 
-A broker keeps this state in memory and in the transaction index. This module rebuilds it from the log. A transaction
-begins with a producer's first transactional batch, and ends with the producer's marker, a control record of type COMMIT
-or ABORT. A producer is active if its last batch is recent (`find_active_producers`). `CleanedTransactions` follows the
-transactions while the cleaner reads the log again.
+A transaction begins with a producer's first transactional batch, and ends with the producer's marker, a control record
+of type COMMIT or ABORT. A producer is active if its last batch is recent (`find_active_producers`).
 
 Two rules are different from Kafka's:
 
@@ -29,11 +27,6 @@ from kafkagroups.records.control import ControlType, decode_control_key
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction.
-
-    `first_offset` is the Kafka offset of the transaction's first record. `last_offset` is that of the abort marker.
-    """
-
     producer_id: int
     first_offset: int
     last_offset: int
@@ -43,10 +36,9 @@ class AbortedTxn(NamedTuple):
 class ProducerState:
     """The state of one producer.
 
-    `epoch` is the producer's newest epoch. `last_data_offset` is the last Kafka offset of the producer's newest data
-    batch in `epoch`; None if the producer has no data in `epoch`. `last_timestamp` is the largest timestamp in the
-    producer's newest batch (ms since 1970). `txn_first_offset` is the first Kafka offset of the producer's open
-    transaction; None if no transaction is open.
+    `last_data_offset` is the last Kafka offset of the newest data batch in `epoch`; None if there is none.
+    `last_timestamp` is in ms. `txn_first_offset` is the first Kafka offset of the producer's open transaction; None if
+    no transaction is open.
     """
 
     epoch: int
@@ -64,7 +56,6 @@ class ProducerStates:
 
 
 def add_batch(states: ProducerStates, batch: Batch) -> None:
-    """Add the next batch of the log to the states. Raises BadBytes if a marker cannot be read."""
     if batch.producer_id < 0:
         return
     state = states.producers.setdefault(batch.producer_id, ProducerState(batch.producer_epoch))
@@ -85,9 +76,9 @@ def add_batch(states: ProducerStates, batch: Batch) -> None:
 
 
 def read_marker(batch: Batch) -> ControlType | None:
-    """Return the type of the marker in a control batch; None if the cleaner has removed the marker from the batch.
+    """Return the type of a marker; None if the cleaner has removed it from the batch.
 
-    Raises BadBytes if the marker cannot be read.
+    Raises BadBytes if it cannot be read.
     """
     if not batch.records:
         return None
@@ -100,17 +91,15 @@ def read_marker(batch: Batch) -> ControlType | None:
 
 
 def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
-    """Return the first offset of the first open transaction, or `log_end` if no transaction is open."""
     first_offsets = [state.txn_first_offset for state in states.producers.values()]
     return min((offset for offset in first_offsets if offset is not None), default=log_end)
 
 
 def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
-    """Return the active producers, by producer id: those whose newest batch is not older than `oldest_ms`.
+    """Return the producers whose newest batch is not older than `oldest_ms` (in ms; None: all producers).
 
-    `oldest_ms` is in ms since 1970; None: all producers are active. In a broker, a producer with an open transaction is
-    active, too. The cleaner's result is the same: an active producer only keeps its newest batch, and a pass does not
-    clean the batches of an open transaction.
+    In a broker, a producer with an open transaction is active, too. The cleaner's result is the same: an active
+    producer only keeps its newest batch, and a pass does not clean the batches of an open transaction.
     """
     return {
         producer_id: state
@@ -120,21 +109,15 @@ def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict
 
 
 class CleanedTransactions:
-    """The transactions that are open at the current batch, while a pass reads batches in the order of the log.
-
-    `aborted` are the aborted transactions whose markers the pass will read.
-    """
+    """The transactions that are open at the current batch, while a pass reads batches in the order of the log."""
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
-        """The aborted transactions that begin after the current batch."""
         self._has_data_by_aborted_producer: dict[int, bool] = {}
-        """By producer id, for each open transaction that will be aborted: whether the pass has read a data batch."""
         self._committed_producers_with_data: set[int] = set()
-        """The producers of open transactions that will be committed and of which the pass has read a data batch."""
 
     def check_next_batch(self, batch: Batch) -> bool:
-        """Move to the next batch of the log. Return whether the batch is discardable: aborted data or unused marker."""
+        """Move to the next batch of the log, and return whether it is discardable: aborted data or an unused marker."""
         while self._later_aborted and self._later_aborted[0].first_offset <= batch.last_offset:
             transaction = self._later_aborted.popleft()
             self._has_data_by_aborted_producer.setdefault(transaction.producer_id, False)

@@ -22,15 +22,9 @@ _PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
 SEGMENT_BYTES = 100 * 1024 * 1024
 """Kafka's default for offsets.topic.segment.bytes."""
 MAX_RELATIVE_OFFSET = MAX_INT32
-"""The largest difference between a Kafka offset in a segment and the segment's base offset."""
 
 
 class ByteRange(NamedTuple):
-    """The bytes of a file from position `start` up to, not including, position `end`.
-
-    If `end` is None, the range ends at the end of the file.
-    """
-
     start: int = 0
     end: int | None = None
 
@@ -43,17 +37,14 @@ class MissingSegment(UsageError):
 
 
 def segment_name(base_offset: int) -> str:
-    """Return the file name of the segment with this base offset."""
     return f"{base_offset:020}.log"
 
 
 def base_offset_of(segment_path: str) -> int:
-    """Return the base offset in a segment's file name. If the file is not named like a segment, return 0."""
     return _parse_base_offset(os.path.basename(segment_path)) or 0
 
 
 def is_segment_name(file_name: str) -> bool:
-    """Return whether a file is named like a segment: 20 digits, which are an offset (an int64), and .log."""
     return _parse_base_offset(file_name) is not None
 
 
@@ -63,10 +54,6 @@ def _parse_base_offset(file_name: str) -> int | None:
 
 
 def partition_of_folder(folder_name: str) -> int | None:
-    """Return the partition number in a folder's name. It is an int32 in Kafka.
-
-    Return None if the folder is not named like a partition.
-    """
     match = _PARTITION_FOLDER.fullmatch(folder_name)
     return int(match[1]) if match and int(match[1]) <= MAX_INT32 else None
 
@@ -74,9 +61,7 @@ def partition_of_folder(folder_name: str) -> int | None:
 class SegmentFile(RawIOBase):
     """A byte range of a segment's file, open for reading.
 
-    `inode` identifies the file: if another file replaces it under the same name, the new file has another inode.
     `end` is the position where the range ends: the end of `byte_range`, or the end of the file if this is earlier.
-    `position` is the position of the next byte that is read.
     """
 
     def __init__(self, file: FileIO, path: str, byte_range: ByteRange) -> None:
@@ -88,21 +73,17 @@ class SegmentFile(RawIOBase):
         self._file = file
         self._path = path
         self._range_end = byte_range.end
-        self.move_to(byte_range.start)
-
-    def move_to(self, position: int) -> None:
-        """Let the next read begin at a position of the file."""
-        self.position = self._file.seek(position)
+        self.seek(byte_range.start)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Let the next read begin at a position of the file. Only `SEEK_SET` is supported."""
-        self.move_to(offset)
+        self.position = self._file.seek(offset)
         return self.position
 
     def skip_hole(self) -> int:
-        """Move to the next byte that the file system has stored. Return the number of skipped bytes, which are zero.
+        """Move to the next byte that the file system has stored, over a hole of a sparse file.
 
-        A sparse file has holes: ranges without stored bytes, which are read as zeros.
+        Return the number of skipped bytes, which are zero.
         """
         if not hasattr(os, "SEEK_DATA"):
             return 0
@@ -115,7 +96,7 @@ class SegmentFile(RawIOBase):
                 return 0
             next_byte = end
         skipped_bytes = max(0, next_byte - self.position)
-        self.move_to(self.position + skipped_bytes)
+        self.seek(self.position + skipped_bytes)
         return skipped_bytes
 
     def readable(self) -> bool:
@@ -155,14 +136,12 @@ def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WH
 
 
 def read_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> bytes:
-    """Return the bytes of a segment's file. The parameters and the errors are those of `open_segment`."""
     with open_segment(segment_path, folder, byte_range) as file:
         return file.readall()
 
 
 @contextmanager
 def segment_errors(segment_path: str) -> Iterator[None]:
-    """Convert an error of the operating system into a UsageError that names the segment."""
     try:
         yield
     except FileNotFoundError as error:
@@ -172,7 +151,7 @@ def segment_errors(segment_path: str) -> Iterator[None]:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file for `open`. Without O_NONBLOCK, a named pipe would wait for a process that writes."""
+    """Without O_NONBLOCK, a named pipe would wait for a process that writes."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -181,8 +160,6 @@ def partition_for(group: str, partitions: int = 50) -> int:
 
     Parameters
     ----------
-    group
-        The group id.
     partitions
         The number of partitions of the topic (offsets.topic.num.partitions).
 
@@ -212,9 +189,5 @@ def partition_for(group: str, partitions: int = 50) -> int:
 
 
 def hash_group(group: str) -> int:
-    """Return `Utils.abs(group.hashCode())`, from which `partition_for` computes the partition.
-
-    Kafka's `Utils.abs` returns 0 for the smallest int32.
-    """
     hash_code = java_hash(group)
     return 0 if hash_code == MIN_INT32 else abs(hash_code)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from io import BufferedIOBase, BytesIO, RawIOBase
+from typing import Any
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.helpers import MAX_INT32
+from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, Zeros, find_frames, mark_too_large, read_frames
 from kafkagroups.log.batches import FoundBatch, Position
@@ -29,12 +30,12 @@ from kafkagroups.log.damage import (
     Gap,
     Recovery,
     SearchBudget,
+    SearchEnded,
+    SegmentSearch,
     StartFailure,
-    find_batch_after,
-    find_readable_batch,
-    offsets_of_segment,
 )
 from kafkagroups.log.segment_file import (
+    MAX_RELATIVE_OFFSET,
     WHOLE_FILE,
     ByteRange,
     base_offset_of,
@@ -44,16 +45,14 @@ from kafkagroups.log.segment_file import (
 )
 
 FramesWithBytes = Iterator[tuple[Frame, bytes]]
-"""The frames of a segment, each with its bytes."""
 
 
 @dataclass
 class Notes:
     """What one reading of a log has found besides batches.
 
-    `damage` says where the log ends because of damaged bytes; it is set when the reading ends. `gaps` are the damaged
-    bytes that the reading has skipped so far. `zeros` are those at the end of the first segment that ends with zeros
-    (batch_frames.py), once the reading has reached them.
+    `damage` says where the log ends because of damaged bytes; it is set when the reading ends. `zeros` are those at the
+    end of the first segment that ends with zeros (batch_frames.py), once the reading has reached them.
     """
 
     damage: Damage | None = None
@@ -68,27 +67,23 @@ class Log:
 
     Attributes
     ----------
-    path
-        The path of the log, a folder or a single segment; "" for a log in memory.
     segments
         The paths of the segments, in order. With `content`, the names of the segments instead.
     partition
         The partition number in the folder's name; None if the folder is not named like a partition.
     content
         The bytes of each segment by its name, if the segments are in memory or in a remote file system; otherwise None.
-    folder
-        The folder in which relative paths are resolved.
     ranges
-        A byte range for some segments, by path. Only this range of the segment belongs to the log.
+        The byte range of some segments that belongs to the log, by path.
     size
-        The number of bytes of all segments. If the constructor gets no `size`, each access computes this number.
+        The number of bytes of all segments.
     start_offset
         The base offset in the first segment's name; 0 if the file is not named like a segment.
     skips_damage
         Whether an iteration goes on at the next readable batch after damaged bytes (`skip_damage`).
     damage, gaps, zeros
-        The `Notes` of the last reading that has reached the end of the log. If there was none, for example because a
-        loop was left early, the log is read for them.
+        The `Notes` of the last reading that has reached the end of the log. If there was none, the log is read for
+        them.
     max_batch_bytes
         The limit of a decompressed batch (`limit_batches`).
     start_failure
@@ -143,21 +138,19 @@ class Log:
     def limit_batches(self, max_batch_bytes: int) -> Log:
         """Return a copy of this log with another limit of a decompressed batch, in bytes.
 
-        A batch that needs more memory ends the log, as damage does. No batch can have more than MAX_INT32 bytes, so a
-        higher limit means MAX_INT32. Raises UsageError if the limit is below 1.
+        A batch that needs more memory ends the log, as damage does. A limit above MAX_INT32, which no batch can exceed,
+        means MAX_INT32.
         """
         if max_batch_bytes < 1:
             raise UsageError(f"max_batch_bytes: expected at least 1, found {max_batch_bytes}")
-        log = copy(self)
-        log.max_batch_bytes = min(max_batch_bytes, MAX_INT32)
-        log._notes = None
-        return log
+        return self._change(max_batch_bytes=min(max_batch_bytes, MAX_INT32))
 
     def skip_damage(self) -> Log:
-        """Return a copy of this log whose iteration goes on at the next readable batch after damaged bytes."""
+        return self._change(skips_damage=True)
+
+    def _change(self, **attributes: Any) -> Log:
         log = copy(self)
-        log.skips_damage = True
-        log._notes = None
+        vars(log).update(attributes, _notes=None)
         return log
 
     def in_memory(self) -> Log:
@@ -174,7 +167,7 @@ class Log:
         return self.read_until(lambda batch: False)
 
     def read_until(self, is_end: Callable[[Batch], bool], notes: Notes | None = None) -> Iterator[Batch]:
-        """Yield the batches before the first one for which `is_end` returns true. `notes` says what else was found."""
+        """Yield the batches before the first one for which `is_end` returns true."""
         notes = Notes() if notes is None else notes
         next_offset = self.start_offset
         unread: Log | None = self
@@ -204,10 +197,6 @@ class Log:
         self.keep_notes(notes)
 
     def _skip(self, damage: Damage, budget: SearchBudget | None, gaps: list[Gap]) -> Log | None:
-        """Return the part of the log from the next readable batch after damage on. Add the damaged bytes to `gaps`.
-
-        Return None if no readable batch follows.
-        """
         unread = self.select_after(damage, budget)
         if unread is not None:
             skipped_bytes = self.count_bytes_from(damage) - unread.size
@@ -216,48 +205,39 @@ class Log:
         return unread
 
     def select_after(self, damage: Damage, budget: SearchBudget | None = None) -> Log | None:
-        """Return the part of the log from the next readable batch after damage on; None if no readable batch follows.
-
-        The first batch of this part begins at the offset `start_offset`. `budget` limits the searches in the log; None
-        means a new budget.
-        """
-        if budget is None:
-            budget = SearchBudget(self.size)
-        first_index = self.segments.index(damage.file)
-        for index in range(first_index, len(self.segments)):
-            segment = self.segments[index]
-            reader = _SegmentReader(self, segment)
-            offsets = offsets_of_segment(base_offset_of(segment), damage.offset)
-            if index == first_index:
-                found = find_batch_after(reader, damage.position, offsets, budget)
-            else:
-                found = find_readable_batch(reader, self.segment_start(segment), offsets, budget)
-            if found is not None:
-                return self.select_from(segment, *found)
+        """Return the part of the log from the next readable batch after damage on; None if none follows."""
+        budget = budget or SearchBudget(self.size)
+        with suppress(SearchEnded):
+            for segment in self.segments[self.segments.index(damage.file) :]:
+                start = self.segment_start(segment)
+                end = start + self.segment_size(segment)
+                content = None if self.content is None else self.content[segment]
+                largest = max(base_offset_of(segment), damage.offset) + MAX_RELATIVE_OFFSET
+                offsets = range(max(0, damage.offset), min(MAX_INT64, largest) + 1)
+                search = SegmentSearch(segment, self.folder, end, content, offsets, budget)
+                is_damaged = segment == damage.file
+                found = search.find_after(damage.position) if is_damaged else search.find_from(start)
+                if found is not None:
+                    return self.select_from(segment, *found)
         return None
 
     def count_bytes_from(self, damage: Damage) -> int:
-        """Return the number of bytes from damage to the end of the last segment."""
         index = self.segments.index(damage.file)
         read_bytes = damage.position - self.segment_start(damage.file)
         return sum(self.segment_size(segment) for segment in self.segments[index:]) - read_bytes
 
     def read_new_batches(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield only the batches with offsets after a position, in order. If the position is None, yield all batches.
-
-        Raises InvalidLog and MissingSegment as `find_batches` does.
-        """
+        """Yield only the batches with offsets after a position, in order."""
         for found_batch in self.find_batches(position):
             if position is None or found_batch.frame.next_offset > position.next_offset:
                 yield found_batch
 
     def find_batches(self, position: Position | None, notes: Notes | None = None) -> Iterator[FoundBatch]:
-        """Yield the batches after a position, and sometimes older batches first. If it is None, yield all batches.
+        """Yield the batches after a position, and sometimes older batches first.
 
         Reading begins at the byte of the position if the segment is still the file that was read then, and otherwise at
         the start of the segment. Zeros end a segment, and reading goes on with the next one: brokers and the command
-        `pull` write segments in order, so nothing is missing between them. `FoundBatch.parse` checks the checksums.
-        `notes` gets the zeros.
+        `pull` write segments in order, so nothing is missing between them.
 
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
@@ -275,7 +255,6 @@ class Log:
                     yield FoundBatch(frame, data, segment, inode, self.max_batch_bytes)
 
     def find_segment(self, position: Position | None) -> int:
-        """Return the index of the segment that contains a position."""
         if position is None:
             return 0
         count = sum(base_offset_of(segment) <= position.next_offset for segment in self.segments)
@@ -283,11 +262,11 @@ class Log:
 
     @contextmanager
     def _open_frames(self, segment: str, position: Position | None) -> Iterator[tuple[FramesWithBytes, int]]:
-        """Open a segment to read its frames, each with its bytes. Also return the file's inode; -1 if there is no file.
+        """Open a segment from the position's byte on, if that is in this file.
 
-        Begin at the position's byte if the position is in this file.
+        Also return its inode; -1 if there is no file.
         """
-        if self.content:
+        if self.content is not None:
             view = memoryview(self.content[segment])
             start, end = self.ranges.get(segment, WHOLE_FILE)
             frames = (mark_too_large(frame, self.max_batch_bytes) for frame in find_frames(view[:end], start))
@@ -297,19 +276,15 @@ class Log:
             if position is not None:
                 is_same_file = position.segment == segment and position.inode == file.inode
                 if is_same_file and position.byte <= file.end:
-                    file.move_to(position.byte)
+                    file.seek(position.byte)
             yield read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes), file.inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
-        """Return the zeros at the end of a segment: `count` zero bytes, the first one at position `start`."""
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
         return Zeros(segment, start, count, later_segment_count)
 
     def describe_damage(self, error: InvalidLog, expected_offset: int, *, names_unread: bool = True) -> Damage:
-        """Return the damage that an error in a segment describes. `expected_offset` is the next offset of the log.
-
-        If `names_unread` is true, the reason says how many later segments are not read.
-        """
+        """If `names_unread` is true, the reason of the damage says how many later segments are not read."""
         file = error.file or ""
         unread_count = len(self.segments) - 1 - self.segments.index(file)
         reason = error.reason
@@ -319,9 +294,9 @@ class Log:
         return Damage(file, error.position or 0, expected_offset, reason)
 
     def select_ranges(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
-        """Return a log that contains only some byte ranges of this log's segments. The keys of `ranges` are segments.
+        """Return a log that contains only some byte ranges of this log's segments.
 
-        `start_offset` is the first offset of the new log. None means the base offset of the new log's first segment.
+        It begins at `start_offset`; None means the base offset of its first segment.
         """
         selected = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
         selected.max_batch_bytes = self.max_batch_bytes
@@ -330,7 +305,7 @@ class Log:
         return selected
 
     def select_from(self, segment: str, position: int, offset: int) -> Log:
-        """Return the part of this log from a position of a segment on. The next offset there is `offset`."""
+        """Return the part of this log from a position of a segment on."""
         later = self.segments[self.segments.index(segment) :]
         ranges = {each: self.ranges.get(each, WHOLE_FILE) for each in later}
         ranges[segment] = ranges[segment]._replace(start=position)
@@ -348,89 +323,56 @@ class Log:
         start, end = self.ranges.get(segment, WHOLE_FILE)
         if end is not None:
             return end - start
-        if self.content:
+        if self.content is not None:
             return len(self.content[segment]) - start
         with segment_errors(segment):
             return os.path.getsize(os.path.join(self.folder, segment)) - start
 
     def segment_start(self, segment: str) -> int:
-        """Return the position in the file of one segment at which the log begins."""
         return self.ranges.get(segment, WHOLE_FILE).start
 
     def read(self, segment: str, size: int | None = None) -> BytesLike:
-        """Return the bytes of a segment, or the first `size` of them. Raises UsageError if it cannot be read."""
+        """Return the bytes of a segment, or the first `size` of them."""
         byte_range = self.ranges.get(segment, WHOLE_FILE)
         if size is not None:
             byte_range = ByteRange(byte_range.start, byte_range.start + size)
-        if self.content:
+        if self.content is not None:
             return memoryview(self.content[segment])[slice(*byte_range)]
         return read_segment(segment, self.folder, byte_range)
 
     @contextmanager
     def open(self, segment: str) -> Iterator[RawIOBase | BufferedIOBase]:
-        """Open a segment to read it in pieces. Raises UsageError if the segment cannot be read."""
-        if self.content:
+        if self.content is not None:
             yield BytesIO(self.read(segment))
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             yield file
 
 
-class _SegmentCache(Mapping[str, BytesLike]):
-    """The bytes of a log's segments, each read when it is first needed."""
-
+class _SegmentCache(dict[str, BytesLike]):
     def __init__(self, log: Log) -> None:
+        super().__init__()
         self._log = log
-        self._known: dict[str, BytesLike] = {}
 
-    def __getitem__(self, segment: str) -> BytesLike:
-        if segment not in self._known:
-            self._known[segment] = self._log.read(segment)
-        return self._known[segment]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._log.segments)
-
-    def __len__(self) -> int:
-        return len(self._log.segments)
+    def __missing__(self, segment: str) -> BytesLike:
+        self[segment] = self._log.read(segment)
+        return self[segment]
 
 
 Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
-"""The names and bytes of segments, in order. A mapping can load the bytes of each segment only when it is read."""
+"""A mapping can load the bytes of each segment only when it is read."""
 
 
 def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
-    """Return the log of segments in memory. Raises UsageError if there is no segment."""
     content = buffers if isinstance(buffers, Mapping) else dict(buffers)
     if not content:
         raise UsageError("a log has at least one segment")
     return Log("", list(content), partition, content)
 
 
-class _SegmentReader:
-    """The bytes of one segment of a log, in which damage.py searches for a readable batch."""
-
-    def __init__(self, log: Log, segment: str) -> None:
-        self._log = log
-        self._segment = segment
-        self.end = log.segment_start(segment) + log.segment_size(segment)
-
-    def read(self, position: int, size: int) -> bytes:
-        byte_range = ByteRange(position, min(position + size, self.end))
-        if self._log.content:
-            return bytes(self._log.content[self._segment][slice(*byte_range)])
-        return read_segment(self._segment, self._log.folder, byte_range)
-
-    def skip_hole(self, position: int) -> int:
-        if self._log.content:
-            return position
-        with open_segment(self._segment, self._log.folder, ByteRange(position, self.end)) as file:
-            return position + file.skip_hole()
-
-
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a reader stops: at an offset or at a time, whichever comes first. None means no limit.
+    """Where a reader stops: at an offset or at a time, whichever comes first.
 
     A batch is read as a whole or not at all, so the last batch that is read can contain offsets above `until_offset`.
 
@@ -453,21 +395,16 @@ class Stop:
 
 
 NO_STOP = Stop()
-"""The reader stops only at the end of the log."""
 
 
 def batches_until(log: Log, stop: Stop = NO_STOP, notes: Notes | None = None) -> Iterator[Batch]:
-    """Yield the batches of a log until the first batch that `stop` excludes. `notes` says what else was found."""
+    """Yield the batches of a log until the first batch that `stop` excludes."""
     return log.read_until(stop.excludes, notes)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Which records of a log are selected: the beginning selects records, the end selects whole batches.
-
-    `first_offset` is the Kafka offset of the first record, and `since_time` the earliest timestamp (ms since 1970);
-    None means no limit. `stop` says where reading ends.
-    """
+    """Which records of a log are selected: the beginning selects records, the end selects whole batches."""
 
     first_offset: int | None = None
     since_time: int | None = None
@@ -475,25 +412,17 @@ class RecordRange:
 
     @property
     def has_start(self) -> bool:
-        """Whether the range can leave out records of a batch that is read."""
         return self.first_offset is not None or self.since_time is not None
 
-    def read_batches(self, log: Log, notes: Notes | None = None) -> Iterator[Batch]:
-        """Yield the batches of a log before the end of the range. Some can be before the first offset."""
-        return batches_until(log, self.stop, notes)
-
     def is_before(self, batch: Batch) -> bool:
-        """Return whether all offsets of a batch are below the first offset of the range."""
         return self.first_offset is not None and batch.last_offset < self.first_offset
 
     def includes(self, log_record: LogRecord) -> bool:
-        """Return whether a record of a batch that was read is in the range."""
         if self.first_offset is not None and log_record.offset < self.first_offset:
             return False
         return self.since_time is None or log_record.timestamp >= self.since_time
 
     def select_records(self, batch: Batch) -> list[LogRecord]:
-        """Return the records of a batch that are in the range. Raises InvalidLog if they cannot be read."""
         if self.is_before(batch):
             return []
         return [log_record for log_record in batch.records if self.includes(log_record)]

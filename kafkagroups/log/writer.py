@@ -3,12 +3,11 @@
 The writer rolls before a batch that would make the segment larger than `segment_bytes`, and before a batch with an
 offset too far above the segment's base offset.
 
-`recover` repairs a log like a broker that starts after a crash. It cuts the log at the first damaged or incomplete
-batch, and removes the later segments.
+`recover` repairs a log like a broker that starts after a crash.
 Source (4.3.1): LogSegment.shouldRoll; LogSegment.recover; LogLoader.java; UnifiedLog.roll.
 
 Simpler than Kafka: this writer writes no index files and no producer snapshots, does not roll segments by time, and
-does not synchronize files with the disk (fsync). A broker can load the log, because it creates the missing files.
+does not synchronize files with the disk (fsync).
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, bas
 class LogWriter:
     """A log that is open for appending. The folder is created if needed, and an existing log is recovered first.
 
-    `segment_bytes` is the largest number of bytes of a segment. Only a segment with a single batch can be larger.
-    `damage` is where the recovery cut the log; None if the recovery cut nothing. The next batch can begin at the Kafka
-    offset `next_offset` or above. Close the writer at the end, or use it in a `with` statement.
+    `segment_bytes` is the largest number of bytes of a segment. Only a segment with a single batch can be larger. The
+    next batch can begin at the Kafka offset `next_offset` or above.
     """
 
     def __init__(self, folder: str | Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -67,7 +65,6 @@ class LogWriter:
         self.next_offset = parsed.next_offset
 
     def flush(self) -> None:
-        """Write all appended batches to the segment's file, so that other readers of the file find them."""
         if self._file is not None:
             self._file.flush()
 
@@ -92,10 +89,7 @@ class LogWriter:
 
 
 def recover(folder: str | Path) -> tuple[int, Damage | None]:
-    """Cut the log in `folder` at the first damaged or incomplete batch.
-
-    Return the log's next Kafka offset, and the damage. The damage is None if nothing is damaged.
-    """
+    """Cut the log at the first damaged or incomplete batch. Return its next Kafka offset, and the damage, if any."""
     log = open_log(folder)
     end_by_segment = dict.fromkeys(log.segments, 0)  # The position after the last whole batch.
     next_offset = log.start_offset

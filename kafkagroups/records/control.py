@@ -6,7 +6,7 @@ A control record is alone in its batch, a control batch. Kafka has more types of
     key      int16 version, int16 type (0 abort, 1 commit)
     value    int16 version, int32 epoch of the transaction coordinator (counts the coordinator's leader changes)
 
-Versions above 0 are read like version 0. Trailing bytes are ignored.
+Versions above 0 are read like version 0.
 Source (4.3.1): ControlRecordType.java; EndTransactionMarker.java; EndTxnMarker.json.
 """
 
@@ -45,7 +45,6 @@ def decode_control_key(key: bytes | None) -> ControlType:
 
 
 def encode_control_key(control_type: ControlType) -> bytes:
-    """Return the key of a control record of this type. Raises ValueError if the type is UNKNOWN."""
     if control_type is ControlType.UNKNOWN:
         raise ValueError("expected a known type of control record, found UNKNOWN")
     return struct.pack(">hh", 0, control_type.value)
@@ -61,15 +60,10 @@ def decode_end_transaction_marker(value: bytes | None) -> int:
 
 
 def encode_end_transaction_marker(coordinator_epoch: int) -> bytes:
-    """Return the value of a commit or abort marker. Raises UsageError if the epoch is not an int32."""
     return struct.pack(">hi", 0, INT32.check(coordinator_epoch))
 
 
 def _unpack(struct_format: str, data: bytes | None, field: str) -> tuple[int, int]:
-    """Return the version at the beginning of the data, and the number after the version.
-
-    `struct_format` describes both numbers for Python's module struct. `field` is the name of the data in the error.
-    """
     needed_bytes = struct.calcsize(struct_format)
     if data is None or len(data) < needed_bytes:
         found = "null" if data is None else f"{len(data)} bytes"

@@ -4,11 +4,10 @@ Kafka has two group coordinators: the classic coordinator (Scala, up to 3.9) and
 on). In 3.7 to 3.9, the new coordinator is a preview. A dialect is the reading rules of one coordinator and one Kafka
 version.
 
-If a coordinator refuses a record, the load of the whole partition fails. A record that a coordinator skips has no
-effect. The table shows which record types and value versions the coordinators read. Each line begins with the first
-Kafka version that has a change; "0" stands for all versions before 0.9. What a line does not mention is the same as in
-the line above. "offset values 0-1" means that the coordinator reads offset records (types 0 and 1) with value versions
-0 and 1. "group values" are the value versions of group records (type 2):
+The table shows which record types and value versions the coordinators read. Each line begins with the first Kafka
+version that has a change; "0" stands for all versions before 0.9. What a line does not mention is the same as in the
+line above. "offset values 0-1" means that the coordinator reads offset records (types 0 and 1) with value versions 0
+and 1. "group values" are the value versions of group records (type 2):
 
     classic  0     offset values 0                        type 0; other types are refused
              0.9   offset values 0-1, group values 0      types 0-2; other types are refused
@@ -37,9 +36,11 @@ from typing import Literal, cast
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.versions import (
-    AFTER_ALL_VERSIONS,
     FIRST_WITH_NEW_COORDINATOR,
     FIRST_WITHOUT_CLASSIC_COORDINATOR,
+    SINCE_3_7,
+    SINCE_4_0,
+    SINCE_4_1,
     VERSION_2_1_IV0,
     Version,
     VersionRange,
@@ -50,7 +51,6 @@ from kafkagroups.records.versions import (
 Coordinator = Literal["classic", "new"]
 
 DEFAULT_KAFKA: dict[Coordinator, str] = {"classic": "3.9.2", "new": "4.3.1"}
-"""The Kafka version that `dialect` uses for each coordinator if the caller names no version."""
 
 CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
     "classic": ("0.8.2.2", "0.9.0.1", "0.10.2.2", "1.0.1", "2.3.1", "2.8.2", "3.9.2"),
@@ -70,7 +70,6 @@ CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
         "4.4.0",
     ),
 }
-"""The versions for which this package's load was compared with a broker of the same version, oldest first."""
 
 CLASSIC_CHANGES: tuple[Version, ...] = (
     (0, 9),
@@ -84,18 +83,14 @@ CLASSIC_CHANGES: tuple[Version, ...] = (
     (3, 4),
     (3, 4, 1),
 )
-"""The versions that changed how the classic coordinator loads a log."""
 
-_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, AFTER_ALL_VERSIONS)
-_SINCE_4_0 = VersionRange((4, 0), AFTER_ALL_VERSIONS)
-_SINCE_4_1 = VersionRange((4, 1), AFTER_ALL_VERSIONS)
 
 READ_TYPES: dict[int, VersionRange] = {
-    **dict.fromkeys((3, 4, 5, 6, 7, 8), _SINCE_3_7),  # Consumer groups.
-    16: _SINCE_4_0,  # Consumer groups: a regular expression.
+    **dict.fromkeys((3, 4, 5, 6, 7, 8), SINCE_3_7),  # Consumer groups.
+    16: SINCE_4_0,  # Consumer groups: a regular expression.
     9: VersionRange((4, 0), (4, 1)),  # Share groups: the topics. Read by 4.0, but not by 4.1.
-    **dict.fromkeys((10, 11, 12, 13, 14, 15), _SINCE_4_0),  # Share groups.
-    **dict.fromkeys((17, 19, 20, 21, 22, 23), _SINCE_4_1),  # Streams groups.
+    **dict.fromkeys((10, 11, 12, 13, 14, 15), SINCE_4_0),  # Share groups.
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), SINCE_4_1),  # Streams groups.
 }
 """For each record type above 2, the Kafka versions whose new coordinator reads it."""
 
@@ -106,23 +101,12 @@ class Dialect:
 
     Attributes
     ----------
-    coordinator
-        "classic" or "new".
-    kafka
-        The Kafka version as text.
     version
         The Kafka version as numbers; for the classic coordinator, at most (3, 9). It decides which fields are read.
-    max_offset_value_version
-        The highest value version of offset records (type 1) that the coordinator reads.
-    max_group_value_version
-        The highest value version of group records (type 2) that the coordinator reads; -1 if it reads no group records.
-    max_type0_value_version
-        The highest value version of old offset records (type 0) that the coordinator reads.
     skips_unknown_types
-        Whether the coordinator skips a record of an unknown type. Otherwise it refuses the record.
+        Whether the coordinator skips a record of an unknown type.
     reads_unknown_versions
-        Whether the coordinator reads a value of an unknown version like a value of the nearest known version. Otherwise
-        it refuses the record.
+        Whether the coordinator reads a value of an unknown version like a value of the nearest known version.
     rules_of
         `kafka` is in `CHECKED_VERSIONS`: None.
         Versions in `CHECKED_VERSIONS` have the same rules: the nearest of these versions.
@@ -166,7 +150,7 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     Returns
     -------
     Dialect
-        The rules. Pass them to `decode` and other functions as the parameter `dialect`.
+        The rules.
 
     Raises
     ------
@@ -197,25 +181,19 @@ def _find_rules_of(coordinator: Coordinator, version: Version) -> str | None:
     text_by_version = {parse_release(text): text for text in CHECKED_VERSIONS[coordinator]}
     if version in text_by_version:
         return None
-    older = max((checked for checked in text_by_version if checked < version), default=None)
-    if older is not None and not _has_changes(coordinator, older, version):
-        return text_by_version[older]
-    newer = min((checked for checked in text_by_version if checked > version), default=None)
-    if newer is not None and not _has_changes(coordinator, version, newer):
-        return text_by_version[newer]
+    older = max((checked for checked in text_by_version if checked < version), default=version)
+    newer = min((checked for checked in text_by_version if checked > version), default=version)
+    changes = CLASSIC_CHANGES if coordinator == "classic" else ()
+    for checked in (older, newer):
+        first, last = sorted((checked, version))
+        if checked != version and not any(first < change <= last for change in changes):
+            return text_by_version[checked]
     return ".".join(map(str, version))
 
 
-def _has_changes(coordinator: Coordinator, older: Version, newer: Version) -> bool:
-    """Return whether the coordinator's reading rules changed between two versions."""
-    return coordinator == "classic" and any(older < change <= newer for change in CLASSIC_CHANGES)
-
-
 def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dialect:
-    """Return the reading rules of a version, even if this version does not have the coordinator.
-
-    `kafka` is the version as text. kafkagroups/kafka_tools needs this function, because Kafka's own tools of 3.8 and
-    3.9 already read records as the new coordinator does.
+    """Return the reading rules of a version, even if this version does not have the coordinator, as Kafka's own tools
+    of 3.8 and 3.9 read records.
     """
     if coordinator == "new":
         return Dialect(
@@ -246,10 +224,6 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
 
 
 def _find_max_value_version(version: Version, max_by_first_version: dict[Version, int]) -> int:
-    """Return the highest value version that a Kafka version reads.
-
-    `max_by_first_version` maps each Kafka version that changed this number to the number. The newest version is first.
-    """
     return next(value_version for first, value_version in max_by_first_version.items() if version >= first)
 
 

@@ -142,11 +142,6 @@ def _make_unknown_record(type_id: int, key: dict[str, Any], content: dict[str, A
 def _parse_fields(
     cls: type[Message], fields: Any, dialect: Dialect, *, version: int, newest_version: int, path: str
 ) -> Message:
-    """Return the message whose fields are the JSON `fields`.
-
-    `version` is the version of the message, and `newest_version` is the newest version that the dialect reads. `path`
-    is the path of these fields, for errors.
-    """
     try:
         return fields_from_json(cls, fields, version, dialect.version, newest_version)
     except UsageError as error:

@@ -38,8 +38,7 @@ TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)
 def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRange:
     """Return the Kafka versions that can have written a record.
 
-    `is_transactional` says whether the record's batch is transactional. A tombstone has no value, so only its record
-    type limits the versions. For an unknown record type, every version is possible.
+    A tombstone has no value, so only its record type limits the versions.
     """
     if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
         return EVERY_VERSION
@@ -55,7 +54,6 @@ def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRang
 
 @cache
 def _writers_of_tombstone(record_type: int) -> VersionRange:
-    """Return the Kafka versions that can have written a tombstone of a record type."""
     first_version = min(written.range.since for written in find_written_values(record_type))
     # A Kafka version that no longer writes values of a type can still write its tombstones.
     # Exception: from 0.9 on, Kafka writes neither values nor tombstones of type 0, the first format of offset records.
@@ -67,10 +65,7 @@ def _writers_of_tombstone(record_type: int) -> VersionRange:
 def _writers_of_value(
     record_type: int, value_version: int | None, has_expire_timestamp: bool, first_version: Version
 ) -> VersionRange:
-    """Return the Kafka versions that can have written a value with a value version and certain fields.
-
-    `first_version` is the first Kafka version that has all fields that are set in the value.
-    """
+    """`first_version` is the first Kafka version that has all fields that are set in the value."""
     candidates = [written for written in find_written_values(record_type) if written.version == value_version]
     if record_type == 1 and value_version == 1 and not has_expire_timestamp:
         # Since 2.1, Kafka writes version 1 only for a commit with an expire timestamp.
@@ -84,7 +79,7 @@ def _writers_of_value(
 
 
 def _find_first_version(message: Message) -> Version:
-    """Return the first Kafka version that has all fields that are set in a message. (0,) means every version."""
+    """Return the first Kafka version that has all fields that are set in a message."""
     first_version: Version = (0,)
     cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
     for spec in _find_limiting_fields(cls):
@@ -101,9 +96,8 @@ def _find_first_version(message: Message) -> Version:
 def describe_writers(ranges: Iterable[VersionRange]) -> str:
     """Return the Kafka versions that can have written all records, as a text such as "0.9 – 2.0" or "4.1 – ".
 
-    `ranges` contains the possible versions of each record. The text is "" if every version is possible. After an
-    upgrade of the broker, there may be no single version that can have written all records. The text then goes from
-    the oldest possible version of any record to the newest.
+    The text is "" if every version is possible. If no single version can have written all records, for example after an
+    upgrade, the text goes from the oldest possible version of any record to the newest.
     """
     different_ranges = set(ranges)
     common = VersionRange.common_to(different_ranges)
@@ -125,10 +119,6 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
 
 @cache
 def _find_limiting_fields(cls: Any) -> tuple[FieldSpec, ...]:
-    """Return the fields that can limit the versions: fields that a Kafka version added, and structs.
-
-    Structs can contain added fields.
-    """
     return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _contains_structs(spec.wire))
 
 
@@ -139,9 +129,8 @@ def _contains_structs(wire: Wire) -> bool:
 class WrittenValue(NamedTuple):
     """A value version of a record type, and the Kafka versions that write it.
 
-    `type` is the record type, `version` is the value version, and `range` contains the Kafka versions. If
-    `needs_retention_time` is True, these Kafka versions write the value version only for a commit with a retention
-    time. The value then has an expire timestamp.
+    If `needs_retention_time` is True, these Kafka versions write the value version only for a commit with a retention
+    time.
     """
 
     type: int
@@ -150,33 +139,30 @@ class WrittenValue(NamedTuple):
     needs_retention_time: bool = False
 
 
-_WRITERS_BY_TYPE = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1), AFTER_ALL_VERSIONS)}
+_WRITERS_BY_TYPE = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1))}
 """The Kafka versions that write types 4 and 15. Each other type above 2 is written by the versions that read it."""
 
 WRITTEN_VALUES = (
     WrittenValue(0, 0, VersionRange((0, 8, 2), (0, 9))),
     WrittenValue(1, 1, VersionRange((0, 9), VERSION_2_1_IV0)),
-    WrittenValue(1, 1, VersionRange(VERSION_2_1_IV0, AFTER_ALL_VERSIONS), needs_retention_time=True),
+    WrittenValue(1, 1, VersionRange(VERSION_2_1_IV0), needs_retention_time=True),
     WrittenValue(1, 2, VersionRange(VERSION_2_1_IV0, (2, 1))),
     WrittenValue(1, 3, VersionRange((2, 1), (4, 1))),
-    WrittenValue(1, 4, VersionRange((4, 1), AFTER_ALL_VERSIONS)),
+    WrittenValue(1, 4, VersionRange((4, 1))),
     WrittenValue(2, 0, VersionRange((0, 9), (0, 10, 1))),
     WrittenValue(2, 1, VersionRange((0, 10, 1), VERSION_2_1_IV0)),
     WrittenValue(2, 2, VersionRange(VERSION_2_1_IV0, (2, 3))),
-    WrittenValue(2, 3, VersionRange((2, 3), AFTER_ALL_VERSIONS)),
+    WrittenValue(2, 3, VersionRange((2, 3))),
     *(WrittenValue(type_id, 0, _WRITERS_BY_TYPE.get(type_id, read_by)) for type_id, read_by in READ_TYPES.items()),
 )
-"""For each record type, the value versions and the Kafka versions that write them."""
 
 
 @cache
 def find_written_values(record_type: int) -> tuple[WrittenValue, ...]:
-    """Return the lines of `WRITTEN_VALUES` for a record type."""
     return tuple(written for written in WRITTEN_VALUES if written.type == record_type)
 
 
 def parse_writer(text: str) -> Version:
-    """Return the Kafka version of a text: a release, or "2.1-IV0", which inter.broker.protocol.version can contain."""
     return VERSION_2_1_IV0 if text == "2.1-IV0" else parse_release(text)
 
 
@@ -188,7 +174,7 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
     record_type
         The number in the key: 1 for an offset, 2 for a classic group, …
     kafka
-        The broker's version, or the older version in inter.broker.protocol.version. It can also be "2.1-IV0".
+        The broker's version, or the older version in inter.broker.protocol.version.
     expires
         Whether the client asked for a retention time (OffsetCommit v2 to v4).
 

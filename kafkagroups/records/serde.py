@@ -1,7 +1,7 @@
 """Decoding and encoding of one record: from the bytes of its key and value to a `Record`, and back.
 
 The first two bytes of a key are the record type (`RECORD_TYPES`). The first two bytes of a value are the version of the
-value. A record whose value is null is a tombstone: it deletes the item that the key names.
+value.
 Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1); GroupMetadataManager.scala (3.9.2).
 """
 
@@ -31,7 +31,6 @@ from kafkagroups.records.wire import MessageFormat
 class RecordType(NamedTuple):
     """A record type.
 
-    `id` is its number, and `name` is its name in Kafka. `key` and `value` are the classes of the decoded key and value.
     `highest_version` is the highest value version in any Kafka version.
     """
 
@@ -43,7 +42,7 @@ class RecordType(NamedTuple):
 
     @property
     def read_by(self) -> VersionRange:
-        """The Kafka versions whose new coordinator reads the type. Every new coordinator reads types 0 to 2."""
+        """The Kafka versions whose new coordinator reads the type."""
         return READ_TYPES.get(self.id, EVERY_VERSION)
 
 
@@ -99,7 +98,6 @@ def has_type(dialect: Dialect, type_id: int) -> bool:
 
 
 def newest_value_version(dialect: Dialect, type_id: int) -> int:
-    """Return the newest value version of a record type that the coordinator of a dialect reads."""
     version_by_classic_type = {
         0: dialect.max_type0_value_version,
         1: dialect.max_offset_value_version,
@@ -110,7 +108,6 @@ def newest_value_version(dialect: Dialect, type_id: int) -> int:
 
 _INT16 = struct.Struct(">h")
 VERSION_BYTES = 2
-"""The size, in bytes, of the version at the start of each value."""
 _STRUCTS_OF_ANY_VERSION = (MemberMetadata, TopicPartitions)
 """The preview of the new coordinator (Kafka 3.7 to 3.9) reads a value of an unknown version like a value of the nearest
 version. But it refuses a version above all known versions if the value contains a struct of another class than these
@@ -120,8 +117,6 @@ two. Kafka's schemas declare these two as `commonStructs`, and the generated cod
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """The undecoded bytes of a key or value, because the dialect does not read this record type."""
-
     data: bytes
 
 
@@ -155,17 +150,14 @@ class Record(NamedTuple):
 def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Record:
     """Return the record of a key and a value.
 
-    `dialect` is the dialect that reads the bytes; None means the new coordinator of Kafka 4.3.1. Bytes after the end
-    of a key or a value are ignored. Raises InvalidRecord if a coordinator with this dialect refuses the bytes.
+    Raises InvalidRecord if a coordinator with this dialect refuses the bytes.
     """
     return decode_with_key(decode_key(key, dialect or DEFAULT_DIALECT), value)
 
 
 class DecodedKey(NamedTuple):
-    """A decoded key, with everything that is needed to decode its values.
-
-    `type` is the record type. `content` is the key of the record. `values` are the class and the formats of its values,
-    by version; None if `dialect` does not read the record type.
+    """`values` are the class and the formats of its values, by version; None if `dialect` does not read the record
+    type.
     """
 
     type: int
@@ -175,8 +167,6 @@ class DecodedKey(NamedTuple):
 
 
 class ValueFormats(NamedTuple):
-    """The class of a record type's values, and their format for each version that a dialect reads."""
-
     cls: type[Message]
     formats: list[MessageFormat]
 
@@ -190,7 +180,6 @@ def _find_value_formats(type_id: int, dialect: Dialect) -> ValueFormats:
 
 
 def decode_key(key: bytes | None, dialect: Dialect) -> DecodedKey:
-    """Return the decoded key of a record. Raises InvalidRecord if a coordinator with this dialect refuses the key."""
     if key is None or len(key) < VERSION_BYTES:
         found = "null" if key is None else f"{len(key)} bytes"
         error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
@@ -209,7 +198,6 @@ def decode_key(key: bytes | None, dialect: Dialect) -> DecodedKey:
 
 
 def decode_with_key(key: DecodedKey, value: bytes | None) -> Record:
-    """Return the record of a decoded key and a value. Raises InvalidRecord if the coordinator refuses the value."""
     if value is None:
         return Record(key.type, key.content, None, None)
     if key.values is None:

@@ -1,7 +1,6 @@
 """The bytes of a record as spans: field, type, value, meaning (`annotate`), and non-canonical encodings (`deviations`).
 
-A span is a range of bytes that contains one field, or the length of a field. All positions are counted in bytes from
-the start of the key or the value.
+All positions are counted in bytes from the start of the key or the value.
 
 Kafka's readers accept more encodings than Kafka's writers produce. The following encodings are non-canonical, and a
 strict `decode` refuses them:
@@ -75,7 +74,7 @@ class Span(NamedTuple):
 
 
 def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Span]:
-    """Return the spans of a key and a value, in order. `record` is the record that `dialect` decoded from them."""
+    """Return the spans of a key and a value, in order."""
     spans = _Spans()
     if key is not None:
         about_type = ("type", record.type, f"the record type: {record.name}")
@@ -88,7 +87,7 @@ def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dia
 
 
 def split_before_error(error: InvalidRecord, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Span]:
-    """Return the spans before the field of a key or a value that `dialect` refuses. `error` says which field it is."""
+    """Return the spans before the field of a key or a value that `dialect` refuses."""
     spans = _Spans()
     part = (error.field or "key").partition(".")[0]
     with suppress(InvalidRecord, struct.error, IndexError, KeyError):
@@ -105,7 +104,6 @@ def split_before_error(error: InvalidRecord, key: bytes | None, value: bytes | N
 
 
 def find_deviations(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Deviation]:
-    """Return the non-canonical encodings in a key and a value, in order, as `split_into_spans` finds them."""
     return [
         Deviation(join_path(span.part, span.field), span.start, reason)
         for span in split_into_spans(record, key, value, dialect)
@@ -118,7 +116,7 @@ def _about_version(version: int | None) -> tuple[str, int | None, str]:
 
 
 class _Spans:
-    """The spans up to a position of a key or value. Each method adds what begins there, and moves the position."""
+    """The spans up to a position of a key or value."""
 
     found: list[Span]
     part = ""
@@ -132,7 +130,7 @@ class _Spans:
     def add_part(
         self, part: str, data: bytes, first: tuple[str, Any, str], cls: type, version: int, dialect: Dialect
     ) -> None:
-        """Add a whole key or value. `first` describes its first two bytes: field, value and meaning."""
+        """`first` describes its first two bytes: field, value and meaning."""
         self.part = part
         self.data = data
         self.position = 0
@@ -155,7 +153,7 @@ class _Spans:
         self.position = end
 
     def add_struct(self, cls: type[Message], path: str) -> None:
-        """Add a struct. `path` is its path with a dot at the end; "" for the outermost struct."""
+        """`path` is its path with a dot at the end; "" for the outermost struct."""
         fields = present_fields(cls, self.form)
         for spec in field_specs(cls):
             if spec.tag is None and spec.is_in(self.form):
@@ -164,7 +162,6 @@ class _Spans:
             self.add_tags(fields.tagged, path)
 
     def add_tags(self, declared: dict[int, FieldSpec], path: str) -> None:
-        """Add the tag section at the end of a struct. `declared` are the tagged fields that the Kafka version has."""
         data = self.data
         count, end = read_uvarint(data, self.position)
         odd = _check_number(data[self.position : end], uvarint_bytes(max(count, 0)), "for the count")
@@ -193,7 +190,6 @@ class _Spans:
                 self.add(end + size, name, "bytes", content, "a tag that this Kafka version does not have")
 
     def check_known_tag(self, spec: FieldSpec, position: int, size: int) -> tuple[str, ...]:
-        """Return what is non-canonical about a known tagged field, whose content begins at `position`."""
         content, end = spec.wire.read(self.data, position, self.form, spec.nullable)
         odd: tuple[str, ...] = ()
         if size != end - position:
@@ -203,7 +199,6 @@ class _Spans:
         return odd
 
     def add_field(self, wire: Wire, nullable: bool, path: str, doc: str) -> None:
-        """Add a field of this wire type. `path` is its path in the record, and `doc` says what it means."""
         if isinstance(wire, Struct):
             if not nullable or self.add_presence(wire, path):
                 self.add_struct(wire.cls, f"{path}.")
@@ -214,7 +209,6 @@ class _Spans:
             self.add(end, path, wire.name, value, doc)
 
     def add_presence(self, wire: Struct, path: str) -> bool:
-        """Add the first number of a struct that can be null. Return whether the struct is present."""
         is_present, end = wire.read_presence(self.data, self.position)
         prefix = self.data[self.position : end]
         purpose = "for a struct that is present" if is_present else "for a struct that is null"
@@ -224,7 +218,6 @@ class _Spans:
         return is_present
 
     def add_sized(self, wire: Sized, nullable: bool, path: str, doc: str) -> None:
-        """Add a string, bytes or an array: first the length or the count, then the content."""
         start = self.position
         length, content_start = wire.read_length(self.data, start, self.form)
         purpose = "for null" if length < 0 else "for the length"
@@ -262,22 +255,18 @@ def _check_tag_number(tag: int, previous_tag: int, *, is_repeated: bool, is_know
 
 
 def _check_number(encoded: bytes, canonical: bytes, purpose: str) -> tuple[str, ...]:
-    """Return what is non-canonical about the bytes of a number. `canonical` are the bytes that Kafka writes."""
     if encoded == canonical:
         return ()
     return (f"expected {canonical.hex(' ')} {purpose}, found {encoded.hex(' ')}",)
 
 
 MAX_SHOWN_BYTES = 8
-"""A table shows at most this number of bytes of a span."""
 MAX_SHOWN_CHARACTERS = 40
-"""A table shows at most this number of characters of a value."""
 _COLUMN_NAMES = ("byte", "bytes", "field", "type", "value", "meaning")
-"""The columns of the HTML table. "byte" is the part and the position of the first byte. "bytes" is the content."""
 
 
 class Annotation(list[Span]):
-    """The spans of a record, in order. A span is a range of bytes with one field.
+    """The spans of a record, in order.
 
     `bytes_by_part` contains the bytes of the key and of the value, by the names "key" and "value".
 

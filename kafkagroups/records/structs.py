@@ -46,15 +46,11 @@ from kafkagroups.records.wire import LARGEST_VERSION, MessageFormat, Wire, read_
 
 
 class TaggedField(NamedTuple):
-    """A tagged field that the message class does not declare: its tag number, and its unchanged bytes."""
-
     tag: int
     data: bytes
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """The base class of record keys, record values and the structs inside them. A message cannot be changed."""
-
     unknown_tagged_fields: tuple[TaggedField, ...] = ()
 
     def __repr__(self) -> str:
@@ -68,9 +64,7 @@ M = TypeVar("M", bound=Message)
 class FieldSpec(NamedTuple):
     """One declared field of a message.
 
-    `name` is the name in Python, `json_name` is Kafka's name. `wire` is the wire type (wire.py), which reads and writes
-    the field. `tag` is None if the field is not tagged. `since` is (0,) if every Kafka version has the field. The
-    function `field` describes the other attributes.
+    `tag` is None if the field is not tagged. `since` is (0,) if every Kafka version has the field.
     """
 
     name: str
@@ -84,11 +78,9 @@ class FieldSpec(NamedTuple):
     doc: str
 
     def is_in(self, form: MessageFormat) -> bool:
-        """Return whether a message in this format has the field."""
         return form.version in self.versions and form.kafka >= self.since
 
     def is_unknown_to(self, form: MessageFormat) -> bool:
-        """Return whether the Kafka version of the format does not have the field in any version of the message."""
         return form.kafka < self.since or self.versions.start > form.newest_version
 
 
@@ -104,8 +96,8 @@ def field(
 ) -> Any:
     """Declare a field of a message.
 
-    `wire` is the wire type. `versions` are the message versions that have the field, such as "3+", "1" or "0-2".
-    Without `default`, the field has the default of its wire type. `tag` is the tag number of a tagged field.
+    `versions` are the message versions that have the field, such as "3+", "1" or "0-2". Without `default`, the field
+    has the default of its wire type.
 
     `since` is the first Kafka version that has the field. A field needs `since` if the message version did not change
     when the field was added: tagged fields, and the fields that share groups got after the preview in 4.0.
@@ -147,8 +139,6 @@ def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
 
 
 class Declaration(NamedTuple):
-    """The declaration of a message class: its flexible versions, and its fields in order."""
-
     flexible_versions: range
     specs: tuple[FieldSpec, ...]
 
@@ -167,7 +157,6 @@ def parse_versions(text: str) -> range:
 
 
 def field_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
-    """Return the declared fields of a message in the order of their declaration."""
     return _declaration_by_class[cls].specs
 
 
@@ -179,7 +168,6 @@ def _camel_case(name: str) -> str:
 def make_format(
     cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS, newest_version: int = LARGEST_VERSION
 ) -> MessageFormat:
-    """Return the format of one version of a message. The parameters are described in MessageFormat (wire.py)."""
     return _make_format(version, version in _declaration_by_class[cls].flexible_versions, kafka, newest_version)
 
 
@@ -188,7 +176,6 @@ _make_format = cache(MessageFormat)
 
 @cache
 def present_fields(cls: type[Message], form: MessageFormat) -> PresentFields:
-    """Return the fields that a message in this format has."""
     present = [spec for spec in field_specs(cls) if spec.is_in(form)]
     tagged = {spec.tag: spec for spec in present if spec.tag is not None}
     untagged = [(spec.name, spec.json_name, spec.wire, spec.nullable) for spec in present if spec.tag is None]
@@ -196,8 +183,6 @@ def present_fields(cls: type[Message], form: MessageFormat) -> PresentFields:
 
 
 class PresentFields(NamedTuple):
-    """All fields in order; name, JSON name, wire type and nullability of the untagged ones; the tagged ones by tag."""
-
     specs: list[FieldSpec]
     untagged: list[tuple[str, str, Wire, bool]]
     tagged: dict[int, FieldSpec]
@@ -206,15 +191,12 @@ class PresentFields(NamedTuple):
 TAG_LIMIT = MAX_INT32
 """Every tag number is below this limit."""
 MAX_TAGS = 10_000
-"""The largest number of tagged fields in a struct since Kafka 4.4."""
 _TAG_SECTION = "tagged fields"
-"""The name of the tag section (structs.py) in the field path of an error."""
 
 
 def read_message(
     cls: type[M], buffer: bytes, position: int, version: int, kafka: Version = AFTER_ALL_VERSIONS
 ) -> tuple[M, int]:
-    """Return the message at a position of the buffer, and the position after it. Raises InvalidRecord."""
     return read_struct(cls, buffer, position, make_format(cls, version, kafka))
 
 
@@ -231,7 +213,7 @@ def write_message(
     Raises UsageError if a field has a wrong type, or is not the default although this Kafka version does not have the
     field in any version of the message.
     """
-    _write_struct(out, message, cls, make_format(cls, version, kafka, newest_version))
+    Struct(cls).write(out, message, make_format(cls, version, kafka, newest_version), nullable=False)
 
 
 def to_json(value: Message, version: int, kafka: Version = AFTER_ALL_VERSIONS) -> dict[str, Any]:
@@ -239,7 +221,7 @@ def to_json(value: Message, version: int, kafka: Version = AFTER_ALL_VERSIONS) -
 
     Unknown tagged fields are in `_unknownTaggedFields`, which Kafka's JSON does not have.
     """
-    return _struct_to_json(value, make_format(type(value), version, kafka))
+    return Struct(type(value)).to_json(value, make_format(type(value), version, kafka))
 
 
 def from_json(
@@ -249,18 +231,16 @@ def from_json(
 
     Raises UsageError if a field of this version is missing or has a wrong type.
     """
-    return _struct_from_json(cls, value, make_format(cls, version, kafka, newest_version))
+    return cast(M, Struct(cls).from_json(value, make_format(cls, version, kafka, newest_version)))
 
 
 def has_structs(value: Message, ignored_classes: tuple[type[Message], ...] = ()) -> bool:
-    """Return whether a message contains a struct of a class that is not in `ignored_classes`."""
     contents = [getattr(value, spec.name) for spec in field_specs(type(value))]
     elements = [element for content in contents for element in (content if isinstance(content, tuple) else (content,))]
     return any(isinstance(element, Message) and not isinstance(element, ignored_classes) for element in elements)
 
 
 def read_struct(cls: type[M], buffer: bytes, position: int, form: MessageFormat) -> tuple[M, int]:
-    """Return the message in this format at a position, and the position after it. Raises InvalidRecord."""
     fields = present_fields(cls, form)
     values: dict[str, Any] = {}
     place = _TAG_SECTION
@@ -297,10 +277,6 @@ def read_struct(cls: type[M], buffer: bytes, position: int, form: MessageFormat)
 
 
 def _check_tag_count(count: int, bytes_left: int, position: int) -> None:
-    """Raise InvalidRecord if the number of tagged fields in a struct is negative or too large.
-
-    Each tagged field needs at least one of the `bytes_left` bytes after the count.
-    """
     max_count = min(bytes_left, MAX_TAGS)
     error = InvalidRecord(f"expected at most {max_count} tagged fields, found {count}", position=position)
     if count < 0:
@@ -316,25 +292,6 @@ def _make_tag_size_error(tag: int, size: int, bytes_left: int, position: int) ->
     return error.with_cause("bytes", size, bytes_left) if size >= 0 else error.with_cause("negative", size)
 
 
-def _write_struct(out: bytearray, value: Any, cls: type[Message], form: MessageFormat) -> None:
-    if not isinstance(value, cls):
-        raise UsageError(f"expected a {cls.__name__}, found {value!r}")
-    for spec in field_specs(cls):
-        if spec.is_unknown_to(form) and getattr(value, spec.name) != spec.default:
-            raise _make_unknown_field_error(spec, form)
-    fields = present_fields(cls, form)
-    for spec in field_specs(cls):
-        if spec.tag is None and spec.is_in(form):
-            _write_field(out, value, spec, form)
-    try:
-        if form.flexible:
-            _write_tags(out, value, fields.tagged, form)
-        elif value.unknown_tagged_fields:
-            raise UsageError(f"version {form.version} of {cls.__name__} has no tagged fields, but the value has some")
-    except UsageError as error:
-        raise error if error.field else error.prefix_field(_TAG_SECTION) from None
-
-
 def _write_field(out: bytearray, value: Message, spec: FieldSpec, form: MessageFormat) -> None:
     try:
         spec.wire.write(out, getattr(value, spec.name), form, spec.nullable)
@@ -348,10 +305,9 @@ def _make_unknown_field_error(spec: FieldSpec, form: MessageFormat) -> UsageErro
 
 
 def _write_tags(out: bytearray, value: Message, declared: dict[int, FieldSpec], form: MessageFormat) -> None:
-    """Append the tag section: the declared tagged fields that are not the default, and the unknown ones, by tag.
+    """An unknown tag can have the number of a declared field, if the reader was older than the field.
 
-    An unknown tag can have the number of a declared field, if the reader was older than the field. Kafka refuses it;
-    here it is refused only if the declared field is written, too.
+    Kafka refuses it; here it is refused only if the declared field is written, too.
     """
     data_by_tag: dict[int, bytes] = {}
     for tag, spec in declared.items():
@@ -368,45 +324,6 @@ def _write_tags(out: bytearray, value: Message, declared: dict[int, FieldSpec], 
     out += uvarint_bytes(len(data_by_tag))
     for tag, content in sorted(data_by_tag.items()):
         out += uvarint_bytes(tag) + uvarint_bytes(len(content)) + content
-
-
-def _struct_to_json(value: Message, form: MessageFormat) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for spec in present_fields(type(value), form).specs:
-        content = getattr(value, spec.name)
-        if spec.tag is None or content != spec.default:
-            out[spec.json_name] = None if content is None else spec.wire.to_json(content, form)
-    if value.unknown_tagged_fields:
-        out["_unknownTaggedFields"] = [
-            {"tag": tag, "data": base64.b64encode(data).decode()} for tag, data in value.unknown_tagged_fields
-        ]
-    return out
-
-
-def _struct_from_json(cls: type[M], value: Any, form: MessageFormat) -> M:
-    if not isinstance(value, dict):
-        raise UsageError(f"expected an object with the fields of {cls.__name__}, found {value!r}")
-    values: dict[str, Any] = {}
-    for spec in field_specs(cls):
-        is_unknown = spec.is_unknown_to(form)
-        if not is_unknown and not spec.is_in(form):
-            continue  # Kafka's writers leave out a field that this version does not have.
-        if spec.json_name not in value:
-            if spec.tag is None and not is_unknown:
-                raise UsageError(f"version {form.version} of {cls.__name__} needs this field", field=spec.json_name)
-            continue
-        content = value[spec.json_name]
-        try:
-            if content is None and not spec.nullable:
-                raise UsageError("this field cannot be null")
-            values[spec.name] = None if content is None else spec.wire.from_json(content, form)
-        except UsageError as error:
-            raise error.prefix_field(spec.json_name) from None
-        if is_unknown and values[spec.name] != spec.default:
-            raise _make_unknown_field_error(spec, form)
-    if "_unknownTaggedFields" in value:
-        values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
-    return cls(**values)
 
 
 def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
@@ -437,14 +354,12 @@ class Struct(Wire):
         self.is_tagged = is_tagged
 
     def read_presence(self, buffer: bytes, position: int) -> tuple[bool, int]:
-        """Return whether a struct that can be null is present, and the position after the prefix."""
         if self.is_tagged:
             number, position = read_uvarint(buffer, position)
             return number > 0, position
         return buffer[position] < 0x80, position + 1
 
     def encode_presence(self, is_present: bool) -> bytes:
-        """Return the bytes of the prefix, as Kafka writes them."""
         if is_present:
             return b"\x01"
         return b"\x00" if self.is_tagged else b"\xff"
@@ -461,10 +376,56 @@ class Struct(Wire):
             out += self.encode_presence(value is not None)
             if value is None:
                 return
-        _write_struct(out, value, self.cls, form)
+        if not isinstance(value, self.cls):
+            raise UsageError(f"expected a {self.name}, found {value!r}")
+        for spec in field_specs(self.cls):
+            if spec.is_unknown_to(form) and getattr(value, spec.name) != spec.default:
+                raise _make_unknown_field_error(spec, form)
+        fields = present_fields(self.cls, form)
+        for spec in fields.specs:
+            if spec.tag is None:
+                _write_field(out, value, spec, form)
+        try:
+            if form.flexible:
+                _write_tags(out, value, fields.tagged, form)
+            elif value.unknown_tagged_fields:
+                raise UsageError(f"version {form.version} of {self.name} has no tagged fields, but the value has some")
+        except UsageError as error:
+            raise error if error.field else error.prefix_field(_TAG_SECTION) from None
 
     def to_json(self, value: Any, form: MessageFormat) -> dict[str, Any]:
-        return _struct_to_json(value, form)
+        out: dict[str, Any] = {}
+        for spec in present_fields(self.cls, form).specs:
+            content = getattr(value, spec.name)
+            if spec.tag is None or content != spec.default:
+                out[spec.json_name] = None if content is None else spec.wire.to_json(content, form)
+        if value.unknown_tagged_fields:
+            out["_unknownTaggedFields"] = [
+                {"tag": tag, "data": base64.b64encode(data).decode()} for tag, data in value.unknown_tagged_fields
+            ]
+        return out
 
     def from_json(self, value: Any, form: MessageFormat) -> Message:
-        return _struct_from_json(self.cls, value, form)
+        if not isinstance(value, dict):
+            raise UsageError(f"expected an object with the fields of {self.name}, found {value!r}")
+        values: dict[str, Any] = {}
+        for spec in field_specs(self.cls):
+            is_unknown = spec.is_unknown_to(form)
+            if not is_unknown and not spec.is_in(form):
+                continue  # Kafka's writers leave out a field that this version does not have.
+            if spec.json_name not in value:
+                if spec.tag is None and not is_unknown:
+                    raise UsageError(f"version {form.version} of {self.name} needs this field", field=spec.json_name)
+                continue
+            content = value[spec.json_name]
+            try:
+                if content is None and not spec.nullable:
+                    raise UsageError("this field cannot be null")
+                values[spec.name] = None if content is None else spec.wire.from_json(content, form)
+            except UsageError as error:
+                raise error.prefix_field(spec.json_name) from None
+            if is_unknown and values[spec.name] != spec.default:
+                raise _make_unknown_field_error(spec, form)
+        if "_unknownTaggedFields" in value:
+            values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
+        return self.cls(**values)

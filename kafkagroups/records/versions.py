@@ -3,10 +3,10 @@
 A feature release, such as 4.3, has several patch releases, such as 4.3.0 and 4.3.1. dialects.py lists which records
 each version reads, and releases.py lists which values each version writes.
 
-`REFUSALS` are records whose bytes can be decoded, but that fail a load in some releases of the new coordinator. If a
-coordinator refuses a record, the load of the whole partition fails. Many of these refusals are Kafka bugs with an issue
-number; docs/releases.md shows all of them as a table. A simple group has only offset records, because no member has
-ever joined it. In a streams group, members get tasks instead of partitions, and each member belongs to a process.
+`REFUSALS` are records whose bytes can be decoded, but that fail a load in some releases of the new coordinator. Many of
+these refusals are Kafka bugs with an issue number; docs/releases.md shows all of them as a table. A simple group has
+only offset records, because no member has ever joined it. In a streams group, members get tasks instead of partitions,
+and each member belongs to a process.
 Source: GroupMetadataManager.replay and onLoaded of 3.9.2 to 4.4.0, run with random records (tests/releases).
 """
 
@@ -22,7 +22,7 @@ from kafkagroups.errors import UsageError
 Version = tuple[int, ...]
 """A Kafka version as numbers: (3, 9, 2)."""
 AFTER_ALL_VERSIONS: Version = (2**31,)
-"""A version above every Kafka version. Code that reads messages of this version reads all their declared fields."""
+"""A version above every Kafka version."""
 
 NEWEST_PATCHES = {
     "0.8.2": 2,
@@ -61,10 +61,8 @@ NEWEST_PATCHES = {
 """The number of the newest patch release of every feature release. "4.3": 1 means that 4.3.0 and 4.3.1 exist."""
 
 SHORT_NAMES = {"0.9": "0.9.0", "0.11": "0.11.0"}
-"""The short names of two feature releases, each with the longer name that NEWEST_PATCHES contains."""
 
 FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
-"""The first version with the new coordinator. Up to 3.9, the new coordinator is a preview."""
 FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
 _NUMBERS = re.compile(r"(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3})){1,3}")
@@ -73,8 +71,9 @@ _NEWEST_FEATURE: Version = (4, 4)
 VERSION_2_1_IV0: Version = (2, 0, 2**30)
 """2.1-IV0: a development version of Kafka, after every 2.0 release and before 2.1.
 
-The broker setting inter.broker.protocol.version decides in which layouts a broker writes the values of records. The
-setting can name a development version. Only 2.1-IV0 has a combination of layouts that no release has."""
+The broker setting inter.broker.protocol.version decides in which layouts a broker writes the values of records. Only
+2.1-IV0 has a combination of layouts that no release has.
+"""
 
 
 def parse_release(text: str) -> Version:
@@ -92,7 +91,6 @@ def parse_release(text: str) -> Version:
 
 
 def is_newer(text: str) -> bool:
-    """Return whether a text names a release that can exist, and is newer than all releases of its line or of Kafka."""
     if not _NUMBERS.fullmatch(text):
         return False
     feature, _, patch = text.rpartition(".")
@@ -107,7 +105,7 @@ def _parse_numbers(text: str) -> Version:
 
 
 def parse_newest_patch(text: str) -> Version:
-    """Return the version of a release. For a feature release, return the version of its newest patch release.
+    """Return the version of a release; that of the newest patch release for a feature release.
 
     Raises UsageError if Kafka has no release with this name.
     """
@@ -120,7 +118,7 @@ def parse_newest_patch(text: str) -> Version:
 
 @cache
 def feature_releases() -> dict[str, Version]:
-    """Return the version of each feature release by its shortest name. The oldest release is first."""
+    """Return the version of each feature release by its shortest name."""
     short_name_by_name = {name: short_name for short_name, name in SHORT_NAMES.items()}
     shortest_names = [short_name_by_name.get(name, name) for name in NEWEST_PATCHES]
     return {name: _parse_numbers(name) for name in shortest_names}
@@ -130,13 +128,12 @@ class VersionRange(NamedTuple):
     """The Kafka versions from `since` up to, not including, `until`."""
 
     since: Version
-    until: Version
+    until: Version = AFTER_ALL_VERSIONS
 
     def __contains__(self, version: object) -> bool:
         return isinstance(version, tuple) and self.since <= version < self.until
 
     def intersect(self, other: VersionRange) -> VersionRange:
-        """Return the versions that are in both ranges. It is empty if no version is in both ranges."""
         return VersionRange(max(self.since, other.since), min(self.until, other.until))
 
     def is_empty(self) -> bool:
@@ -144,11 +141,10 @@ class VersionRange(NamedTuple):
 
     @classmethod
     def common_to(cls, ranges: Iterable[VersionRange]) -> VersionRange:
-        """Return the versions that are in all of these ranges; every version if there is none."""
         return reduce(cls.intersect, ranges, EVERY_VERSION)
 
 
-EVERY_VERSION = VersionRange((0,), AFTER_ALL_VERSIONS)
+EVERY_VERSION = VersionRange((0,))
 
 
 REFUSALS: list[Refusal] = []
@@ -158,8 +154,7 @@ REFUSALS: list[Refusal] = []
 class Refusal(NamedTuple):
     """A kind of record that some coordinators refuse, so that a load fails.
 
-    `description` says which records. `issue` is the number of Kafka's issue, or "" if no issue exists. `releases` are
-    the versions that refuse the record. The classic coordinator refuses the record only if `description` says so.
+    The classic coordinator refuses the record only if `description` says so.
     """
 
     description: str
@@ -167,7 +162,6 @@ class Refusal(NamedTuple):
     releases: tuple[VersionRange, ...]
 
     def applies_to(self, version: Version) -> bool:
-        """Return whether the coordinator of this Kafka version refuses the record."""
         return any(version in version_range for version_range in self.releases)
 
 
@@ -179,11 +173,11 @@ def _refuse(description: str, *releases: VersionRange, issue: str = "") -> Refus
 
 # Kafka 3.7 to 3.9 have a preview of the new coordinator, next to the classic coordinator.
 _PREVIEW = VersionRange(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDINATOR)
-_SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, AFTER_ALL_VERSIONS)
-_SINCE_4_1 = VersionRange((4, 1), AFTER_ALL_VERSIONS)
-_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, AFTER_ALL_VERSIONS)
+SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR)
+SINCE_4_1 = VersionRange((4, 1))
+SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR)
 # 4.2.2 came out after 4.3.1, so it has what 4.4 has and 4.3 has not.
-_WITH_LIMITS = (VersionRange((4, 2, 2), (4, 3)), VersionRange((4, 4), AFTER_ALL_VERSIONS))
+_WITH_LIMITS = (VersionRange((4, 2, 2), (4, 3)), VersionRange((4, 4)))
 
 SECOND_OWNER = _refuse(
     "A partition of a consumer group gets a second owner before the first owner is removed, also if the second owner "
@@ -201,7 +195,7 @@ SECOND_TASK_OWNER = _refuse(
 OWNER_WITHOUT_HIGHER_EPOCH = _refuse(
     "A partition of a consumer group gets a second owner whose epoch is not higher than the first owner's epoch, or a "
     "current assignment (type 8) has the same partition as assigned and as pending revocation",
-    _SINCE_3_7,
+    SINCE_3_7,
 )
 CONSUMER_RECORD_AFTER_COMMIT = _refuse(
     "A record of a consumer group (types 3 to 8) if an offset commit has already created a simple group with the same "
@@ -218,12 +212,12 @@ STREAMS_RECORD_AFTER_COMMIT = _refuse(
 SHARE_RECORD_AFTER_COMMIT = _refuse(
     "A record of a share group (types 10 to 15) if an offset commit has already created a simple group with the same "
     "id",
-    _SINCE_4_0,
+    SINCE_4_0,
 )
 OTHER_TYPE_OF_GROUP = _refuse(
     "A record of another type of group than the existing group with the same id (except a record of type 2, which "
     "replaces any group)",
-    _SINCE_3_7,
+    SINCE_3_7,
     issue="KAFKA-21117",
 )
 CONSUMER_RECORD_WITHOUT_GROUP = _refuse(
@@ -257,7 +251,7 @@ EARLY_TOMBSTONE = _refuse(
     "A tombstone that comes too early: the group's tombstone (type 3, 11 or 17) while the group has members or "
     "targets; a member's tombstone (type 5, 10 or 19) while the member has a current assignment or a target; the "
     "tombstone of the target assignment epoch (type 6, 12 or 20) while the group has targets",
-    _SINCE_3_7,
+    SINCE_3_7,
     issue="KAFKA-21102",
 )
 ASSIGNMENT_EPOCH_COUNT = _refuse(
@@ -266,7 +260,7 @@ ASSIGNMENT_EPOCH_COUNT = _refuse(
 )
 NEGATIVE_ASSIGNMENT_EPOCH = _refuse(
     "A target assignment epoch (type 6, 12 or 20) below -1, or with a negative assignment timestamp",
-    VersionRange((4, 3), AFTER_ALL_VERSIONS),
+    VersionRange((4, 3)),
 )
 DOUBLE_ASSIGNED_TOPIC = _refuse(
     "A topic twice in a list of a consumer's current assignment (type 8)",
@@ -278,18 +272,18 @@ DOUBLE_ASSIGNED_SUBTOPOLOGY = _refuse(
 DOUBLE_ENTRY = _refuse(
     "An entry twice in a list of a value: a topic (type 7, 13, 14 or 15), a subtopology (type 21 or 23), an assignor's "
     "setting (type 17) or a client tag (type 19)",
-    _SINCE_3_7,
+    SINCE_3_7,
 )
 INCOMPLETE_TOPIC = _refuse(
     "A value of type 4 (topics of a consumer group) or 9 (topics of a share group) in which a topic has no id, no name "
     "or a negative partition count",
     VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)),
 )
-NEGATIVE_TOPOLOGY_EPOCH = _refuse("A streams topology (type 23) with a negative epoch", _SINCE_4_1)
+NEGATIVE_TOPOLOGY_EPOCH = _refuse("A streams topology (type 23) with a negative epoch", SINCE_4_1)
 NO_REBALANCE_TIMEOUT = _refuse(
     "After the whole log has been read: a streams member that has to give tasks back, but has no rebalance timeout, "
     "because its metadata (type 19) is missing",
-    _SINCE_4_1,
+    SINCE_4_1,
 )
 UNREADABLE_SUBSCRIPTION = _refuse(
     "A classic consumer group (type 2) with a subscription that cannot be read, unless the only reason is that its "
@@ -298,7 +292,7 @@ UNREADABLE_SUBSCRIPTION = _refuse(
     VersionRange((4, 3), (4, 4)),
     issue="KAFKA-20570",
 )
-OFFSET_COMMIT_OF_TYPE_0 = _refuse("An old offset record (type 0) with value version 1 to 4", _SINCE_4_1)
+OFFSET_COMMIT_OF_TYPE_0 = _refuse("An old offset record (type 0) with value version 1 to 4", SINCE_4_1)
 TOO_MANY_ELEMENTS = _refuse("An array of more than 1,000,000 elements", *_WITH_LIMITS)
 TOO_MANY_TAGS = _refuse(
     "More than 10,000 tagged fields in one struct, or a negative count of tagged fields", *_WITH_LIMITS

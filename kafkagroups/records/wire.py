@@ -1,8 +1,7 @@
 """The wire types of Kafka's record schemas: integers, uuid, string, bytes and array, with Java's rules for text.
 
-A wire type says how the bytes of a field are read and written. A length comes before the bytes of a string, and a
-count before the elements of an array. Some versions of a message are flexible: they have compact lengths, and tagged
-fields (structs.py).
+A length comes before the bytes of a string, and a count before the elements of an array. Some versions of a message are
+flexible: they have compact lengths, and tagged fields (structs.py).
 
     type     versions that are not flexible      flexible versions (compact)
     string   int16 length, -1 = null             uvarint length + 1, 0 = null
@@ -37,13 +36,10 @@ from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.versions import TOO_MANY_ELEMENTS
 
 JAVA_ERROR_HANDLER = "kafkagroups.java"
-"""The name of the error handler for `bytes.decode` that replaces malformed bytes as Java does."""
 _LONE_SURROGATE_HANDLER = "kafkagroups.half"
-"""The name of the error handler that replaces each surrogate without its pair with `?`."""
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Return the replacement for malformed bytes, and the position at which decoding continues."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data = error.object
@@ -61,12 +57,12 @@ codecs.register_error(JAVA_ERROR_HANDLER, _replace_as_java)
 
 
 def decode_utf8(data: bytes) -> str:
-    """Return the text of Java's `new String(data, UTF_8)`. This function never fails."""
+    """Return the text of Java's `new String(data, UTF_8)`."""
     return data.decode("utf-8", JAVA_ERROR_HANDLER)
 
 
 def encode_utf8(text: str) -> bytes:
-    """Return the bytes of Java's `text.getBytes(UTF_8)`. This function never fails."""
+    """Return the bytes of Java's `text.getBytes(UTF_8)`."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -98,16 +94,13 @@ def utf16_length(text: str) -> int:
 
 
 def uuid_text(data: bytes) -> str:
-    """Return 16 bytes as Kafka prints a Uuid: base64url without padding, 22 characters."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 _BASE64URL_TO_BASE64 = bytes.maketrans(b"-_+/", b"+/!!")
-"""Converts base64url to base64. The characters "+" and "/" are not base64url, so they become "!", which is refused."""
 
 
 def uuid_bytes(text: str) -> bytes:
-    """Return the 16 bytes of a Uuid's text. Raises ValueError if the text is not a Uuid."""
     message = f"expected a uuid (22 characters of base64url), found {text!r}"
     try:
         data = base64.b64decode(text.encode().translate(_BASE64URL_TO_BASE64) + b"==", validate=True)
@@ -121,11 +114,9 @@ def uuid_bytes(text: str) -> bytes:
 LARGEST_VERSION = 2**15 - 1
 """The largest possible version number of a message."""
 MAX_STRING_BYTES = 0x7FFF
-"""The largest number of bytes in a string: the largest int16."""
 MAX_SHOWN_BITS = 256
 """An error message shows the digits of a number up to this size. Python refuses to print very large numbers."""
 MAX_ELEMENTS = 1_000_000
-"""The largest number of elements in an array since Kafka 4.4."""
 UUID_BYTES = 16
 
 
@@ -162,7 +153,6 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def uvarint_bytes(value: int) -> bytes:
-    """Return the low 32 bits of a number as an unsigned varint, in the shortest form, as Kafka does."""
     value &= 0xFFFFFFFF
     out = bytearray()
     while value > 0x7F:
@@ -173,15 +163,14 @@ def uvarint_bytes(value: int) -> bytes:
 
 
 def signed32(value: int) -> int:
-    """Return the low 32 bits of a number as a signed integer."""
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
 class Wire(ABC):
-    """A wire type. `name` is its name in error messages. `default` is the default value of a field of this type.
+    """A wire type.
 
     In all methods, `form` is the format of the message that contains the field, and `nullable` says whether the field
-    can be null. A position is an index into the buffer.
+    can be null.
     """
 
     name: str
@@ -189,17 +178,14 @@ class Wire(ABC):
 
     @abstractmethod
     def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[Any, int]:
-        """Return the value at a position of the buffer, and the position after it.
-
-        Raises InvalidRecord, or struct.error or IndexError if the buffer ends too early.
-        """
+        """Raises InvalidRecord, or struct.error or IndexError if the buffer ends too early."""
 
     @abstractmethod
     def write(self, out: bytearray, value: Any, form: MessageFormat, nullable: bool) -> None:
         """Append the bytes of a value to `out`. Raises UsageError if the value is not of this type."""
 
     def to_json(self, value: Any, form: MessageFormat) -> Any:
-        """Return the JSON of a value, as Kafka writes it. The value must not be None."""
+        """Return the JSON of a value, as Kafka writes it."""
         return value
 
     @abstractmethod
@@ -208,10 +194,7 @@ class Wire(ABC):
 
 
 class Int(Wire):
-    """A big-endian integer of 1, 2, 4 or 8 bytes.
-
-    `code` is its format character in Python's module struct. An upper-case character means an unsigned integer.
-    """
+    """A big-endian integer. `code` is its format character in Python's module struct; an upper-case one is unsigned."""
 
     default = 0
 
@@ -247,7 +230,7 @@ class Int(Wire):
 
 
 class Uuid(Wire):
-    """A uuid of 16 bytes. In Python, a uuid is a string of 22 characters, in base64url, as in Kafka's own output."""
+    """In Python, a uuid is a string of 22 characters, in base64url, as in Kafka's own output."""
 
     name = "uuid"
     default = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -271,22 +254,19 @@ class Uuid(Wire):
 
 
 class Sized(Wire):
-    """A wire type whose length or count comes before its content, and says whether the value is null.
-
-    `length_struct` is the type of the length in versions that are not flexible.
-    """
+    """A wire type whose length or count comes before its content, and says whether the value is null."""
 
     length_struct = struct.Struct(">i")
 
     def read_length(self, buffer: bytes, position: int, form: MessageFormat) -> tuple[int, int]:
-        """Return the length at a position, and the position after it. A negative length means null."""
+        """A negative length means null."""
         if form.flexible:
             stored, position = read_uvarint(buffer, position)
             return signed32(stored - 1), position
         return self.length_struct.unpack_from(buffer, position)[0], position + self.length_struct.size
 
     def length_bytes(self, length: int, form: MessageFormat) -> bytes:
-        """Return the bytes of a length, as Kafka writes them. A negative length is written as null."""
+        """A negative length is written as null."""
         length = max(length, -1)
         return uvarint_bytes(length + 1) if form.flexible else self.length_struct.pack(length)
 

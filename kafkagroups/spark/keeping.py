@@ -1,12 +1,12 @@
 """A snapshot that a Spark stream keeps up to date with a growing topic.
 
-Spark runs a stream in steps, which it calls micro-batches. A micro-batch contains the Kafka batches that the snapshot
-does not contain yet. For each log partition, one task loads the saved segment and then the Kafka batches, and writes a
-new segment (loading/snapshots.py). After all tasks, Spark's driver saves a snapshot that names the new segments.
+Spark runs a stream in micro-batches, of which each contains the Kafka batches that the snapshot does not contain yet.
+For each log partition, one task loads the saved segment and then the Kafka batches, and writes a new segment
+(loading/snapshots.py). After all tasks, Spark's driver saves a snapshot that names the new segments.
 
-A crash at any point leaves the previous snapshot intact. After a crash, Spark sends some Kafka batches again. A task
-compares offsets, and skips the Kafka batches that the snapshot already contains. So no Kafka batch is lost or added
-twice, even if Spark's checkpoint is lost: the folder in which Spark stores the progress of the stream.
+A crash at any point leaves the previous snapshot intact. After it, Spark sends some Kafka batches again, and a task
+skips those that the snapshot already contains. So no Kafka batch is lost or added twice, even if Spark's checkpoint of
+the stream's progress is lost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WRITTEN = "damage string, saved string"
-"""What a task returns for each log partition: where its log ends because of damage ("": nowhere), and a Saved."""
 
 
 def keep(
@@ -120,7 +119,7 @@ def keep(
 
 
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
-    """Add a micro-batch to the snapshot in a folder. Each row of `batches` is a Kafka batch (source.py).
+    """Add a micro-batch to the snapshot in a folder.
 
     For each log partition, a task adds the batches to the saved segment, and writes a new segment.
     """
@@ -155,9 +154,8 @@ def advance_partition(
 ) -> KeptPartition:
     """Return a log partition after the Kafka batches in `table`, which are in the order of the log.
 
-    `old` is None if the partition has no saved segment. Batches that the segment already contains are skipped. If a
-    broker's load would fail at an earlier batch, only the next offset changes. The last row can be the damage at which
-    the log ends. Raises InvalidLog if a batch is larger than `max_batch_bytes` after decompression.
+    If a broker's load would fail at an earlier batch, only the next offset changes. The last row can be the damage at
+    which the log ends. Raises InvalidLog if a batch is larger than `max_batch_bytes` after decompression.
     """
     rows = table.to_pylist()
     damage = None

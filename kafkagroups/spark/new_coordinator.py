@@ -44,7 +44,6 @@ from kafkagroups.loading.columns import MIN_TIMESTAMP_MS, TIMESTAMP_END_MS, colu
 JSON = """value struct<data struct<offset: long, leaderEpoch: int, metadata: string, commitTimestamp: long,
     expireTimestamp: long, topicId: string, protocolType: string, generation: int, protocol: string, leader: string,
     members: array<struct<memberId: string>>>>"""
-"""The Spark type of a record's JSON, with only the fields that the steps read."""
 
 KEY = ("partition", "group", "topic", "topic_partition")
 """The columns of the key of a committed offset. A record of type 0 and a record of type 1 can have the same key."""
@@ -58,7 +57,6 @@ COMMITTED = (
     "topic_id",
     "record_offset",
 )
-"""The columns with the content of a commit, and with the Kafka offset of its record."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class AnswerTables:
 
 
 def compute_answer(records: DataFrame) -> AnswerTables:
-    """Return what a broker would answer after loading these records. `records` is the table `records` of a log."""
+    """Return what a broker would answer after loading these records."""
     decided = add_fate(select_commits(records), select_markers(records))
     tombstones = select_tombstones(records)
     groups = find_known_groups(records)
@@ -117,9 +115,8 @@ def select_tombstones(records: DataFrame) -> DataFrame:
 def add_fate(commits: DataFrame, markers: DataFrame) -> DataFrame:
     """Return the commits with the column `fate`: "commit" or "abort", as in the producer's next marker.
 
-    The fate is null if no marker follows. A commit without a producer has the fate "commit". Transactional commits and
-    markers are put into one table, in the order of the log. Then a window finds the first marker of the same producer
-    after each commit.
+    The fate is null if no marker follows. A commit without a producer has the fate "commit". A window over the commits
+    and the markers finds the first marker of the same producer after each commit.
     """
     without_transaction = commits.where("producer_id is null").withColumn("fate", F.lit("commit"))
     transactional = commits.where("producer_id is not null").unionByName(markers, allowMissingColumns=True)
@@ -141,9 +138,9 @@ def find_newest_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
 
 
 def find_pending_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """Return, for each key and producer, the newest commit without a marker. Leave out deleted commits.
+    """Return, for each key and producer, the newest commit without a marker.
 
-    A commit is deleted if a tombstone of the key is newer.
+    Leave out a commit if a tombstone of its key is newer.
     """
     last_tombstones = tombstones.groupBy(*KEY).agg(F.max("record_offset").alias("tombstone_offset"))
     undecided = _take_newest_change(decided.where("fate is null"), *KEY, "producer_id")
@@ -190,7 +187,6 @@ def find_known_groups(records: DataFrame) -> DataFrame:
 
 
 def keep_known_groups(offsets: DataFrame, groups: DataFrame) -> DataFrame:
-    """Return the rows of `offsets` whose group is in `groups`, with the columns of the table `offsets` or `pending`."""
     table = "pending" if "producer_id" in offsets.columns else "offsets"
     known = offsets.join(groups, ["partition", "group"], "left_semi")
     times = {name: _to_timestamp(F.col(f"{name}_ms")) for name in ("commit_timestamp", "expire_timestamp")}

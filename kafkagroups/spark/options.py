@@ -34,10 +34,9 @@ _DEFAULTS: dict[str, str | None] = {
     "past_damage": "false",
     "failOnDamage": "true",
 }
-"""The default of each option, as text. The module docstring of source.py explains the options."""
 
 BATCHES = parse_columns("partition int, base_offset long, next_offset long, bytes binary")
-"""The columns of the table `batches`, which only streams have. Each row is a Kafka batch with its bytes."""
+"""Each row is a Kafka batch with its bytes."""
 LOCATED_BATCHES = (*BATCHES, *parse_columns("file string, position long, damage string?"))
 """The columns BATCHES, and where each batch begins: the path of the segment's file, and the position in bytes in this
 file. A stream has the other columns only if the user sets a schema that names them. If it names `damage`, a place at
@@ -46,11 +45,6 @@ which the log ends has a row with the reason, without bytes, if the option `fail
 
 @dataclass(frozen=True)
 class Options:
-    """The checked options of a reader. The module docstring of source.py explains each option.
-
-    `topic` has the options that are rules of a `Topic`, without a path.
-    """
-
     table: str
     paths: tuple[str, ...]
     cwd: str
@@ -70,7 +64,7 @@ class Options:
 
     @classmethod
     def parse(cls, user_options: Mapping[str, str], default_tasks: int) -> Options:
-        """Return the options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
+        """Return the checked options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
 
         `user_options` are those that the user has set, as text; Spark's mapping ignores the case of their names.
         """
@@ -106,12 +100,10 @@ class Options:
 
 
 def schema_ddl(columns: Iterable[Column]) -> str:
-    """Return the columns as a schema in Spark's DDL (the language of CREATE TABLE)."""
     return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
 
 
 def check_schema(options: Options, schema: StructType) -> None:
-    """Raise a UsageError if the schema that the user has set has a column or a type that the table does not have."""
     table_schema = arrow_schema(options.all_columns)
     for field in to_arrow_schema(schema, timezone="UTC"):
         if field.name not in table_schema.names:
@@ -133,7 +125,6 @@ def _parse_flag(name: str, given: Mapping[str, str | None]) -> bool:
 
 
 def _parse_count(name: str, given: Mapping[str, str | None]) -> int | None:
-    """Return the value of an option that is a number above 0; None if it was not given."""
     text = given[name]
     if text is None:
         return None

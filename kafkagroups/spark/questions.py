@@ -1,7 +1,6 @@
 """Questions about a whole topic that Spark's tasks answer: its statistics (`stats`), and a group's history (`explain`).
 
-A task loads one log after another, and returns small results: counts, or the records of one group. If logs share a
-group, Spark's driver then loads these logs together, as one broker does.
+A task loads one log after another, and returns small results: counts, or the records of one group.
 """
 
 from __future__ import annotations
@@ -96,17 +95,7 @@ def stats(
 
 @dataclass
 class _Part:
-    """What some of the logs say about a group.
-
-    Attributes
-    ----------
-    explanation
-        The explanation, as if the topic had only these logs.
-    problems
-        By partition number: the lines of `Explanation.problems`.
-    has_records
-        Whether these logs contain records of the group.
-    """
+    """What some of the logs say about a group, as if the topic had only these. `problems` are by partition number."""
 
     explanation: Explanation
     problems: dict[int | None, list[str]]
@@ -165,7 +154,6 @@ def explain(
         return run_for_each_log(session, whole, lambda log: explain_part(whole.part(log)), fail_on_damage)
 
     def find_numbers() -> set[int | None]:
-        """Return the numbers of the partitions with records of the group."""
         parts, *_ = explain_each(replace(source, stop=NO_STOP))
         return {log.partition for log, part in zip(logs, parts, strict=True) if part.has_records}
 
@@ -189,10 +177,7 @@ def explain(
 
 
 def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation:
-    """Return the explanation for all logs. At most one part has records of the group.
-
-    `partitions` are the numbers of all partitions, in the order of the logs.
-    """
+    """At most one part has records of the group."""
     problems: dict[int | None, list[str]] = {}
     next_offsets: dict[int | None, int] = {}
     gaps: dict[int | None, list[Gap]] = {}

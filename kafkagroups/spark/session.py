@@ -42,7 +42,6 @@ done
 exec {java} "$@"
 """
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""The setting that lets a data source in Python accept filters."""
 DEFAULT_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -57,7 +56,6 @@ LOCAL_ADDRESS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "
 """More settings if all tasks run on this machine. With them, other machines cannot connect to Spark."""
 
 _applications_with_package: set[str] = set()
-"""The ids of the Spark applications whose executors have received the package."""
 
 
 def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -105,7 +103,6 @@ def _has_session() -> bool:
 
 @cache
 def scratch_folder() -> Path:
-    """Return this process's folder for the JVM's log and Spark's files. The folder is removed when Python ends."""
     folder = Path(tempfile.mkdtemp(prefix="kafkagroups-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -144,7 +141,7 @@ def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _start_jvm(conf: SparkConf, java: Java, log: Path) -> None:
-    """Start the JVM, which writes its messages into the file `log`. Raises a UsageError with the cause of a failure."""
+    """Raises a UsageError with the cause of a failure."""
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -181,7 +178,7 @@ def _start_error(error: Exception, log: Path) -> UsageError:
 def _check_master(master: str) -> None:
     """Raise a UsageError if no standalone master accepts a connection at the address `master`.
 
-    `master` is a URL such as spark://host:7077. Without this check, Spark would try to connect for a minute.
+    Without this check, Spark would try to connect for a minute.
     """
     reason = ""
     for host, port in re.findall(r"([^/,:]+|\[[^]]+\]):(\d+)", master.removeprefix("spark://")):

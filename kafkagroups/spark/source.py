@@ -100,7 +100,6 @@ if TYPE_CHECKING:
     """
 
 _SECONDS_OF_WRITING = 60
-"""A broker writes a batch in much less time than this number of seconds."""
 
 
 DAMAGED = "damaged "
@@ -109,16 +108,13 @@ DAMAGED = "damaged "
 
 @dataclass
 class StreamTask(InputPartition):
-    """The logs that one task reads.
-
-    Each log has the position where reading begins, the Kafka offset where reading ends, and the new damage there.
-    """
+    """The logs that one task reads."""
 
     logs: list[tuple[Log, Position, int, Damage | None]]
 
 
 class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of a stream. Spark keeps the reader in a separate process until the query ends.
+    """The reader of a stream.
 
     Only the method `read` runs in tasks.
     """
@@ -135,17 +131,14 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """By log partition and Kafka offset: the place (file and byte) of each Kafka offset that `latestOffset` has
         returned and Spark can still request."""
         self.reported: set[Damage] = set()
-        """The damage that Spark's log has a line about."""
         self.file_sizes_at_start: dict[str, int] | None = None
         """By path: the size of each file in bytes when a query with the trigger AvailableNow started. None for queries
         with other triggers."""
 
     def initialOffset(self) -> StreamOffset:
-        """Return the position in the stream before the first batch."""
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember the file sizes, because a query with this trigger reads only what exists at its start."""
         logs = self._find_logs().values()
         self.file_sizes_at_start = {path: _file_size(path) for log in logs for path in _file_paths(log)}
 
@@ -197,7 +190,6 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [StreamTask(logs) for logs in distribute(sized_logs, self.options.tasks)] if sized_logs else []
 
     def commit(self, end: StreamOffset) -> None:
-        """Drop the positions before `end`, because Spark will not request them again."""
         for partition, positions in self.positions.items():
             done = end.get(str(partition), 0)
             self.positions[partition] = {offset: position for offset, position in positions.items() if offset >= done}
@@ -225,7 +217,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         exclude_objects_from_gc()
 
     def _position_at(self, partition: int, offset: int) -> Position:
-        """Return the position of a Kafka offset in a log partition. It has a file and a byte only if they are known."""
+        """Return the position of a Kafka offset; it has a file and a byte only if they are known."""
         return self.positions.get(partition, {}).get(offset) or Position(offset)
 
     def _find_logs(self) -> dict[int, Log]:
@@ -239,7 +231,6 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _find_logs_so_far(path: str, folder: str) -> list[Log]:
-    """Return the logs at a path; an empty list if the path is a folder that contains no log yet."""
     try:
         return find_logs(path, folder)
     except UsageError:
@@ -341,7 +332,6 @@ def _file_paths(log: Log) -> list[str]:
 
 
 def _file_size(path: str) -> int:
-    """Return the size of a file in bytes; 0 if the file was deleted."""
     try:
         return os.path.getsize(path)
     except FileNotFoundError:
@@ -390,10 +380,9 @@ class Task(InputPartition):
 
 
 class ConsumerOffsetsReader(DataSourceReader):
-    """The reader of DataFrames that are not streams. Spark pickles the reader and sends the pickle to the tasks.
+    """The reader of DataFrames that are not streams, which Spark pickles.
 
-    `only_partitions` contains the log partitions that filters select, or None for all partitions. `only_groups`
-    contains the group ids that filters select, or None for all groups.
+    Filters select `only_partitions` and `only_groups`.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -474,10 +463,8 @@ _ACCEPTED_COLUMNS = (("partition",), ("group",))
 
 
 class PushdownReader(ConsumerOffsetsReader):
-    """The reader for the option `pushdown`. It accepts filters from Spark."""
-
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Accept filters that compare `partition` or `group` with values. Return all other filters to Spark."""
+        """Accept filters that compare `partition` or `group` with values."""
         for condition in filters:
             if not isinstance(condition, EqualTo | In) or condition.attribute not in _ACCEPTED_COLUMNS:
                 yield condition
@@ -491,5 +478,4 @@ class PushdownReader(ConsumerOffsetsReader):
 
 
 def _intersect(selected: set[Any] | None, values: set[Any]) -> set[Any]:
-    """Return the values that are in both sets. None is the set of all values."""
     return values if selected is None else selected & values

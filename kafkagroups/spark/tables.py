@@ -1,7 +1,4 @@
-"""A whole topic that Spark loads: its tables as DataFrames (`load`) or Parquet files, or its groups (`load_groups`).
-
-A log partition is a partition of the topic `__consumer_offsets`.
-"""
+"""A whole topic that Spark loads: its tables as DataFrames (`load`) or Parquet files, or its groups (`load_groups`)."""
 
 from __future__ import annotations
 
@@ -64,7 +61,7 @@ def load(
     Returns
     -------
     Tables
-        The tables as DataFrames. Each DataFrame is created when you first use it.
+        The tables as DataFrames.
 
     Raises
     ------
@@ -134,7 +131,7 @@ class Tables:
     def _shared(self) -> tuple[Sequence[Log], Groups | None]:
         """The logs that share a group with another log, and the groups of these logs, loaded together.
 
-        If no logs share a group: an empty list and None. The pass that finds them also finds damage.
+        If no logs share a group: an empty list and None.
         """
         topic = self._topic
         are_alone = len(self._logs) == 1 or (topic.dialect.coordinator == "new" and topic.partitions is not None)
@@ -230,9 +227,7 @@ def load_and_write(
 ) -> WrittenTables:
     """Load the log at `path`, and let the tasks write its tables as Parquet files into `folder`/<table>.
 
-    So the tables need not fit into the memory of one process. Each needs one pass over the log. `folder` is a path, or
-    a URI that Spark's Hadoop can open. `master` is the URL of Spark's master; None means all cores of this machine.
-    Damage is one of the problems of the result. Raises a UsageError if Spark cannot write to the folder.
+    Each table needs one pass over the log. Raises a UsageError if Spark cannot write to the folder.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import Observation, functions

@@ -1,7 +1,6 @@
 """The logs of a topic in Spark's tasks: which task reads which log, what follows from damage, and shared groups.
 
-A log partition is a partition of the topic `__consumer_offsets`. A group's home partition is the log partition that the
-hash of the group id selects.
+A group's home partition is the log partition that the hash of the group id selects.
 """
 
 from __future__ import annotations
@@ -89,7 +88,6 @@ def run_for_each_log(
 
 @contextmanager
 def task_errors() -> Iterator[None]:
-    """If a task has raised a UsageError or an InvalidLog, raise this error instead of Spark's exception."""
     try:
         yield
     except Exception as error:
@@ -107,7 +105,6 @@ def damage_error(damage: Damage) -> InvalidLog:
 
 
 def warn_of_damage(damages: Sequence[Damage | str]) -> None:
-    """Warn once of all places where logs are damaged, in the process that asked."""
     if damages:
         warnings.warn("; ".join(map(str, damages)), DamagedLog, stacklevel=3)
 
@@ -115,8 +112,7 @@ def warn_of_damage(damages: Sequence[Damage | str]) -> None:
 def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[list[T]]:
     """Distribute items over at most `max_lists` lists of about the same total size.
 
-    `sized_items` are pairs of a size and an item. The result has at least one list. Items are taken from the largest to
-    the smallest. Each item is added to the list that has the smallest total size at that moment.
+    Items are taken from the largest to the smallest, and each is added to the list with the smallest total size.
     """
     ordered = sorted(sized_items, key=lambda sized_item: -sized_item[0])
     lists: list[list[T]] = [[] for _ in range(max(1, min(max_lists, len(ordered))))]
@@ -131,9 +127,6 @@ def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[lis
 
 @cache
 def exclude_objects_from_gc() -> None:
-    """Exclude all objects that exist now from garbage collection. Only the first call in a worker process does this.
-
-    PySpark collects garbage after every task, and each collection would check all objects that the worker imported.
-    """
+    """PySpark collects garbage after every task, which would check all objects that the worker has imported."""
     gc.collect()
     gc.freeze()

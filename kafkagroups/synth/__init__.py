@@ -2,13 +2,11 @@
 
 A batch is the result of one request: a group commits some of its offsets, or some of its offsets expire, or the group
 gets a new generation. Transactions of several groups overlap. A marker (a control record) ends a transaction. A
-transaction without a marker hangs: it stays open forever. Every group is in the partition in which Kafka stores it. The
-same arguments give the same bytes.
+transaction without a marker hangs: it stays open forever.
 
 The width of a batch is its number of offset records. It is 1 for group records, and 0 for a marker. All group names
-have the same length, and all topic names have the same length. So batches of the same type and width differ only in a
-few values. For each type and width, one batch is encoded as a template. numpy copies the template and fills in the
-values.
+have the same length, and so have all topic names, so batches of the same type and width differ only in a few values.
+For each type and width, one batch is encoded as a template. numpy copies the template and fills in the values.
 
     topic_settings.py   the arguments of `write`, group names, and the partitions that store the groups
     request_batches.py  random requests, and the batches of a partition that they become
@@ -37,7 +35,6 @@ from kafkagroups.synth.topic_settings import WIDTH, Settings, check_settings
 __all__ = ["WIDTH", "Settings", "write"]
 
 Progress = Callable[[int, int], None]
-"""A function that is called with the number of records that were written, and the number of all records."""
 
 
 def write(folder: str | Path, records: int, *, progress: Progress | None = None, **settings: Any) -> dict[str, Any]:

@@ -71,7 +71,6 @@ _PARTITION = 0x76A5_0000
 _UUID_START = "5e0f3b9a-7c41-4d2e-9b8a-facade"
 """The first part of the UUIDs in member ids. The last part is the six digits in the group's name."""
 _DIGITS = "000000"
-"""The placeholder of the six digits in the group's name."""
 
 
 class Variable(NamedTuple):
@@ -88,15 +87,12 @@ class Variable(NamedTuple):
 
 
 class Template(NamedTuple):
-    """The bytes of a batch, and the positions of its variables."""
-
     data: Array
     variables: tuple[Variable, ...]
 
 
 @lru_cache(256)
 def build_template(batch_type: int, width: int, settings: Settings) -> Template:
-    """Return the template of a batch type (a constant of request_batches.py) and a width."""
     is_marker = batch_type in (COMMIT_MARKER, ABORT_MARKER)
     is_in_transaction = is_marker or (batch_type < TOMBSTONES and batch_type & TXN_BIT != 0)
     if is_marker:
@@ -136,15 +132,13 @@ def _build_records(batch_type: int, width: int, settings: Settings) -> list[Reco
 
 
 def _topic_name(slot: int, settings: Settings) -> str:
-    """Return the placeholder of the topic's name in a slot."""
     return f"{settings.prefix}{TOPIC}{slot:04}"
 
 
 def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the slot of each topic, and the partitions of this topic that are assigned to a member.
 
-    `member` is the member's number, from 0. The members take turns: with 3 members, member 1 has the partitions 1,
-    4, 7, …
+    The members take turns: with 3 members, member 1 has the partitions 1, 4, 7, …
     """
     for slot in range(settings.topics_of_group):
         partition_count = min(TOPIC_PARTITIONS, settings.keys - slot * TOPIC_PARTITIONS)
@@ -152,7 +146,6 @@ def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, t
 
 
 def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue:
-    """Return the value of a group record of a classic group: a generation with or without members."""
     members = []
     for number in range(settings.members if batch_type == GENERATION else 0):
         assigned = [(_topic_name(slot, settings), numbers) for slot, numbers in _assign_partitions(settings, number)]
@@ -178,10 +171,7 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
 
 
 def _build_epoch(group: str, settings: Settings) -> list[Record]:
-    """Return the records of a new epoch of a modern group, in the order of a coordinator.
-
-    Every member has a new subscription and a new target assignment, and already has all partitions of the target.
-    """
+    """Every member has a new subscription and a new target assignment, and already has all partitions of the target."""
     topics = tuple(_topic_name(slot, settings) for slot in range(settings.topics_of_group))
     subscriptions = []
     targets = []
@@ -227,7 +217,6 @@ def _member_id(number: int) -> str:
 
 
 def _topic_id(slot: int) -> str:
-    """Return the placeholder of the topic's id in a slot."""
     return uuid_text(f"id-of-topic-{slot:04}".encode())
 
 
@@ -257,7 +246,6 @@ def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Var
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 """The timestamp (ms) of the first request."""
 _PART_BYTES = 64 * 1024 * 1024
-"""The batches are built in memory in parts of about this size."""
 _WIDTH_LIMIT = 64
 """All widths are below this limit. The id of a template is `batch_type * _WIDTH_LIMIT + width`."""
 _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
@@ -267,11 +255,7 @@ _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
 def write_partition(
     folder: Path, settings: Settings, events: Array, group_digits: Array, report: Callable[[int], None]
 ) -> dict[str, int]:
-    """Write the segments of one partition. Return the numbers of segments, batches, records and bytes.
-
-    `events` describes the batches of the partition. `group_digits` contains the digits in each group's name. The
-    batches are built and written in parts. After each part, `report` is called with the part's number of records.
-    """
+    """Write the segments of one partition. Return the numbers of segments, batches, records and bytes."""
     folder.mkdir()
     counts = count_batch_records(settings, events)
     events["base_offset"] = np.cumsum(counts) - counts
@@ -315,7 +299,6 @@ def _split_parts(sizes: Array) -> Iterator[slice]:
 def _build_batches(
     settings: Settings, events: Array, templates: Sequence[Template], numbers: Array, group_digits: Array
 ) -> Iterator[memoryview]:
-    """Yield the bytes of each batch, in log order. `numbers` has the index of each batch's template."""
     ends = np.cumsum(np.array([len(template.data) for template in templates])[numbers])
     starts = np.concatenate([[0], ends[:-1]])
     out = np.empty(ends[-1], "u1")
@@ -339,10 +322,7 @@ def _build_batches(
 
 
 def _build_columns(settings: Settings, events: Array, group_digits: Array) -> dict[str, list[Array]]:
-    """Return the values of each column for these events, which all have the same type and width.
-
-    A column is a list with one array for each slot. Each array contains one value for each event.
-    """
+    """A column is a list with one array for each slot, which has one value for each event."""
     group = events["group"]
     time = events["time"]
     columns = {

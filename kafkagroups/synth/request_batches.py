@@ -68,13 +68,10 @@ _FIRST_PRODUCER_ID = 1_000
 _FIRST_HANGING_PRODUCER_ID = 10_000_000
 """The first producer id of the hanging transactions."""
 _MAX_TXN_MS = 1000
-"""A transaction takes less than this time in ms."""
 _EMPTY_GENERATION_INTERVAL = 10
-"""Every 10th generation of a classic group has no members. The first generation always has members."""
+"""The first generation always has members."""
 _MARKER_TIMES_SEED = 3
-"""A part of the random seed of the markers' times."""
 _MAX_ROUND_REQUESTS = 1 << 20
-"""The largest number of requests that are generated in one round."""
 _TRANSACTIONAL_GROUPS_SEED = 1
 _MODERN_GROUPS_SEED = 2
 """Parts of the random seeds with which these groups are chosen."""
@@ -83,7 +80,6 @@ _MIN_LARGE_WIDTH = 5
 
 
 def draw_requests(settings: Settings) -> Array:
-    """Return random requests that have `settings.records` records together, including the markers."""
     random = np.random.default_rng(settings.seed)
     group_chances = 1 / np.arange(1, settings.groups + 1) ** settings.skew
     group_chances /= group_chances.sum()
@@ -131,16 +127,12 @@ def _count_request_records(settings: Settings, requests: Array) -> Array:
 
 
 def _draw_groups(settings: Settings, seed: int, fraction: float) -> Array:
-    """Choose a random fraction of the groups. Return a bool for each group. `seed` is a part of the random seed."""
     random_order = np.random.default_rng([settings.seed, seed]).permutation(settings.groups)
     return random_order < round(fraction * settings.groups)
 
 
 def _calculate_chances(settings: Settings) -> tuple[float, float]:
-    """Return the chances that a request writes tombstones, and that it writes a generation.
-
-    The settings have fractions of the records, and requests have different numbers of records.
-    """
+    """The settings have fractions of the records, and requests have different numbers of records."""
     mean_width = float(settings.max_width)
     if not settings.width:
         mean_large_width = np.arange(_MIN_LARGE_WIDTH, MAX_VARIED_WIDTH + 1).clip(max=settings.keys).mean()
@@ -215,11 +207,7 @@ def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Arr
 
 
 def build_events(settings: Settings, request_times: Array, requests: Array, partition: int) -> Array:
-    """Return the events of a partition's requests, with a marker for each transaction that does not hang.
-
-    `requests` has the type REQUEST. `request_times` contains the time of each request in ms, in
-    ascending order. `partition` is the number of the partition.
-    """
+    """Return the events of a partition's requests, with a marker for each transaction that does not hang."""
     events = np.zeros(len(requests), EVENT)
     events["time"] = request_times
     for column in ("group", "first_key", "width", "batch_type"):
@@ -248,7 +236,6 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
 
 
 def count_batch_records(settings: Settings, events: Array) -> Array:
-    """For each event, return the number of records in its batch."""
     # A marker has width 0, but it is one record.
     counts: Array = np.maximum(events["width"], 1).astype(np.int64)
     counts[events["batch_type"] == NEW_EPOCH] = settings.modern_records
@@ -256,10 +243,7 @@ def count_batch_records(settings: Settings, events: Array) -> Array:
 
 
 def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
-    """Set in `is_live` which offsets are live after these requests.
-
-    `is_live` has a row for each group and a column for each key. `requests` has the type REQUEST.
-    """
+    """Set in `is_live` which offsets are live after these requests."""
     batch_type = requests["batch_type"]
     has_offset_records = batch_type <= TOMBSTONES
     is_transactional = batch_type & TXN_BIT != 0
@@ -277,7 +261,6 @@ def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
 
 
 def _number_generations(events: Array) -> None:
-    """Number each group's generations or epochs in order from 1, and make some of the generations empty."""
     generations = np.flatnonzero((events["batch_type"] == GENERATION) | (events["batch_type"] == NEW_EPOCH))
     by_group = generations[np.argsort(events["group"][generations], kind="stable")]
     group = events["group"][by_group]
@@ -291,7 +274,6 @@ def _number_generations(events: Array) -> None:
 
 
 def _find_next_times(request_times: Array, groups: Array) -> Array:
-    """For each request, return the time of its group's next request; the largest int64 if there is no next request."""
     next_times = np.full(len(request_times), np.iinfo(np.int64).max)
     by_group = np.argsort(groups, kind="stable")
     earlier = by_group[:-1]

@@ -23,11 +23,9 @@ WIDTH = 8
 MAX_GROUPS = 1_000_000
 """The limit of `groups`, because the name of a group has six digits."""
 MAX_KEYS = 10_000
-"""The limit of `keys`, the number of topic-partitions that each group commits."""
 MAX_OFFSETS = 100_000_000
 """The limit of groups × keys. A coordinator that has loaded the topic has at most this number of offsets."""
 MAX_WIDTH = 50
-"""The limit of `width`, the number of records in a batch of offsets."""
 TOPIC_PARTITIONS = 100
 """The number of partitions of each topic that groups consume. A group with more keys consumes several topics."""
 MAX_VARIED_WIDTH = 15
@@ -104,7 +102,6 @@ class Settings:
 
     @property
     def max_width(self) -> int:
-        """The largest number of records in a batch of offsets."""
         return min(self.width or MAX_VARIED_WIDTH, self.keys)
 
     @property
@@ -126,7 +123,6 @@ class Settings:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise UsageError if a setting is out of range."""
     partition_for("", settings.partitions)  # For 0 partitions, this raises a clearer UsageError than _check_range.
     _check_range("partitions", settings.partitions, 1, 2**31 - 1)
     _check_range("records", settings.records, 0, 2**40)
@@ -159,16 +155,13 @@ def _check_range(name: str, value: float, minimum: float, maximum: float) -> Non
 Array = np.ndarray[Any, np.dtype[Any]]
 
 GROUP = "group-"
-"""The part of a group's name between the prefix and the digits."""
 TOPIC = "topic-"
-"""The part of a topic's name between the prefix and the digits."""
 GROUP_DIGITS = 6
 TOPICS = 10_000
 """The number of topic names with four digits."""
 
 
 def format_digits(numbers: Array, width: int) -> Array:
-    """Return the numbers as texts of `width` digits, with leading zeros."""
     powers = 10 ** np.arange(width - 1, -1, -1)
     digits = numbers[:, None] // powers % 10
     characters = (digits + ord("0")).astype("u1")
@@ -188,7 +181,6 @@ def choose_groups(settings: Settings) -> tuple[Array, Array]:
 
 
 def _choose_hot_names(settings: Settings) -> Array:
-    """Return the number in each group's name, so that the hot partition stores the fraction `hot` of the groups."""
     partition_of_name = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
     # The hot partition is the partition to which the first possible name belongs.
     is_hot_name = partition_of_name == partition_of_name[0]
@@ -205,11 +197,7 @@ def _choose_hot_names(settings: Settings) -> Array:
 
 
 def _take_names(is_suitable: Array, count: int, place: str) -> Array:
-    """Return the numbers of the first `count` suitable names. `is_suitable` has a bool for each possible name.
-
-    Raises UsageError if there are not enough suitable names. `place`, a part of the message, is where groups with
-    suitable names are stored.
-    """
+    """Raises UsageError if there are not enough suitable names."""
     suitable = np.flatnonzero(is_suitable)
     if len(suitable) < count:
         raise UsageError(
@@ -220,10 +208,7 @@ def _take_names(is_suitable: Array, count: int, place: str) -> Array:
 
 
 def find_partitions(group_digits: Array, settings: Settings) -> Array:
-    """For each group, return the partition that stores the group. `partition_for` does the same for one group.
-
-    `group_digits` contains the digits in each group's name.
-    """
+    """`partition_for` does the same for one group."""
     # Java's hash of a name is computed character by character. The hash of the characters before the digits is computed
     # once, because all names begin with these characters.
     hashes = np.full(len(group_digits), java_hash(settings.prefix + GROUP) & 0xFFFFFFFF, np.uint32)

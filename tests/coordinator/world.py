@@ -20,8 +20,7 @@ from kafkagroups.coordinator import (
     start_broker,
 )
 from kafkagroups.coordinator.coordinator import number_member_ids
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_shard import build_loaded_group
+from kafkagroups.groups.group import ClassicState, Member
 from tests.handmade import ConsumerProtocolSubscription, GroupMetadataKey, VersionedMessage, encode_versioned
 
 NOW = 1_700_000_000_000
@@ -284,7 +283,11 @@ def undisputed(group, disputed):
 
 
 def membership(group):
-    shown = build_loaded_group(group, 0)
-    if shown.generation == 0:
-        return shown.state, 0, shown.members
-    return shown.state, shown.generation, shown.protocol_type, shown.protocol, shown.leader, shown.members
+    members = {}
+    for member_id, member in group.members.items():
+        fields = {name: value for name, value in vars(member).items() if name in Member.__dataclass_fields__}
+        subscription = member.find_metadata(group.protocol) if group.protocol else b""
+        members[member_id] = Member(**fields, subscription_bytes=subscription, assignment_bytes=member.assignment)
+    if group.generation == 0:
+        return group.state, 0, members
+    return group.state, group.generation, group.protocol_type or "", group.protocol, group.leader, members

@@ -9,7 +9,6 @@ import kafkagroups as kg
 from kafkagroups import stats, synth
 from kafkagroups.cli.stats import to_json
 from kafkagroups.history.totals import divide
-from kafkagroups.log.batch import rebuild_bytes
 from kafkagroups.log.folders import open_logs
 from tests.captured import captured
 from tests.cases import case
@@ -104,7 +103,7 @@ def test_freed_bytes_is_about_what_the_cleaner_frees(tmp_path):
     folder = tmp_path / "__consumer_offsets-0"
     with LogWriter(folder, segment_bytes=100_000) as log:
         for batch in kg.open_log(tmp_path / "one" / folder.name):
-            log.append(rebuild_bytes(batch))
+            log.append(batch.data)
     shown = to_json(stats(folder), None)["partitions"][0]
     done = kg.compact(folder, tmp_path / "cleaned")
     freed = done.before.bytes - done.after.bytes

@@ -15,7 +15,6 @@ from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.log.batch import rebuild_bytes
 from tests import cases
 from tests.captured import captured
 from tests.command import main
@@ -321,7 +320,7 @@ def test_a_second_pass_at_the_same_time_finds_little_to_do(batches, rolls):
         kg.compact(Path(folder, "1"), Path(folder, "2"), CONFIG)
         kg.compact(Path(folder, "2"), Path(folder, "3"), CONFIG)
         one, two, three = (
-            [(batch.is_control, rebuild_bytes(batch)) for batch in kg.open_log(Path(folder, name))] for name in "123"
+            [(batch.is_control, batch.data) for batch in kg.open_log(Path(folder, name))] for name in "123"
         )
         assert two == three
         assert [batch for batch in one if not batch[0]] == [batch for batch in two if not batch[0]]
@@ -353,7 +352,7 @@ def test_a_coordinator_loads_the_same_offsets_from_a_cleaned_log(records, groups
     """No offset of plain commits and tombstones is lost. The cleaner does not keep the order of transactions."""
     with tempfile.TemporaryDirectory() as folder:
         synth.write(Path(folder, "topic"), records, partitions=1, groups=groups, tombstones=tombstones, seed=seed)
-        batches = [rebuild_bytes(batch) for batch in kg.open_log(Path(folder, "topic", "__consumer_offsets-0"))]
+        batches = [batch.data for batch in kg.open_log(Path(folder, "topic", "__consumer_offsets-0"))]
         path = write(Path(folder, "__consumer_offsets-0"), batches, rolls)
         out = Path(folder, "cleaned", "__consumer_offsets-0")
         kg.compact(path, out, kg.CleanerConfig(segment_bytes=rolls))

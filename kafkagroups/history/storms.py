@@ -131,7 +131,8 @@ def find_storms(events: Sequence[Event]) -> list[Storm]:
         reason = members.find_reason(event, time_ms)
         if run and time_ms - run[-1].time_ms > WINDOW_MS:
             end_run()
-            run, has_others = [], False
+            run = []
+            has_others = False
         if reason is not None:
             run.append(Repeated(len(rebalances) - 1, time_ms, reason))
             has_others |= len(members.by_id) > 1

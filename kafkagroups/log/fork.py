@@ -45,11 +45,9 @@ Epochs = list[tuple[int, int]]
 class Branch(NamedTuple):
     """One replica from the fork on.
 
-        self._times = array("q")
-        self._transactional = array("b")
-        # By producer id and key, the first missing record that no later record explains yet. A record of a transaction
-        # waits for the marker; the others have the producer id None.
-        self._missing: defaultdict[int | None, dict[bytes, int]] = defaultdict(dict)
+    `only` counts the records that only this replica has. `first` and `last` are their offsets, `times` their smallest
+    and largest timestamps in ms since 1970, and `leader_epoch` is that of the first one; without such records, these
+    are None. `transactional` counts those in transactions, also markers. `epochs` are those of the whole log.
     """
 
     only: int
@@ -143,18 +141,11 @@ class _Replica:
         self._offsets = array("q")
         self._leader_epochs = array("i")
         self._batch_offsets = array("q")
-<<<<<<< HEAD
         self._times = array("q")
         self._transactional = array("b")
-        # The first missing record of each key that no later record explains yet. A record of a transaction waits for
-        # the marker: its producer id comes before the key.
-        self._missing: dict[bytes, int] = {}
-        self._missing_in_transactions: dict[int, dict[bytes, int]] = {}
-=======
         # By producer id and key, the first missing record that no later record explains yet. A record of a transaction
         # waits for the marker; the others have the producer id None.
         self._missing: defaultdict[int | None, dict[bytes, int]] = defaultdict(dict)
->>>>>>> w2
         self._after_end: int | None = None
         self._next_batch()
 

@@ -29,7 +29,7 @@ from kafkagroups.coordinator.consumer_members import (
 from kafkagroups.coordinator.consumer_migration import Migration, build_metadata
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     JoinGroupResult,
     LeaveGroupResult,
     MemberIdentity,

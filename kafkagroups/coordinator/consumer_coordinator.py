@@ -19,9 +19,7 @@ from kafkagroups.coordinator.consumer_members import Epochs, read_member
 from kafkagroups.coordinator.consumer_migration import Migration, require_consumer_group
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_fields import (
+from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -29,12 +27,15 @@ from kafkagroups.coordinator.request_fields import (
     ConsumerHeartbeatResult,
     DescribedConsumer,
     DescribedConsumerGroup,
+    OffsetCommit,
     OffsetCommitRequest,
+    ResponseFuture,
     TxnOffsetCommitRequest,
     check_heartbeat,
 )
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.results import OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.runtime import Result
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember

@@ -57,15 +57,15 @@ from kafkagroups.coordinator.consumer_targets import (
     target_records,
 )
 from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.request_fields import (
+from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
+    ResponseFuture,
 )
-from kafkagroups.coordinator.results import ResponseFuture
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.runtime import Result
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order

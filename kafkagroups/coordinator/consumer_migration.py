@@ -30,8 +30,8 @@ from kafkagroups.coordinator.consumer_members import (
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.group_store import build_group_tombstone
+from kafkagroups.coordinator.messages import JoinGroupResult, SyncGroupResult, answer_join, answer_sync
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult, answer_join, answer_sync
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState

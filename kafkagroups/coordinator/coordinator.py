@@ -25,45 +25,34 @@ from kafkagroups.coordinator.joining import JoinRequests
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.membership import MemberRequests
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_fields import (
+from kafkagroups.coordinator.messages import (
     CLIENT_TEXT,
-    COMMITS,
-    LEAVING_MEMBERS,
-    NULLABLE_TEXT,
-    PARTITIONS,
-    PROTOCOLS,
-    RAW_BYTES,
-    TEXT,
+    CommitErrors,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
     DescribedConsumerGroup,
-    JoinGroupRequest,
-    ListOf,
-    MappingOf,
-    Nullable,
-    OffsetCommitRequest,
-    TxnOffsetCommitRequest,
-    check_fields,
-    take_fields,
-)
-from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator, Surroundings, verify_all
-from kafkagroups.coordinator.results import (
-    CommitErrors,
     DescribedGroup,
+    JoinGroupRequest,
     JoinGroupResult,
     LeaveGroupResult,
     ListedGroup,
+    ListOf,
     MemberIdentity,
     OffsetCommit,
+    OffsetCommitRequest,
     OffsetDeleteResult,
     OffsetFetchResult,
     ResponseFuture,
     SyncGroupResult,
+    TxnOffsetCommitRequest,
     answer_join,
     answer_sync,
+    check_fields,
+    take_fields,
 )
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator, Surroundings, verify_all
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.coordinator.storing import CommitRequests
 from kafkagroups.groups.classic_group import CONSUMER
@@ -71,7 +60,7 @@ from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.records.wire import INT16, INT32, INT64
+from kafkagroups.records.wire import INT32
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
@@ -84,7 +73,7 @@ class GroupCoordinator:
     future returns what the broker will answer then.
 
     Every method raises UsageError, and changes nothing, if an argument has a value that no request can contain
-    (request_fields.py).
+    (messages.py).
 
     Parameters
     ----------
@@ -145,18 +134,7 @@ class GroupCoordinator:
 
     # Members
 
-    @take_fields(
-        JoinGroupRequest,
-        group_id=TEXT,
-        protocols=PROTOCOLS,
-        member_id=TEXT,
-        group_instance_id=Nullable(CLIENT_TEXT),
-        client_id=CLIENT_TEXT,
-        client_host=TEXT,
-        session_timeout_ms=INT32,
-        rebalance_timeout_ms=INT32,
-        protocol_type=TEXT,
-    )
+    @take_fields(JoinGroupRequest, group_instance_id=CLIENT_TEXT)
     def join_group(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
 
@@ -193,15 +171,7 @@ class GroupCoordinator:
         """
         return self.joins.join(request)
 
-    @check_fields(
-        group_id=TEXT,
-        generation=INT32,
-        member_id=TEXT,
-        assignments=Nullable(MappingOf(TEXT, RAW_BYTES)),
-        group_instance_id=NULLABLE_TEXT,
-        protocol_type=NULLABLE_TEXT,
-        protocol=NULLABLE_TEXT,
-    )
+    @check_fields()
     def sync_group(
         self,
         group_id: str,
@@ -244,7 +214,7 @@ class GroupCoordinator:
             protocol=protocol,
         )
 
-    @check_fields(group_id=TEXT, generation=INT32, member_id=TEXT, group_instance_id=NULLABLE_TEXT)
+    @check_fields()
     def heartbeat(
         self, group_id: str, generation: int, member_id: str, *, group_instance_id: str | None = None
     ) -> Errors:
@@ -263,7 +233,7 @@ class GroupCoordinator:
         """
         return self.members.heartbeat(group_id, generation, member_id, group_instance_id)
 
-    @check_fields(group_id=TEXT, members=LEAVING_MEMBERS)
+    @check_fields()
     def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
         """Remove members from the group.
 
@@ -284,22 +254,7 @@ class GroupCoordinator:
         """
         return self.members.leave(group_id, members)
 
-    @take_fields(
-        ConsumerHeartbeat,
-        group_id=TEXT,
-        member_id=TEXT,
-        member_epoch=INT32,
-        instance_id=NULLABLE_TEXT,
-        rack_id=NULLABLE_TEXT,
-        rebalance_timeout_ms=INT32,
-        subscribed_topic_names=Nullable(ListOf(TEXT)),
-        subscribed_topic_regex=NULLABLE_TEXT,
-        server_assignor=NULLABLE_TEXT,
-        topic_partitions=Nullable(MappingOf(TEXT, ListOf(INT32))),
-        client_id=CLIENT_TEXT,
-        client_host=TEXT,
-        version=INT16,
-    )
+    @take_fields(ConsumerHeartbeat)
     def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
         """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
 
@@ -322,7 +277,7 @@ class GroupCoordinator:
         needs_id = request.member_epoch == 0 and not request.member_id
         return self.modern.heartbeat(request, self.new_member_id(request.client_id) if needs_id else "")
 
-    @check_fields(group_ids=ListOf(TEXT))
+    @check_fields()
     def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
         """Return the state and the members of consumer groups (since 4.0).
 
@@ -336,15 +291,7 @@ class GroupCoordinator:
 
     # Offsets
 
-    @take_fields(
-        OffsetCommitRequest,
-        group_id=TEXT,
-        offsets=COMMITS,
-        generation=INT32,
-        member_id=TEXT,
-        group_instance_id=NULLABLE_TEXT,
-        retention_ms=INT64,
-    )
+    @take_fields(OffsetCommitRequest)
     def offset_commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
@@ -371,7 +318,7 @@ class GroupCoordinator:
         """
         return self.commits.commit(request)
 
-    @check_fields(group_id=TEXT, offsets=COMMITS)
+    @check_fields()
     def offset_commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
@@ -388,17 +335,7 @@ class GroupCoordinator:
         """
         return self.commits.commit_to_zookeeper(group_id, offsets)
 
-    @take_fields(
-        TxnOffsetCommitRequest,
-        group_id=TEXT,
-        offsets=COMMITS,
-        transactional_id=TEXT,
-        producer_id=INT64,
-        producer_epoch=INT16,
-        generation=INT32,
-        member_id=TEXT,
-        group_instance_id=NULLABLE_TEXT,
-    )
+    @take_fields(TxnOffsetCommitRequest)
     def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. The offsets are pending until the transaction's marker arrives.
 
@@ -422,7 +359,7 @@ class GroupCoordinator:
         """
         return self.commits.commit_in_transaction(request)
 
-    @check_fields(producer_id=INT64, partitions=ListOf(INT32))
+    @check_fields(partitions=ListOf(INT32))
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
         """Commit or abort the offsets that the producer's transaction contains, right after its marker was written.
 
@@ -446,7 +383,7 @@ class GroupCoordinator:
         """
         self.commits.complete_transaction(producer_id, partitions, commits=commits)
 
-    @check_fields(group_id=TEXT, partitions=Nullable(PARTITIONS), member_id=NULLABLE_TEXT, member_epoch=INT32)
+    @check_fields()
     def offset_fetch(
         self,
         group_id: str,
@@ -488,7 +425,7 @@ class GroupCoordinator:
             member=(member_id, member_epoch),
         )
 
-    @check_fields(group_id=TEXT, partitions=PARTITIONS)
+    @check_fields()
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
         """Return offsets that were committed with version 0 of OffsetCommit.
 
@@ -505,7 +442,7 @@ class GroupCoordinator:
 
     # Groups
 
-    @check_fields(group_ids=ListOf(TEXT))
+    @check_fields()
     def describe_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
         """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
@@ -515,7 +452,7 @@ class GroupCoordinator:
         """
         return [self.fetches.describe(group_id) for group_id in group_ids]
 
-    @check_fields(states=ListOf(TEXT), types=ListOf(TEXT))
+    @check_fields()
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[Errors, list[ListedGroup]]:
@@ -542,7 +479,7 @@ class GroupCoordinator:
         """
         return self.fetches.list_groups(states, types)
 
-    @check_fields(group_ids=ListOf(TEXT))
+    @check_fields()
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
         """Delete Empty groups and their offsets (since Kafka 1.1).
 
@@ -558,7 +495,7 @@ class GroupCoordinator:
         """
         return self.deletions.delete_groups(group_ids)
 
-    @check_fields(group_id=TEXT, partitions=PARTITIONS)
+    @check_fields()
     def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
         """Delete offsets of a group (since Kafka 2.4, KIP-496).
 
@@ -577,7 +514,7 @@ class GroupCoordinator:
 
     # The broker
 
-    @check_fields(partitions=PARTITIONS)
+    @check_fields()
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
         """Delete all groups' offsets for these partitions, because the topics of the partitions were deleted.
 
@@ -593,12 +530,12 @@ class GroupCoordinator:
         """
         return self.deletions.delete_partitions(partitions)
 
-    @check_fields(first_ms=INT64)
+    @check_fields()
     def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
         self.deletions.start_expiration(first_ms)
 
-    @check_fields(group_id=TEXT)
+    @check_fields()
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
         """Return the partition of the offsets topic whose leader coordinates the group.
 
@@ -616,7 +553,7 @@ class GroupCoordinator:
         is_leader = partition in self.manager.owned
         return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
-    @check_fields(partition=INT32, epoch=INT32)
+    @check_fields()
     def elect(self, partition: int, epoch: int = 0) -> None:
         """Make this broker the leader of a partition of the offsets topic, and load the partition's groups.
 
@@ -625,7 +562,7 @@ class GroupCoordinator:
         """
         self.manager.load_partition(partition, epoch)
 
-    @check_fields(partition=INT32, epoch=Nullable(INT32))
+    @check_fields()
     def resign(self, partition: int, epoch: int | None = None) -> None:
         """End this broker's leadership of the partition, because another broker is the leader now.
 

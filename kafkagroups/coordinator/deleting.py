@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.messages import CommitErrors, OffsetDeleteResult
 from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.results import CommitErrors, OffsetDeleteResult
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup

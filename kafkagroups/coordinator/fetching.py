@@ -10,14 +10,14 @@ from contextlib import nullcontext
 
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     DescribedGroup,
     DescribedMember,
     FetchedOffset,
     ListedGroup,
     OffsetFetchResult,
 )
+from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.offsets import TopicPartition

@@ -21,7 +21,7 @@ from functools import partial
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
+from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState

@@ -15,17 +15,19 @@ from typing import NamedTuple
 
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_fields import TEXT, JoinGroupRequest, check_field
-from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
+    TEXT,
+    JoinGroupRequest,
     JoinGroupResult,
     ResponseFuture,
     SyncGroupResult,
     answer_join,
     answer_sync,
     build_join_result,
+    check_field,
 )
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember, Protocols
 from kafkagroups.groups.group import ClassicState

@@ -20,7 +20,7 @@ from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
 from kafkagroups.coordinator.group_store import GroupStore, build_group_tombstone, build_offset_tombstone
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
-from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
+from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup

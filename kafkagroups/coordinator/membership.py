@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     LeaveGroupResult,
     MemberIdentity,
     ResponseFuture,
     SyncGroupResult,
     build_sync_result,
 )
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.modern_group import ModernGroup

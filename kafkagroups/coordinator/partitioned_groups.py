@@ -23,7 +23,7 @@ from kafkagroups.coordinator.group_store import (
     build_offset_tombstone,
 )
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
+from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.runtime import PartitionRuntime, Result
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup

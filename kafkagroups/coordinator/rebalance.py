@@ -23,7 +23,7 @@ from functools import partial
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import GroupStore, Sessions
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     JoinGroupResult,
     ResponseFuture,
     SyncGroupResult,

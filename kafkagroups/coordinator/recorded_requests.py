@@ -16,9 +16,11 @@ from typing import Any
 
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.request_fields import ConsumerHeartbeatResult, DescribedConsumer, DescribedConsumerGroup
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     CommitErrors,
+    ConsumerHeartbeatResult,
+    DescribedConsumer,
+    DescribedConsumerGroup,
     DescribedGroup,
     DescribedMember,
     FetchedOffset,

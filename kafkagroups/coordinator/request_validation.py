@@ -19,7 +19,7 @@ from typing import TypedDict
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.coordinator.results import CommitErrors
+from kafkagroups.coordinator.messages import CommitErrors
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group import ClassicState

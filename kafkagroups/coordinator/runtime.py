@@ -39,7 +39,7 @@ from typing import Generic, TypeVar
 from kafkagroups.coordinator.clock import Clock, Timer
 from kafkagroups.coordinator.error_codes import Errors, convert_event_error
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs, build_marker
-from kafkagroups.coordinator.results import ResponseFuture
+from kafkagroups.coordinator.messages import ResponseFuture
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.living_shard import LivingGroup, LivingShard

@@ -37,7 +37,7 @@ from kafkagroups.coordinator.client_assignors import ASSIGNORS, Subscriber
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     CommitErrors,
     JoinGroupResult,
     LeaveGroupResult,

@@ -13,14 +13,19 @@ from collections.abc import Callable, Iterable, Mapping
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
 from kafkagroups.coordinator.group_store import Sessions
-from kafkagroups.coordinator.request_fields import OffsetCommitRequest, TxnOffsetCommitRequest
+from kafkagroups.coordinator.messages import (
+    CommitErrors,
+    OffsetCommit,
+    OffsetCommitRequest,
+    ResponseFuture,
+    TxnOffsetCommitRequest,
+)
 from kafkagroups.coordinator.request_validation import (
     MemberValidator,
     RequestValidator,
     TransactionVerifier,
     ZooKeeperOffsets,
 )
-from kafkagroups.coordinator.results import CommitErrors, OffsetCommit, ResponseFuture
 from kafkagroups.groups.classic_group import NOT_APPENDED, ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup

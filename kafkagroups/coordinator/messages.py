@@ -464,11 +464,13 @@ def check_fields(**special: FieldType) -> Callable[[Callable[P, R]], Callable[P,
     """
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:
-        bind = _bind_checked(method, special)
+        signature = inspect.signature(method)
+        types = _find_types(signature, special)
 
         @functools.wraps(method)
         def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
-            call = bind(*args, **kwargs)
+            call = signature.bind(*args, **kwargs)
+            _check_arguments(call, types)
             return method(*call.args, **call.kwargs)
 
         return check_and_call
@@ -483,40 +485,37 @@ def take_fields(
 
     The fields are checked before the object is created, as `check_fields` checks arguments.
     """
-    bind = _bind_checked(request_class, special)
+    signature = inspect.signature(request_class)
+    types = _find_types(signature, special)
 
     def decorate(method: Callable[[Verbs, Request], R]) -> Callable[Concatenate[Verbs, P], R]:
         @functools.wraps(method)
         def check_and_call(verbs: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            call = bind(*args, **kwargs)
+            call = signature.bind(*args, **kwargs)
+            _check_arguments(call, types)
             return method(verbs, request_class(*call.args, **call.kwargs))
 
         own = inspect.signature(method)
-        fields = inspect.signature(request_class).parameters.values()
-        parameters = [next(iter(own.parameters.values())), *fields]
+        parameters = [next(iter(own.parameters.values())), *signature.parameters.values()]
         check_and_call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         return check_and_call
 
     return decorate
 
 
-def _bind_checked(
-    function: Callable[..., Any], special: Mapping[str, FieldType]
-) -> Callable[..., inspect.BoundArguments]:
-    """Return a function that binds arguments as a call of `function` does, and checks them."""
-    signature = inspect.signature(function)
-    types = {name: each for name, each in {**FIELD_TYPES, **special}.items() if name in signature.parameters}
+def _find_types(signature: inspect.Signature, special: Mapping[str, FieldType]) -> dict[str, FieldType]:
+    types = {}
+    for name, parameter in signature.parameters.items():
+        field_type = special.get(name) or FIELD_TYPES.get(name)
+        if field_type is not None:
+            types[name] = Nullable(field_type) if "None" in str(parameter.annotation) else field_type
+    return types
 
-    def bind(*args: Any, **kwargs: Any) -> inspect.BoundArguments:
-        call = signature.bind(*args, **kwargs)
-        for name, value in call.arguments.items():
-            if name in types:
-                is_nullable = "None" in str(signature.parameters[name].annotation)
-                field_type = Nullable(types[name]) if is_nullable else types[name]
-                call.arguments[name] = check_field(name, field_type, value)
-        return call
 
-    return bind
+def _check_arguments(call: inspect.BoundArguments, types: Mapping[str, FieldType]) -> None:
+    for name, value in call.arguments.items():
+        if name in types:
+            call.arguments[name] = check_field(name, types[name], value)
 
 
 # Requests

@@ -8,7 +8,7 @@ An example with a log in the folder `folder`:
 Its clients are simulated consumers, which join, commit, leave and crash, and the player of recorded conversations.
 """
 
-from kafkagroups.coordinator.client_assignors import (
+from kafkagroups.coordinator.assignors import (
     ASSIGNORS,
     Subscriber,
     range_assignor,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkagroups.coordinator.assignors import java_sort_key
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.groups.map_orders import java_map_order, uuid_hash
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
@@ -171,7 +172,7 @@ def check_epoch(member: ConsumerMember, received: int, owned: Partitions | None)
 
 def sort_names(names: Collection[str]) -> tuple[str, ...]:
     """Return topic names as a member's record contains them: once, sorted like Java."""
-    return tuple(sorted(set(names), key=lambda name: name.encode("utf-16-be", "surrogatepass")))
+    return tuple(sorted(set(names), key=java_sort_key))
 
 
 def reconcile(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from xxhash import xxh3_64_digest
 
-from kafkagroups.coordinator.consumer_assignors import ASSIGNORS, GroupToAssign, Subscriber
+from kafkagroups.coordinator.assignors import BROKER_ASSIGNORS, GroupToAssign, TargetedMember, java_sort_key
 from kafkagroups.coordinator.consumer_members import (
     ConsumerMember,
     Partitions,
@@ -62,7 +62,7 @@ class TopicImage:
 
     def hash_of(self, names: Iterable[str]) -> int:
         """Return the hash of those topics that exist; 0 if there are none."""
-        hashes = [self._hash_topic(name) for name in sorted(names, key=_java_order) if self.id_of(name) is not None]
+        hashes = [self._hash_topic(name) for name in sorted(names, key=java_sort_key) if self.id_of(name) is not None]
         return _hash(b"".join(struct.pack("<q", each) for each in hashes)) if hashes else 0
 
     def _hash_topic(self, name: str) -> int:
@@ -79,10 +79,6 @@ class TopicImage:
 def _hash(data: bytes) -> int:
     """Return the hash XXH3 of 64 bits, as Java's signed long."""
     return int.from_bytes(xxh3_64_digest(data), signed=True)
-
-
-def _java_order(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 Resolved = Mapping[str, ConsumerGroupRegularExpressionValue]
@@ -188,7 +184,7 @@ def compute_targets(
         names = find_topic_names(members[member_id], group.resolved)
         target_id = owner_id if member_id == member.member_id else member_id
         instance_id = members[member_id].metadata.instance_id
-        subscribers[member_id] = Subscriber(instance_id, image.ids_of(names), find_target(group, target_id) or {})
+        subscribers[member_id] = TargetedMember(instance_id, image.ids_of(names), find_target(group, target_id) or {})
     assigned = frozenset(
         (topic.topic_id, partition)
         for target in group.targets.values()
@@ -196,7 +192,7 @@ def compute_targets(
         for partition in topic.partitions
     )
     to_assign = GroupToAssign(subscribers, image.counts_by_id(), has_same_topics, assigned)
-    targets = ASSIGNORS[assignor](to_assign)
+    targets = BROKER_ASSIGNORS[assignor](to_assign)
     return {member_id: targets.get(member_id, {}) for member_id in subscribers}
 
 

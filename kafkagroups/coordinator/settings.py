@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafkagroups.errors import UsageError
@@ -180,24 +180,16 @@ def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
     default_retention_minutes = 24 * 60 if is_before_2_0 else 7 * 24 * 60
     default_max_session_timeout_ms = 300_000 if is_before_2_0 else defaults.group_max_session_timeout_ms
 
-    def read_number(name: str, default: int) -> int:
-        return int(properties.get(name, default))
-
+    minutes = int(properties.get("offsets.retention.minutes", default_retention_minutes))
+    numbers: dict[str, int] = {"group_max_session_timeout_ms": default_max_session_timeout_ms}
+    for setting in fields(Settings):
+        name = setting.name.replace("_", ".")
+        if setting.type == "int" and name in properties:
+            numbers[setting.name] = int(properties[name])
     return Settings(
         kafka,
-        offsets_topic_num_partitions=read_number("offsets.topic.num.partitions", defaults.offsets_topic_num_partitions),
-        offsets_topic_compression_codec=CompressionType(read_number("offsets.topic.compression.codec", 0)),
-        offset_metadata_max_bytes=read_number("offset.metadata.max.bytes", defaults.offset_metadata_max_bytes),
-        offsets_retention_ms=read_number("offsets.retention.minutes", default_retention_minutes) * MINUTE_MS,
-        offsets_retention_check_interval_ms=read_number(
-            "offsets.retention.check.interval.ms", defaults.offsets_retention_check_interval_ms
-        ),
-        group_min_session_timeout_ms=read_number("group.min.session.timeout.ms", defaults.group_min_session_timeout_ms),
-        group_max_session_timeout_ms=read_number("group.max.session.timeout.ms", default_max_session_timeout_ms),
-        group_initial_rebalance_delay_ms=read_number(
-            "group.initial.rebalance.delay.ms", defaults.group_initial_rebalance_delay_ms
-        ),
-        group_max_size=read_number("group.max.size", defaults.group_max_size),
+        offsets_topic_compression_codec=CompressionType(int(properties.get("offsets.topic.compression.codec", 0))),
         zookeeper=bool(properties.get("zookeeper.connect", defaults.is_before(3, 0))),
         consumer=read_consumer_settings(properties),
+        **{**numbers, "offsets_retention_ms": minutes * MINUTE_MS},
     )

@@ -33,7 +33,7 @@ from enum import Enum
 from random import Random
 from typing import TypeVar
 
-from kafkagroups.coordinator.client_assignors import ASSIGNORS, Subscriber
+from kafkagroups.coordinator.assignors import ASSIGNORS, Subscriber
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors

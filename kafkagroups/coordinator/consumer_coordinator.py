@@ -1,7 +1,7 @@
 """The requests that know consumer groups: the new ones, and the classic ones to a group of a new type.
 
 `ModernRequests` sits between the public verbs (coordinator.py) and the rules of consumer groups. For a group of a new
-type, joining.py, membership.py, storing.py, fetching.py and deleting.py ask it first.
+type, membership.py, storing.py, fetching.py and deleting.py ask it first.
 
 Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
 Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.3.1).
@@ -64,11 +64,9 @@ class ModernRequests:
 
     def heartbeat(self, request: ConsumerHeartbeat, new_member_id: str) -> ResponseFuture[ConsumerHeartbeatResult]:
         """Answer a ConsumerGroupHeartbeat. `new_member_id` is for a member that joins without an id."""
-        error = self._check_heartbeat(request)
-        if error.error is not Errors.NONE:
-            response: ResponseFuture[ConsumerHeartbeatResult] = ResponseFuture()
-            response.complete(error)
-            return response
+        refusal = self._check_heartbeat(request)
+        if refusal.error is not Errors.NONE:
+            return ResponseFuture.of(refusal)
 
         def handle(shard: LivingShard) -> Result[ConsumerHeartbeatResult]:
             group_id = request.group_id
@@ -82,7 +80,7 @@ class ModernRequests:
             member_id = request.member_id or new_member_id
             return self.groups.heartbeat(replace(request, member_id=member_id), group, records)
 
-        return self.groups.write(request.group_id, handle, _refuse_heartbeat)
+        return self.groups.write(request.group_id, handle, ConsumerHeartbeatResult)
 
     def _check_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
         validator = self.validator
@@ -234,5 +232,18 @@ def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
     return require_consumer_group(group, group_id)
 
 
-def _refuse_heartbeat(error: Errors, message: str | None) -> ConsumerHeartbeatResult:
-    return ConsumerHeartbeatResult(error, message)
+class Requests:
+    """What the handlers of the classic requests share. They ask `modern` about groups of a new type."""
+
+    def __init__(self, validator: RequestValidator, rebalances: Rebalances, modern: ModernRequests | None) -> None:
+        self.validator = validator
+        self.rebalances = rebalances
+        self.manager = validator.manager
+        self.settings = validator.settings
+        self.clock = validator.manager.clock
+        self._modern = modern
+
+    @property
+    def modern(self) -> ModernRequests:
+        assert self._modern is not None, "the classic coordinator has only classic groups"
+        return self._modern

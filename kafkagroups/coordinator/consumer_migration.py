@@ -31,7 +31,7 @@ from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.group_store import build_group_tombstone
 from kafkagroups.coordinator.messages import JoinGroupResult, SyncGroupResult, answer_join, answer_sync
-from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
@@ -68,7 +68,7 @@ class Migration:
             if group.state is not ClassicState.EMPTY:
                 return self._upgrade(shard, group, records)
             records.append(build_group_tombstone(group_id))
-            self.groups.after_write.append(lambda: _cancel_timers(group))
+            self.groups.after_write.append(lambda: cancel_timers(group))
         elif group is not None:
             return require_consumer_group(group, group_id)
         return create_group(group_id, shard.partition, CONSUMER, shard.dialect)
@@ -111,7 +111,7 @@ class Migration:
         def end_classic_group() -> None:
             if shard.groups.get(group_id) is classic:
                 return
-            _cancel_timers(classic)
+            cancel_timers(classic)
             for member in ordered:
                 if not self.groups.timers.is_running(("session", group_id, member.member_id)):
                     self.groups.restart_session(group_id, member)
@@ -274,13 +274,6 @@ def _to_classic_member(member: ConsumerMember) -> ClassicMember:
         CONSUMER,
         [(protocol.name, protocol.metadata) for protocol in classic.supported_protocols],
     )
-
-
-def _cancel_timers(group: ClassicGroup) -> None:
-    sessions = (member.session_timer for member in group.members.values())
-    for timer in (*sessions, group.join_timer, group.sync_timer, *group.pending_members.values()):
-        if timer is not None:
-            timer.cancel()
 
 
 def _refuse(text: str) -> Refusal:

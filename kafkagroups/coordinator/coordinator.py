@@ -1,9 +1,9 @@
 """The group coordinator: one method for each client request, and the start of a broker.
 
-`GroupCoordinator` only passes each request to the module that handles the request: joining.py, membership.py,
-storing.py, fetching.py or deleting.py. These share the checks in request_validation.py, and one manager, which holds
-the groups and writes to the log. The manager is the only part that the two coordinators do not have in common:
-manager.py is the classic one, partitioned_groups.py the new one.
+`GroupCoordinator` passes each request to the module that handles it: membership.py, storing.py, fetching.py or
+deleting.py. These share the checks in request_validation.py, and one manager, which holds the groups and writes to the
+log. The manager is the only part that the two coordinators do not have in common: manager.py is the classic one,
+partitioned_groups.py the new one.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
@@ -21,10 +21,9 @@ from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.deleting import DeleteRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.fetching import FetchRequests
-from kafkagroups.coordinator.joining import JoinRequests
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.membership import MemberRequests
+from kafkagroups.coordinator.membership import JoinRequests, MemberRequests
 from kafkagroups.coordinator.messages import (
     CLIENT_TEXT,
     CommitErrors,
@@ -51,8 +50,8 @@ from kafkagroups.coordinator.messages import (
     take_fields,
 )
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator, Surroundings, verify_all
+from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
+from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings, verify_all
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.coordinator.storing import CommitRequests
 from kafkagroups.groups.classic_group import CONSUMER
@@ -112,25 +111,17 @@ class GroupCoordinator:
         self.manager.on_unloaded = self._stop_group
         self.validator = RequestValidator(self.manager, surroundings)
         self.rebalances = Rebalances(self.manager)
-        member_validator = MemberValidator(self.settings)
         self.new_member_id = new_member_id
         self.modern: ModernRequests | None = None
         if isinstance(self.manager, PartitionedGroups):
-            self.modern = ModernRequests(
-                self.manager, self.validator, self.rebalances, surroundings.get("group_configs", {})
-            )
-        self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id, self.modern)
-        self.members = MemberRequests(self.validator, member_validator, self.rebalances, self.modern)
-        self.commits = CommitRequests(
-            self.validator,
-            member_validator,
-            self.rebalances.sessions,
-            surroundings.get("verify", verify_all),
-            self.zookeeper,
-            self.modern,
-        )
-        self.fetches = FetchRequests(self.validator, self.zookeeper, self.modern)
-        self.deletions = DeleteRequests(self.validator)
+            group_configs = surroundings.get("group_configs", {})
+            self.modern = ModernRequests(self.manager, self.validator, self.rebalances, group_configs)
+        shared = (self.validator, self.rebalances, self.modern)
+        self.joins = JoinRequests(*shared, new_member_id)
+        self.members = MemberRequests(*shared)
+        self.commits = CommitRequests(*shared, surroundings.get("verify", verify_all), self.zookeeper)
+        self.fetches = FetchRequests(*shared, self.zookeeper)
+        self.deletions = DeleteRequests(*shared)
 
     # Members
 
@@ -271,9 +262,7 @@ class GroupCoordinator:
         Source: GroupMetadataManager.consumerGroupHeartbeat.
         """
         if self.modern is None:
-            response: ResponseFuture[ConsumerHeartbeatResult] = ResponseFuture()
-            response.complete(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
-            return response
+            return ResponseFuture.of(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
         needs_id = request.member_epoch == 0 and not request.member_id
         return self.modern.heartbeat(request, self.new_member_id(request.client_id) if needs_id else "")
 
@@ -381,7 +370,7 @@ class GroupCoordinator:
         -----
         Source: GroupCoordinator.scheduleHandleTxnCompletion.
         """
-        self.commits.complete_transaction(producer_id, partitions, commits=commits)
+        self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
     @check_fields()
     def offset_fetch(
@@ -604,11 +593,7 @@ class GroupCoordinator:
             if answers_joins:
                 answer_join(member, JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
             answer_sync(member, SyncGroupResult(Errors.NOT_COORDINATOR))
-            if member.session_timer:
-                member.session_timer.cancel()
-        for timer in (group.join_timer, group.sync_timer, *group.pending_members.values()):
-            if timer:
-                timer.cancel()
+        cancel_timers(group)
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.messages import CommitErrors, OffsetDeleteResult
-from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
@@ -20,14 +20,8 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 
 
-class DeleteRequests:
+class DeleteRequests(Requests):
     """The requests that delete groups and offsets, and the task that deletes expired offsets."""
-
-    def __init__(self, validator: RequestValidator) -> None:
-        self.validator = validator
-        self.manager = validator.manager
-        self.settings = validator.settings
-        self.clock = validator.manager.clock
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
         """Delete the groups that are Empty, and their offsets. Return an error code for each group id."""

@@ -5,10 +5,10 @@ Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGrou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import nullcontext
 
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests, Requests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.messages import (
     DescribedGroup,
@@ -17,13 +17,14 @@ from kafkagroups.coordinator.messages import (
     ListedGroup,
     OffsetFetchResult,
 )
-from kafkagroups.coordinator.request_validation import RequestValidator
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_validation import RequestValidator, ZooKeeperOffsets
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.offsets import TopicPartition
 
 
-class FetchRequests:
+class FetchRequests(Requests):
     """The requests that read offsets and groups.
 
     `zookeeper_offsets` has the offsets that were committed with version 0 of OffsetCommit. The keys are (group id,
@@ -33,14 +34,12 @@ class FetchRequests:
     def __init__(
         self,
         validator: RequestValidator,
-        zookeeper_offsets: Mapping[tuple[str, str, int], int],
-        modern: ModernRequests | None = None,
+        rebalances: Rebalances,
+        modern: ModernRequests | None,
+        zookeeper_offsets: ZooKeeperOffsets,
     ) -> None:
-        self.modern = modern
-        self.validator = validator
+        super().__init__(validator, rebalances, modern)
         self.zookeeper_offsets = zookeeper_offsets
-        self.manager = validator.manager
-        self.settings = validator.settings
 
     def fetch(
         self,
@@ -57,7 +56,7 @@ class FetchRequests:
         `member` is the member id and the member epoch in the request, if it contains them.
         """
         error = self.validator.check_request(group_id, "OFFSET_FETCH", "DESCRIBE")
-        if error is Errors.NONE and self.modern is not None:
+        if error is Errors.NONE and self.settings.is_at_least(4, 0):
             error = self._check_member(group_id, member, require_stable=require_stable)
         if error is not Errors.NONE:
             return OffsetFetchResult(error)
@@ -77,7 +76,6 @@ class FetchRequests:
 
     def _check_member(self, group_id: str, member: tuple[str | None, int], *, require_stable: bool) -> Errors:
         """Check the member of a group of a new type. An unstable fetch sees only what the log has confirmed."""
-        assert self.modern is not None
         with nullcontext() if require_stable else self.manager.committed():
             group = self.manager.find_modern_group(group_id)
             return Errors.NONE if group is None else self.modern.validate_fetch(group, *member)

@@ -200,6 +200,13 @@ class ResponseFuture(Generic[T]):
         self._value: T | None = None
         self._listeners: list[Callable[[T], None]] = []
 
+    @classmethod
+    def of(cls, value: T) -> ResponseFuture[T]:
+        """Return the response of a request that is answered at once."""
+        response = cls()
+        response.complete(value)
+        return response
+
     @property
     def value(self) -> T:
         """The response. Raises RuntimeError if the request is not answered yet."""

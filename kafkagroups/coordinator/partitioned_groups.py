@@ -2,7 +2,7 @@
 
 All changes of offsets, and every deletion, are records that a runtime applies (runtime.py). This module says which
 records: the handlers of commits, fetches, deletions and the expiration. Joins and rebalances are those of the classic
-coordinator (joining.py, rebalance.py), which change a classic group in memory and write its record.
+coordinator (membership.py, rebalance.py), which change a classic group in memory and write its record.
 
 A group that a request creates without a record becomes visible with the next batch of its partition.
 Source: GroupCoordinatorShard.java, OffsetMetadataManager.java, GroupMetadataManager.java (4.3.1).

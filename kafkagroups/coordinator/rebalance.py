@@ -41,6 +41,13 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 logger = logging.getLogger("kafkagroups.coordinator")
 
 
+def cancel_timers(group: ClassicGroup) -> None:
+    sessions = (member.session_timer for member in group.members.values())
+    for timer in (*sessions, group.join_timer, group.sync_timer, *group.pending_members.values()):
+        if timer is not None:
+            timer.cancel()
+
+
 class Rebalances:
     """The rebalances of all groups of one coordinator."""
 

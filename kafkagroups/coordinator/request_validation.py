@@ -20,7 +20,6 @@ from typing import TypedDict
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.messages import CommitErrors
-from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.offsets import TopicPartition
@@ -74,6 +73,10 @@ APIS_WITH_REQUIRED_GROUP_ID = (
 """The requests that refuse the group id "". Other requests accept it, because old clients committed offsets with it."""
 
 
+PARTITION_ERRORS = (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
+"""The errors about the group's partition, which since 4.0 come after those of the request."""
+
+
 def allow_all(operation: str, resource_type: str, name: str) -> bool:
     """Return True for every call, so that every client is allowed to do everything."""
     return True
@@ -85,7 +88,7 @@ def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, par
 
 
 class RequestValidator:
-    """The checks that do not depend on a member."""
+    """The checks of one coordinator. Each returns NONE, or the error with which the request is refused."""
 
     def __init__(self, manager: GroupStore, surroundings: Surroundings) -> None:
         self.manager = manager
@@ -153,12 +156,7 @@ class RequestValidator:
             return False
         return self.settings.is_before(2, 0) or 0 <= partition.partition < partition_count
 
-
-class MemberValidator:
-    """Checks whether the member in a request belongs to the group and to the group's current generation."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    # Members
 
     def validate_member(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, *, is_join_request: bool = False

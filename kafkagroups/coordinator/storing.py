@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: checks and storing; and the end of a transaction.
+"""OffsetCommit and TxnOffsetCommit: the checks, and what is stored.
 
 The checks are: may the client commit, do the topics exist, is the client a member of the group? Then the manager
 (manager.py) stores the offsets in the log and the cache. Version 0 of OffsetCommit stores them only in ZooKeeper.
@@ -8,11 +8,11 @@ GroupCoordinator.handleCommitOffsets, handleTxnCommitOffsets (3.9; tags 2.8.2 an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests, Requests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
-from kafkagroups.coordinator.group_store import Sessions
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     OffsetCommit,
@@ -20,8 +20,9 @@ from kafkagroups.coordinator.messages import (
     ResponseFuture,
     TxnOffsetCommitRequest,
 )
+from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import (
-    MemberValidator,
+    PARTITION_ERRORS,
     RequestValidator,
     TransactionVerifier,
     ZooKeeperOffsets,
@@ -29,15 +30,15 @@ from kafkagroups.coordinator.request_validation import (
 from kafkagroups.groups.classic_group import NOT_APPENDED, ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
-from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.batch_frames import to_int64
 from kafkagroups.records.wire import utf16_length
 
 _Commits = dict[TopicPartition, OffsetCommit]
 
 
-class CommitRequests:
+class CommitRequests(Requests):
     """The commits of all groups.
 
     `verify` replaces the transaction coordinator. It is called only with the rules of Kafka 3.7 and later.
@@ -46,56 +47,37 @@ class CommitRequests:
     def __init__(
         self,
         validator: RequestValidator,
-        member_validator: MemberValidator,
-        sessions: Sessions,
+        rebalances: Rebalances,
+        modern: ModernRequests | None,
         verify: TransactionVerifier,
         zookeeper: ZooKeeperOffsets,
-        modern: ModernRequests | None = None,
     ) -> None:
-        self.modern = modern
-        self.validator = validator
-        self.member_validator = member_validator
-        self.sessions = sessions
+        super().__init__(validator, rebalances, modern)
         self.verify = verify
         self.zookeeper = zookeeper
-        self.manager = validator.manager
-        self.settings = validator.settings
-        self.clock = validator.manager.clock
 
     def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Store a commit that is not in a transaction.
+        """Store a commit that is not in a transaction."""
 
-        If the group does not exist and the generation is below 0, the group is created.
-        """
+        def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+            group = self._find_group(request, offsets)
+            if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
+                self.rebalances.sessions.restart(group, group.members[request.member_id])
+            self._store(group, offsets, partial(self._build_stored_offset, request.retention_ms), response)
 
-        def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
-            error = self.validator.check_group(request.group_id, "OFFSET_COMMIT")
-            if error is Errors.NONE and self.modern is not None:
-                modern_group = self.manager.find_modern_group(request.group_id)
-                if modern_group is not None:
-                    self._store_modern(modern_group, request, accepted_offsets, response)
-                    return
-            group = self.manager.get_group(request.group_id)
-            if error is Errors.NONE and group is None and request.generation < 0:
-                group = self.manager.get_or_create(request.group_id)
-            if error is Errors.NONE and group is None:
-                knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
-                error = Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
-            elif error is Errors.NONE and group is not None:
-                error = self.member_validator.validate_commit(
-                    group, request.generation, request.member_id, request.group_instance_id
-                )
-            if error is not Errors.NONE or group is None:
-                response.complete(dict.fromkeys(accepted_offsets, error))
-                return
-            if group.state is not ClassicState.EMPTY:
-                self.sessions.restart(group, group.members[request.member_id])
-            stored_offsets = {
-                partition: self._build_stored_offset(partition, offset, request.retention_ms)
-                for partition, offset in accepted_offsets.items()
-            }
-            self.manager.store_offsets(group, stored_offsets, response.complete)
+        return self._store_accepted(request.group_id, request.offsets, store)
 
+    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+        """Store a commit in a transaction. The commit is pending until the transaction's marker is written."""
+
+        def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+            group = self._find_group_in_transaction(request, offsets)
+            producer = (request.producer_id, request.producer_epoch)
+            self._store(group, offsets, self._build_pending_offset, response, producer)
+
+        if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", request.transactional_id):
+            error = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return ResponseFuture.of(dict.fromkeys(request.offsets, error))
         return self._store_accepted(request.group_id, request.offsets, store)
 
     def commit_to_zookeeper(
@@ -113,55 +95,40 @@ class CommitRequests:
 
         return self._store_accepted(group_id, offsets, store)
 
-    def _store_modern(
+    def _store(
         self,
-        group: ModernGroup,
-        request: OffsetCommitRequest,
+        group: LivingGroup | Errors,
         offsets: _Commits,
+        build: Callable[[TopicPartition, OffsetCommit], OffsetAndMetadata],
         response: ResponseFuture[CommitErrors],
+        producer: tuple[int, int] = (NO_PRODUCER_ID, -1),
     ) -> None:
-        """Store a commit to a consumer or streams group."""
-        assert self.modern is not None
-        error = self.modern.validate_commit(group, request, offsets)
-        if error is not Errors.NONE:
-            response.complete(dict.fromkeys(offsets, error))
+        if isinstance(group, Errors):
+            response.complete(dict.fromkeys(offsets, group))
             return
-        stored_offsets = {
-            partition: self._build_stored_offset(partition, offset, request.retention_ms)
-            for partition, offset in offsets.items()
-        }
-        self.manager.store_offsets(group, stored_offsets, response.complete)
+        built = {partition: build(partition, offset) for partition, offset in offsets.items()}
+        self.manager.store_offsets(group, built, response.complete, *producer)
 
-    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Store a commit in a transaction. The commit is pending until the transaction's marker is written."""
+    def _find_group(self, request: OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
+        """Return the group of a commit, or the error that refuses the commit.
 
-        def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
-            group = self._find_group_in_transaction(request)
-            if isinstance(group, Errors):
-                error = group
-            elif isinstance(group, ModernGroup):
-                assert self.modern is not None
-                error = self.modern.validate_commit(group, request, accepted_offsets)
-            else:
-                error = self._validate_txn_member(group, request)
-            if error is not Errors.NONE or isinstance(group, Errors):
-                response.complete(dict.fromkeys(accepted_offsets, error))
-                return
-            pending_offsets = {
-                partition: self._build_pending_offset(partition, offset)
-                for partition, offset in accepted_offsets.items()
-            }
-            self.manager.store_offsets(
-                group, pending_offsets, response.complete, request.producer_id, request.producer_epoch
-            )
+        If the group does not exist and the generation is below 0, the group is created.
+        """
+        group_id = request.group_id
+        error = self.validator.check_group(group_id, "OFFSET_COMMIT")
+        if error is not Errors.NONE:
+            return error
+        modern_group = self.manager.find_modern_group(group_id)
+        if modern_group is not None:
+            return self.modern.validate_commit(modern_group, request, offsets) or modern_group
+        group = self.manager.get_or_create(group_id) if request.generation < 0 else self.manager.get_group(group_id)
+        if group is None:
+            knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
+            return Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
+        member = (request.member_id, request.group_instance_id)
+        return self.validator.validate_commit(group, request.generation, *member) or group
 
-        if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", request.transactional_id):
-            denied_response: ResponseFuture[CommitErrors] = ResponseFuture()
-            denied_response.complete(dict.fromkeys(request.offsets, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-            return denied_response
-        return self._store_accepted(request.group_id, request.offsets, store)
-
-    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest) -> LivingGroup | Errors:
+    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
         """Return the group of a transactional commit, or the error that refuses the commit.
 
         Up to 3.9, a group that does not exist is created before the transaction is checked. Since 4.0 the transaction
@@ -169,33 +136,23 @@ class CommitRequests:
         group.
         """
         group_id = request.group_id
+        is_classic = self.settings.is_before(4, 0)
         error = self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
-        if self.settings.is_before(4, 0):
-            if error is not Errors.NONE:
-                return error
-            group = self.manager.get_or_create(group_id)
-            return self._verify(request) or group
-        if error in (Errors.NONE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR):
+        if is_classic and error is Errors.NONE:
+            self.manager.get_or_create(group_id)
+            error = self._verify(request)
+        elif not is_classic and error in (Errors.NONE, *PARTITION_ERRORS):
             error = self._verify(request) or error
-        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+        if error is not Errors.NONE:
+            return error
+        modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None:
-            return modern_group
-        if error is Errors.NONE and request.generation >= 0 and self.manager.get_group(group_id) is None:
-            error = Errors.ILLEGAL_GENERATION
-        return error or self.manager.get_or_create(group_id)
-
-    def _validate_txn_member(self, group: ClassicGroup, request: TxnOffsetCommitRequest) -> Errors:
-        return self.member_validator.validate_txn_commit(
-            group, request.generation, request.member_id, request.group_instance_id, request.producer_id
-        )
-
-    def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets in the producer's open transaction.
-
-        `partitions` are the partitions of the offsets topic that contain the transaction's marker. `commits` says
-        whether the marker commits or aborts the transaction.
-        """
-        self.manager.complete_transaction(producer_id, partitions, commits=commits)
+            return self.modern.validate_commit(modern_group, request, offsets) or modern_group
+        if not is_classic and request.generation >= 0 and self.manager.get_group(group_id) is None:
+            return Errors.ILLEGAL_GENERATION
+        group = self.manager.get_or_create(group_id)
+        member = (request.member_id, request.group_instance_id, request.producer_id)
+        return self.validator.validate_txn_commit(group, request.generation, *member) or group
 
     def _store_accepted(
         self,
@@ -207,10 +164,9 @@ class CommitRequests:
 
         A partition is accepted if it exists and the client may read its topic.
         """
-        response: ResponseFuture[CommitErrors] = ResponseFuture()
         if not self.validator.authorize("READ", "GROUP", group_id):
-            response.complete(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
-            return response
+            return ResponseFuture.of(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
+        response: ResponseFuture[CommitErrors] = ResponseFuture()
         refused_partitions = self.validator.find_refused_partitions(offsets)
         accepted_offsets = {
             partition: offset for partition, offset in offsets.items() if partition not in refused_partitions
@@ -253,7 +209,7 @@ class CommitRequests:
         return convert_commit_append_error(error, verifies_transactions=True)
 
     def _build_stored_offset(
-        self, partition: TopicPartition, offset: OffsetCommit, retention_ms: int
+        self, retention_ms: int, partition: TopicPartition, offset: OffsetCommit
     ) -> OffsetAndMetadata:
         """Return the offset that a commit stores.
 

@@ -1,9 +1,8 @@
 """The group coordinator: one method for each client request, and the start of a broker.
 
-`GroupCoordinator` passes each request to the module that handles it: membership.py, storing.py, fetching.py or
-deleting.py. These share the checks in request_validation.py, and one manager, which holds the groups and writes to the
-log. The manager is the only part that the two coordinators do not have in common: manager.py is the classic one,
-partitioned_groups.py the new one.
+`GroupCoordinator` passes each request to the module that handles it: membership.py, storing.py or fetching.py. These
+share the checks in request_validation.py, and one manager, which holds the groups and writes to the log. The manager is
+the only part that the two coordinators do not have in common: manager.py is the classic one, runtime.py the new one.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
@@ -18,7 +17,6 @@ from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
-from kafkagroups.coordinator.deleting import DeleteRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.fetching import FetchRequests
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
@@ -49,11 +47,11 @@ from kafkagroups.coordinator.messages import (
     check_fields,
     take_fields,
 )
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings, verify_all
+from kafkagroups.coordinator.runtime import PartitionedGroups
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.coordinator.storing import CommitRequests
+from kafkagroups.coordinator.storing import CommitRequests, DeleteRequests
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup

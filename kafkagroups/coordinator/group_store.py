@@ -2,7 +2,7 @@
 
 The rules of joins, rebalances and checks are the same in both coordinators. They reach memory and log through this
 interface. `GroupMetadataManager` (manager.py) is the memory of the classic coordinator: one cache, changed when the log
-answers. `PartitionedGroups` (partitioned_groups.py) is that of the new coordinator: a state machine for each partition,
+answers. `PartitionedGroups` (runtime.py) is that of the new coordinator: a state machine for each partition,
 changed by the records.
 
 A member is removed if it sends no heartbeat within its session timeout.

@@ -25,12 +25,6 @@ from kafkagroups.groups.offsets import TopicPartition
 
 
 class FetchRequests(Requests):
-    """The requests that read offsets and groups.
-
-    `zookeeper_offsets` has the offsets that were committed with version 0 of OffsetCommit. The keys are (group id,
-    topic, partition).
-    """
-
     def __init__(
         self,
         validator: RequestValidator,
@@ -50,9 +44,8 @@ class FetchRequests(Requests):
         by_topic_id: bool,
         member: tuple[str | None, int] = (None, -1),
     ) -> OffsetFetchResult:
-        """Return committed offsets of the requested partitions. If `partitions` is None, return all offsets.
+        """If the request names topics by id, leave out offsets that were committed for another topic of the name.
 
-        If the request names topics by id, offsets that were committed for another topic of the same name are left out.
         `member` is the member id and the member epoch in the request, if it contains them.
         """
         error = self.validator.check_request(group_id, "OFFSET_FETCH", "DESCRIBE")
@@ -75,13 +68,12 @@ class FetchRequests(Requests):
         return OffsetFetchResult(error, offsets)
 
     def _check_member(self, group_id: str, member: tuple[str | None, int], *, require_stable: bool) -> Errors:
-        """Check the member of a group of a new type. An unstable fetch sees only what the log has confirmed."""
+        """An unstable fetch sees only what the log has confirmed."""
         with nullcontext() if require_stable else self.manager.committed():
             group = self.manager.find_modern_group(group_id)
             return Errors.NONE if group is None else self.modern.validate_fetch(group, *member)
 
     def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
-        """Return offsets that were committed with version 0 of OffsetCommit."""
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
         offsets = {partition: self._fetch_offset_from_zookeeper(group_id, partition) for partition in partitions}
@@ -100,7 +92,6 @@ class FetchRequests(Requests):
         return FetchedOffset(-1 if offset is None else offset, error=error)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Return the group's state and members."""
         error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
         if error is not Errors.NONE:
             return DescribedGroup(error, group_id)
@@ -130,7 +121,6 @@ class FetchRequests(Requests):
         )
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
-        """Return the groups that have one of the states (empty: any state) and one of the types (empty: any type)."""
         can_see_all_groups = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
         if not can_see_all_groups and self.settings.is_before(2, 0):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
@@ -161,14 +151,13 @@ class FetchRequests(Requests):
         return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []
 
     def _get_state_name(self, group: ClassicGroup) -> str:
-        """Return the name of the group's state. Before 1.1 the state CompletingRebalance was called AwaitingSync."""
+        """Before 1.1 the state CompletingRebalance was called AwaitingSync."""
         if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
             return "AwaitingSync"
         return group.state.value
 
 
 def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assignment: bool) -> DescribedMember:
-    """Return a member as DescribeGroups does. `protocol` is None if the group is not Stable."""
     return DescribedMember(
         member.member_id,
         member.group_instance_id,

@@ -60,7 +60,7 @@ class JoinRequests(Requests):
     def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
-        If the group of a new member does not exist, the group is created, even if the member is then refused.
+        The group of a new member is created, even if the member is then refused.
         """
         group_id = request.group_id
         joining = request.build_member()
@@ -127,7 +127,7 @@ class JoinRequests(Requests):
     def _join_modern_group(
         self, group: ModernGroup, joining: ClassicMember, request: JoinGroupRequest
     ) -> ResponseFuture[JoinGroupResult]:
-        """Answer a JoinGroup to a consumer group with members. Share and streams groups accept no classic members."""
+        """Share and streams groups accept no classic members."""
         if group.type != CONSUMER:
             return ResponseFuture.of(self._build_error_result("", Errors.INCONSISTENT_GROUP_PROTOCOL))
         is_unknown = not joining.member_id
@@ -138,7 +138,7 @@ class JoinRequests(Requests):
         )
 
     def _check_request(self, group_id: str, joining: ClassicMember) -> Errors:
-        """Check the group and the session timeout. Since 4.0 the state of the group's partition is checked last."""
+        """Since 4.0 the state of the group's partition is checked last."""
         error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
         if error is Errors.NONE or (error in PARTITION_ERRORS and self.settings.is_at_least(4, 0)):
             return self._check_session_timeout(joining) or error
@@ -176,7 +176,6 @@ class JoinRequests(Requests):
         return member_id in group.members or len(group.members) < self.settings.group_max_size
 
     def _create_member_id(self, group: ClassicGroup, joining: ClassicMember) -> str:
-        """Return the id of a new member. Raises UsageError if `new_member_id` returns an empty, used or invalid id."""
         instance_id = joining.group_instance_id
         member_id = self.new_member_id(joining.client_id if instance_id is None else instance_id)
         check_field("new_member_id", TEXT, member_id)
@@ -226,10 +225,7 @@ class JoinRequests(Requests):
             self.rebalances.update_member(group, member, joining, response)
 
     def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
-        """Return the JoinGroup result for an error.
-
-        The generation is -1. Before 2.4, it is 0 for all errors except GROUP_AUTHORIZATION_FAILED.
-        """
+        """The generation is -1. Before 2.4, it is 0 for all errors except GROUP_AUTHORIZATION_FAILED."""
         is_before_2_4 = self.settings.is_before(2, 4)
         has_generation_0 = is_before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED
         return JoinGroupResult(
@@ -252,8 +248,7 @@ class JoinRequests(Requests):
     ) -> None:
         """Give the instance id to the joining member. Requests with the old member id get FENCED_INSTANCE_ID.
 
-        If the group is Stable and the protocol stays the same, there is no rebalance. `supports_skip_assignment` says
-        whether the client supports the response field `skip_assignment` (JoinGroup v9).
+        If the group is Stable and the protocol stays the same, there is no rebalance.
         """
         member = group.members[group.static_members[instance_id]]
         previous = copy(member)
@@ -337,8 +332,8 @@ class MemberRequests(Requests):
     ) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 
-        While the group is loading, up to 3.9 the answer is an error that makes the member join again: an unfinished
-        rebalance is not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
+        While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance is
+        not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
         """
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         modern_group = self._find_consumer_group(group_id) if error is Errors.NONE else None
@@ -396,7 +391,6 @@ class MemberRequests(Requests):
         return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
-        """Remove members. Return an error code for each member, or one error if the whole request is refused."""
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
         group = self.manager.get_group(group_id)
         if error is Errors.NONE and group is not None and group.state is ClassicState.DEAD:
@@ -419,7 +413,7 @@ class MemberRequests(Requests):
         return group if group is not None and group.type == CONSUMER and group.members else None
 
     def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
-        """Remove a member or a pending member id. Return the member's error code."""
+        """Remove a member or a pending member id."""
         if identity.member_id in group.pending_members:
             self.rebalances.remove_pending(group, identity.member_id)
             return Errors.NONE
@@ -436,10 +430,7 @@ class MemberRequests(Requests):
 
 
 def _check_protocol(group: ClassicGroup, protocol_type: str | None, protocol: str | None) -> Errors:
-    """Return an error if the member's protocol is not the group's protocol, or if the members must join again.
-
-    In requests before KIP-559, `protocol_type` and `protocol` are None.
-    """
+    """In requests before KIP-559, `protocol_type` and `protocol` are None."""
     has_other_type = protocol_type is not None and protocol_type != group.protocol_type
     has_other_protocol = protocol is not None and protocol != group.protocol
     if has_other_type or has_other_protocol:

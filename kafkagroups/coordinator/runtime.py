@@ -81,7 +81,7 @@ T = TypeVar("T")
 class Result(Generic[T]):
     """What a handler returns: the response, and the records that must be confirmed before the client gets it.
 
-    `is_atomic` says whether the records must stand in one batch. If not, a batch that is too large is split.
+    If the records are not atomic, a batch that is too large is split.
     """
 
     response: T
@@ -110,9 +110,8 @@ class _Append:
 class PartitionRuntime:
     """One partition of the offsets topic on the broker that leads it.
 
-    `shard` is the state. `next_offset` is where the next batch will be in the log. `is_active` is False if the load of
-    the partition failed: until the next election, every request gets NOT_COORDINATOR. `on_loaded` and `on_unloaded` are
-    called for each group.
+    `shard` is the state. `next_offset` is where the next batch will be in the log. If a load fails, the partition is
+    not active: until the next election, every request gets NOT_COORDINATOR.
     """
 
     def __init__(
@@ -169,19 +168,17 @@ class PartitionRuntime:
         return response
 
     def read(self, question: Callable[[LivingShard], T]) -> T:
-        """Return the answer to a question about what the log has confirmed."""
         with self.shard.committed():
             return question(self.shard)
 
     def append_group_records(self, records: Sequence[Record], complete: Callable[[Errors], None]) -> None:
-        """Append the record of a classic group whose members are already in memory. Then call `complete`.
+        """Append the record of a classic group whose members are in memory already, then call `complete`.
 
-        Before the group's record, there may be the tombstones of the group of another type that it replaces.
+        Before it, there may be the tombstones of the group of another type that it replaces.
         """
         self._append(records, lambda error: complete(convert_event_error(error)))
 
     def complete_transaction(self, producer_id: int, *, commits: bool) -> None:
-        """Apply a transaction's marker that was appended at the end of the log."""
         marker = build_marker(producer_id, -1, commits=commits, timestamp=self.clock.now_ms)
         self.shard.apply_new(marker.at(self.next_offset), self._keys)
         self._add_append(1, is_marker=True)
@@ -319,7 +316,6 @@ class PartitionRuntime:
             self.on_unloaded(group)
 
     def classic_groups(self) -> list[ClassicGroup]:
-        """Return the classic groups, in the order in which they were created."""
         return [group for group in self.shard.groups.values() if isinstance(group, ClassicGroup)]
 
     def _count(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -339,7 +335,7 @@ class PartitionedGroups(GroupStore):
     # Partitions
 
     def find_runtime(self, group_id: str) -> PartitionRuntime:
-        """Return the runtime of the group's partition. If this broker does not lead it, the runtime is inactive."""
+        """Return the runtime of the group's partition, which is inactive if this broker does not lead it."""
         partition = self.partition_for(group_id)
         return self.runtimes.get(partition) or self._create_runtime(partition)
 
@@ -371,7 +367,6 @@ class PartitionedGroups(GroupStore):
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
-        """The classic groups of all partitions, by id."""
         return {group.group_id: group for runtime in self.runtimes.values() for group in runtime.classic_groups()}
 
     def get_group(self, group_id: str) -> ClassicGroup | None:
@@ -415,7 +410,7 @@ class PartitionedGroups(GroupStore):
     def after(
         self, group: ClassicGroup, delay_ms: int, action: Callable[[], None], *, is_in_join: bool = False
     ) -> Cancellable:
-        """Run the action after `delay_ms` milliseconds, if the group still exists then: a failed append can remove it.
+        """Run the action after a delay, if the group still exists then: a failed append can remove it.
 
         Without a delay, an action for a JoinGroup runs after it, because the record of a new group comes first.
         """
@@ -440,8 +435,8 @@ class PartitionedGroups(GroupStore):
     ) -> None:
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 
-        Without this record, the group of a refused JoinGroup would exist until the next load only. If the append fails,
-        the group is gone, and a JoinGroup that still waits gets the error.
+        Without it, the group of a refused JoinGroup would exist until the next load only. If the append fails, the
+        group is gone, and a JoinGroup that still waits gets the error.
         """
         if is_new:
             empty_group = self.build_group(group.group_id)
@@ -495,10 +490,7 @@ class PartitionedGroups(GroupStore):
         self.find_runtime(group.group_id).write(commit, refuse, producer).then(complete)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets in the producer's open transaction.
-
-        The marker must be the newest batch in the log of each of these partitions.
-        """
+        """Commit or abort the offsets. The marker must be the newest batch in the log of each of these partitions."""
         for partition in partitions:
             runtime = self.runtimes.get(partition)
             if runtime is not None and runtime.is_active:
@@ -548,7 +540,6 @@ class PartitionedGroups(GroupStore):
         return errors
 
     def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
-        """Delete a group's committed and pending offsets for these partitions. The group stays."""
         group_id = group.group_id
 
         def delete(shard: LivingShard) -> Result[Errors]:
@@ -568,8 +559,7 @@ class PartitionedGroups(GroupStore):
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
         """Delete the committed and pending offsets for these partitions in all groups. The groups stay.
 
-        `topic_ids` are the ids of the deleted topics, by name. An offset that was committed for another topic of this
-        name stays.
+        An offset that was committed for another topic of this name stays.
         """
         deleted_count = 0
         for runtime in self.runtimes.values():
@@ -591,7 +581,6 @@ class PartitionedGroups(GroupStore):
         return deleted_count
 
     def delete_expired(self) -> int:
-        """Delete expired offsets and empty groups, with one batch for each partition of the offsets topic."""
         deleted_count = 0
         for runtime in self.runtimes.values():
 
@@ -642,7 +631,7 @@ def _order_offsets(partitions: Iterable[TopicPartition]) -> list[TopicPartition]
 
 
 def _build_group_deletion(shard: LivingShard, group_id: str) -> list[Record]:
-    """Return the tombstones of a group: of its committed offsets, of its other pending offsets, and of the group."""
+    """Return the tombstones of a group: of its committed, then its other pending offsets, and of the group."""
     committed = shard.offsets.committed.get(group_id, {})
     pending = [each for each in shard.offsets.pending_partitions(group_id) if each not in committed]
     partitions = [*_order_offsets(committed), *_order_offsets(pending)]

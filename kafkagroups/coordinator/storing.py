@@ -42,10 +42,7 @@ _Commits = dict[TopicPartition, OffsetCommit]
 
 
 class CommitRequests(Requests):
-    """The commits of all groups.
-
-    `verify` replaces the transaction coordinator. It is called only with the rules of Kafka 3.7 and later.
-    """
+    """The commits of all groups. `verify` replaces the transaction coordinator (since 3.7)."""
 
     def __init__(
         self,
@@ -60,8 +57,6 @@ class CommitRequests(Requests):
         self.zookeeper = zookeeper
 
     def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Store a commit that is not in a transaction."""
-
         def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             group = self._find_group(request, offsets)
             if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
@@ -71,8 +66,6 @@ class CommitRequests(Requests):
         return self._store_accepted(request.group_id, request.offsets, store)
 
     def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Store a commit in a transaction. The commit is pending until the transaction's marker is written."""
-
         def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             group = self._find_group_in_transaction(request, offsets)
             producer = (request.producer_id, request.producer_epoch)
@@ -86,8 +79,6 @@ class CommitRequests(Requests):
     def commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit of version 0 in ZooKeeper. Only the offset is stored, and no record is written."""
-
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             response.complete(
                 {
@@ -113,10 +104,7 @@ class CommitRequests(Requests):
         self.manager.store_offsets(group, built, response.complete, *producer)
 
     def _find_group(self, request: OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
-        """Return the group of a commit, or the error that refuses the commit.
-
-        If the group does not exist and the generation is below 0, the group is created.
-        """
+        """Return the group, which a commit without a generation creates, or the error that refuses the commit."""
         group_id = request.group_id
         error = self.validator.check_group(group_id, "OFFSET_COMMIT")
         if error is not Errors.NONE:
@@ -163,10 +151,7 @@ class CommitRequests(Requests):
         offsets: Mapping[TopicPartition, OffsetCommit],
         store: Callable[[_Commits, ResponseFuture[CommitErrors]], None],
     ) -> ResponseFuture[CommitErrors]:
-        """Call `store` with the offsets of the accepted partitions. The response has an error for every partition.
-
-        A partition is accepted if it exists and the client may read its topic.
-        """
+        """Call `store` with the offsets of the partitions that exist and that the client may read."""
         if not self.validator.authorize("READ", "GROUP", group_id):
             return ResponseFuture.of(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
         response: ResponseFuture[CommitErrors] = ResponseFuture()
@@ -196,9 +181,9 @@ class CommitRequests(Requests):
         return Errors.NONE
 
     def _verify(self, request: TxnOffsetCommitRequest) -> Errors:
-        """Ask the transaction coordinator whether the transaction includes the group's partition (since Kafka 3.7).
+        """Ask the transaction coordinator whether the transaction includes the group's partition (since 3.7).
 
-        Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, the client gets INVALID_TXN_STATE instead.
+        Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, it gets INVALID_TXN_STATE instead.
         """
         if self.settings.is_before(3, 7):
             return Errors.NONE
@@ -214,9 +199,7 @@ class CommitRequests(Requests):
     def _build_stored_offset(
         self, retention_ms: int, partition: TopicPartition, offset: OffsetCommit
     ) -> OffsetAndMetadata:
-        """Return the offset that a commit stores.
-
-        `retention_ms` is the retention time that the client sent, in ms; -1 means that the client sent none.
+        """Return the offset that a commit stores. `retention_ms` is -1 if the client sent none.
 
         - Since 2.1: expire timestamp = now + client's retention time; None if the client sent no retention time.
         - Before 2.1: expire timestamp = (client's timestamp or now) + (client's or broker's retention time).
@@ -233,10 +216,7 @@ class CommitRequests(Requests):
         return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
 
     def _build_pending_offset(self, partition: TopicPartition, offset: OffsetCommit) -> OffsetAndMetadata:
-        """Return the offset that a commit in a transaction stores.
-
-        Since 2.1, the offset has no expire timestamp. It has the topic's id since 4.4; a plain commit since 4.1.
-        """
+        """Since 2.1, it has no expire timestamp. It has the topic's id since 4.4; a plain commit since 4.1."""
         now_ms = self.clock.now_ms
         expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
         topic_id = self.validator.topic_ids.get(partition.topic) if self.settings.is_at_least(4, 4) else None
@@ -259,10 +239,7 @@ def _build_offset(
 
 
 class DeleteRequests(Requests):
-    """The requests that delete groups and offsets, and the task that deletes expired offsets."""
-
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """Delete the groups that are Empty, and their offsets. Return an error code for each group id."""
         errors: dict[str, Errors] = {}
         deleted_groups: list[LivingGroup] = []
         for group_id in dict.fromkeys(group_ids):
@@ -284,7 +261,6 @@ class DeleteRequests(Requests):
         return errors | self.manager.delete_groups(deleted_groups)
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
-        """Delete a group's offsets for these partitions. Offsets of topics to which a member subscribes stay."""
         if not self.validator.authorize("DELETE", "GROUP", group_id):
             return OffsetDeleteResult(Errors.GROUP_AUTHORIZATION_FAILED)
         errors = self.validator.find_refused_partitions(partitions)
@@ -325,14 +301,10 @@ class DeleteRequests(Requests):
         return OffsetDeleteResult(error, {} if error else errors)
 
     def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete all groups' offsets for these partitions. Return the number of deleted committed offsets."""
         return self.manager.delete_partitions(partitions, self.validator.topic_ids)
 
     def start_expiration(self, first_ms: int) -> None:
-        """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.
-
-        A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately.
-        """
+        """A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately."""
         self.clock.after(max(first_ms, 1), self._delete_expired)
 
     def _delete_expired(self) -> None:
@@ -341,7 +313,7 @@ class DeleteRequests(Requests):
 
 
 def _is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Return whether a member subscribes to the topic. If a subscription cannot be read, return True."""
+    """A subscription that cannot be read counts as one to every topic."""
     if group.state is ClassicState.EMPTY:
         return False
     return group.subscribed_topics is None or topic in group.subscribed_topics

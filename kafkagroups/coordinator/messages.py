@@ -43,10 +43,7 @@ CommitErrors = dict[TopicPartition, Errors]
 
 @dataclass(frozen=True)
 class JoinedMember:
-    """A member in the leader's JoinGroup response. `metadata` is the member's subscription, as bytes.
-
-    The leader computes the assignments from the subscriptions of all members.
-    """
+    """A member in the leader's JoinGroup response. `metadata` is the member's subscription, as bytes."""
 
     member_id: str
     group_instance_id: str | None
@@ -55,10 +52,10 @@ class JoinedMember:
 
 @dataclass(frozen=True)
 class JoinGroupResult:
-    """The result of JoinGroup.
+    """The result of JoinGroup. `leader` is the leader's member id; only the leader gets `members`.
 
-    `leader` is the leader's member id. `members` is empty, except in the response to the leader. `skip_assignment` is
-    True if the leader must not compute new assignments, because a static leader joined again without a rebalance.
+    `skip_assignment` is True if the leader must not compute new assignments, because it is static and joined again
+    without a rebalance.
     """
 
     error: Errors
@@ -91,7 +88,7 @@ class MemberIdentity:
 
 @dataclass(frozen=True)
 class LeaveGroupResult:
-    """The result of LeaveGroup. `error` is the error of the whole request. `members` has the error of each member."""
+    """The result of LeaveGroup: the error of the whole request, and that of each member."""
 
     error: Errors
     members: tuple[tuple[MemberIdentity, Errors], ...] = ()
@@ -101,8 +98,8 @@ class LeaveGroupResult:
 class OffsetCommit:
     """An offset to commit.
 
-    `leader_epoch` -1 means that the commit has no leader epoch. `timestamp` is in ms since 1970; -1 means the
-    coordinator's current time. Only version 1 of OffsetCommit contains a timestamp. The metadata None is stored as "".
+    `leader_epoch` -1: none. `timestamp` is in ms since 1970; -1: the coordinator's time. Only OffsetCommit v1 contains
+    one. The metadata None is stored as "".
     """
 
     offset: int
@@ -115,8 +112,7 @@ class OffsetCommit:
 class FetchedOffset:
     """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed.
 
-    `leader_epoch` -1 means that the commit had no leader epoch. `topic_id` is the topic's id at the time of the commit;
-    None if the record contains none (before 4.1).
+    `leader_epoch` -1: none. `topic_id` is the topic's id at the time of the commit; None before 4.1.
     """
 
     offset: int = -1
@@ -128,7 +124,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True)
 class OffsetFetchResult:
-    """The result of OffsetFetch. `error` is the error of the group. If `error` is not NONE, `offsets` is empty."""
+    """The result of OffsetFetch. If the group has an `error`, `offsets` is empty."""
 
     error: Errors
     offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
@@ -148,11 +144,10 @@ class DescribedMember:
 
 @dataclass(frozen=True)
 class DescribedGroup:
-    """A group as DescribeGroups returns it.
+    """A group as DescribeGroups returns it. The state of a group that does not exist is "Dead".
 
-    Only a Stable group has a protocol. The members have metadata only if the group is Stable, and up to 3.9 the same is
-    true for assignments; the new coordinator shows the last assignments. The state of a group that does not exist is
-    "Dead". `message` explains the error (since 4.0).
+    Only a Stable group has a protocol, and its members metadata. Up to 3.9 the same is true for assignments; the new
+    coordinator shows the last ones. `message` explains the error (since 4.0).
     """
 
     error: Errors
@@ -176,7 +171,7 @@ class ListedGroup:
 
 @dataclass(frozen=True)
 class OffsetDeleteResult:
-    """The result of OffsetDelete. `error` is the error of the group. If `error` is not NONE, `partitions` is empty."""
+    """The result of OffsetDelete. If the group has an `error`, `partitions` is empty."""
 
     error: Errors
     partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)
@@ -245,14 +240,8 @@ def build_join_result(
 ) -> JoinGroupResult:
     """Return the JoinGroup result for the group's current generation.
 
-    Parameters
-    ----------
-    leader
-        The leader's member id in the result. None: the group's current leader.
-    with_members
-        Whether the result contains all members of the group, as the leader needs them.
-    skip_assignment
-        Whether the result says that the leader must not compute a new assignment.
+    `leader` is the leader's member id in the result; None: the current leader. `with_members` adds all members of the
+    group, as the leader needs them.
     """
     leader_id = group.leader if leader is None else leader
     members = group.ordered_members() if with_members else []
@@ -272,12 +261,10 @@ def build_join_result(
 
 
 def build_sync_result(group: ClassicGroup, member: ClassicMember) -> SyncGroupResult:
-    """Return the SyncGroup result with the member's current assignment."""
     return SyncGroupResult(Errors.NONE, group.protocol_type, group.protocol, member.assignment)
 
 
 def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
-    """Answer the member's JoinGroup, if it waits for a response."""
     callback = member.awaiting_join
     member.awaiting_join = None
     if callback is not None:
@@ -285,7 +272,6 @@ def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
 
 
 def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
-    """Answer the member's SyncGroup, if it waits for a response."""
     callback = member.awaiting_sync
     member.awaiting_sync = None
     if callback is not None:
@@ -299,7 +285,7 @@ class FieldType(Protocol):
     """The type of a field. The integer types in records/wire.py are field types, too."""
 
     def check(self, value: Any) -> Any:
-        """Return the value. An iterator becomes a list. Raises UsageError if no request can contain the value."""
+        """Return the value, an iterator as a list. Raises UsageError if no request can contain it."""
 
 
 def check_field(name: str, field_type: FieldType, value: Any) -> Any:
@@ -312,8 +298,6 @@ def check_field(name: str, field_type: FieldType, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Text:
-    """A string of at most `max_bytes` bytes of UTF-8."""
-
     max_bytes: int
 
     def check(self, value: Any) -> str:
@@ -340,8 +324,6 @@ class RawBytes:
 
 @dataclass(frozen=True)
 class Nullable:
-    """A value of the type `of`, or None."""
-
     of: FieldType
 
     def check(self, value: Any) -> Any:
@@ -350,8 +332,6 @@ class Nullable:
 
 @dataclass(frozen=True)
 class ListOf:
-    """Any number of values of the type `of`."""
-
     of: FieldType
 
     def check(self, value: Iterable[Any]) -> list[Any]:
@@ -360,8 +340,6 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MappingOf:
-    """Keys and values of these types."""
-
     key: FieldType
     value: FieldType
 
@@ -373,8 +351,6 @@ class MappingOf:
 
 @dataclass(frozen=True)
 class ObjectOf:
-    """An object of the class `cls`. `attributes` has the type of each attribute."""
-
     cls: type
     attributes: Mapping[str, FieldType]
 
@@ -546,7 +522,6 @@ class JoinGroupRequest:
     supports_skip_assignment: bool | None = None
 
     def build_member(self) -> ClassicMember:
-        """Return the member as the request describes it."""
         return ClassicMember(
             self.member_id,
             self.group_instance_id,
@@ -602,7 +577,7 @@ FIRST_WITH_CLIENT_MEMBER_ID = 1
 class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat request. None, and -1 for the rebalance timeout, means: as before.
 
-    `topic_partitions` are the partitions that the member owns, by topic id. `version` is the version of the request.
+    `topic_partitions` are the partitions that the member owns, by topic id.
     """
 
     group_id: str
@@ -629,10 +604,7 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True)
 class ConsumerHeartbeatResult:
-    """The result of ConsumerGroupHeartbeat. `assignment` is None if it did not change.
-
-    `member_id` is None if the request was refused.
-    """
+    """The result of ConsumerGroupHeartbeat. None: the assignment did not change, or the request was refused."""
 
     error: Errors = Errors.NONE
     message: str | None = None
@@ -644,7 +616,7 @@ class ConsumerHeartbeatResult:
 
 @dataclass(frozen=True)
 class DescribedConsumer:
-    """A member in a DescribedConsumerGroup. `owned` and `target` are partitions by topic id, of topics that exist."""
+    """A member in a DescribedConsumerGroup, with its partitions by topic id, of topics that exist."""
 
     member: ConsumerMember
     owned: Partitions

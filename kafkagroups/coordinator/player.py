@@ -45,11 +45,7 @@ _MEMBER_ID = re.compile(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"')
 
 
 class RecordedMemberIds:
-    """The member ids of a conversation, in their recorded order.
-
-    A real broker creates random member ids. The replay must give each member the recorded id, because the member's
-    later requests contain this id.
-    """
+    """The member ids of a conversation, which members' later requests contain."""
 
     def __init__(self, lines: list[Json]) -> None:
         responses = [line["response"] for line in lines if line.get("api") == "JoinGroup" and line["response"]]
@@ -59,21 +55,14 @@ class RecordedMemberIds:
         self._created_count = 0
 
     def prepare(self, line: Json) -> None:
-        """Prepare the id that `supply` returns during the next request. Call this method before each request.
-
-        `line` has the request and its recorded response.
-        """
+        """Prepare the id that `supply` returns during the request of a line."""
         has_response = line["api"] in ("JoinGroup", "ConsumerGroupHeartbeat") and line["response"]
         self._next_id = line["response"]["memberId"] or "" if has_response else ""
 
     def supply(self, prefix: str) -> str:
-        """Return the id of a new member. `prefix` is the member's client id or instance id.
+        """Return the id of a new member: that in the recorded response, an unused recorded one, or a new one.
 
-        The id is the first of these that exists:
-
-        - the id in the recorded response to the request
-        - an unused recorded id that begins with the prefix
-        - a new id
+        `prefix` is the member's client id or instance id, with which its id begins.
         """
         if not self._next_id:
             unused_ids = (
@@ -88,11 +77,10 @@ class RecordedMemberIds:
 
 
 class RecordedBatches:
-    """The batches of share and streams groups, which the replay appends as they are.
+    """The batches of share and streams groups, which our coordinator only loads.
 
-    Our coordinator only loads these groups. So that the rest of a conversation finds the same groups, the replay
-    appends what the recorded broker wrote for them, at its place. `folder` has the partitions of the recorded log;
-    None: no batches.
+    So that the rest of a conversation finds the same groups, the replay appends what the recorded broker wrote for
+    them, at its place.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -125,8 +113,8 @@ class RecordedBatches:
 class Transaction:
     """The newest transaction of a transactional id.
 
-    `partitions` are the partitions of the offsets topic that the transaction includes. `is_ending` is True from the
-    client's EndTxn request until the transaction's marker is written.
+    `partitions` are those of the offsets topic. `is_ending` is True from EndTxn until the transaction's marker is
+    written.
     """
 
     producer_id: int
@@ -138,8 +126,7 @@ class Transaction:
 class Transactions:
     """The newest transaction of each transactional id (`by_id`).
 
-    The parameters `request` and `response` are a recorded request and its recorded response as JSON. `partition_for`
-    returns the partition of the offsets topic that stores a group.
+    `request` and `response` are recorded JSON. `partition_for` returns the partition of the offsets topic of a group.
     """
 
     def __init__(self, partition_for: Callable[[str], int]) -> None:
@@ -148,16 +135,12 @@ class Transactions:
         self._written: set[tuple[int, int, int]] = set()
 
     def init_producer_id(self, request: Json, response: Json) -> None:
-        """Handle an InitProducerId: store the producer id and its new epoch, with an empty transaction.
-
-        The marker that aborts an earlier open transaction comes from the recording.
-        """
+        """Store the producer id and its new epoch. The marker of an earlier open transaction is recorded."""
         transaction = Transaction(response["producerId"], response["producerEpoch"])
         if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
             self.by_id[request["transactionalId"]] = transaction
 
     def add_offsets(self, request: Json, response: Json) -> None:
-        """Handle an AddOffsetsToTxn: add the group's partition of the offsets topic to the transaction."""
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             if transaction.is_ending:
@@ -167,7 +150,7 @@ class Transactions:
             transaction.partitions.add(self.partition_for(request["groupId"]))
 
     def end(self, request: Json, response: Json) -> None:
-        """Handle an EndTxn: until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS.
+        """Until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS.
 
         Since version 5, the response contains the producer epoch of the next transaction, and a transaction that
         contains nothing can be aborted, without a marker (KIP-890).
@@ -178,11 +161,9 @@ class Transactions:
             transaction.producer_epoch = response.get("producerEpoch", transaction.producer_epoch)
 
     def note_append(self, producer_id: int, producer_epoch: int, partition: int) -> None:
-        """Note that the partition of the offsets topic contains a commit of the producer's open transaction."""
         self._written.add((producer_id, producer_epoch, partition))
 
     def end_with_marker(self, producer_id: int) -> None:
-        """End the producer's transaction after the marker was written."""
         self._written = {written for written in self._written if written[0] != producer_id}
         for transaction in self.by_id.values():
             if transaction.producer_id == producer_id:
@@ -194,9 +175,8 @@ class Transactions:
     ) -> Errors:
         """Return NONE if the partition is in this producer's open transaction, otherwise the error.
 
-        If the partition already contains an offset of this transaction, Kafka does not verify the transaction. `adds`
-        says whether the partition is added to the transaction: since version 5 of TxnOffsetCommit, no AddOffsetsToTxn
-        comes before (KIP-890).
+        If the partition already contains an offset of this transaction, Kafka does not verify it. `adds` says whether
+        the request itself adds the partition (TxnOffsetCommit v5 and later, KIP-890).
         """
         if (producer_id, producer_epoch, partition) in self._written:
             return Errors.NONE
@@ -213,9 +193,8 @@ class Transactions:
 
 
 def find_internal_topic_ids(lines: list[Json], known_ids: set[str]) -> dict[str, str]:
-    """Return the ids of the internal topics, by name. `known_ids` are the ids of all topics in the header.
+    """Return the ids of the internal topics, by name, which a pattern can match although no header names them.
 
-    A pattern can match these topics. The header does not name them, but what members are assigned does.
     Descriptions of groups have names and ids. Where there are none, an unknown id with a partition above 0 is the
     offsets topic, because the topic of transactions has only one partition in a recording.
     """
@@ -272,15 +251,13 @@ class Player:
     Parameters
     ----------
     header, lines
-        The conversation, as `read_conversation` returns it. The times in the lines are in ms since the start of the
-        conversation: `ms` is the time of a request, append or restart, and `up_ms` is the end of a restart.
+        The conversation, as `read_conversation` returns it.
     out
         A new or empty folder, into which our coordinator writes its log.
     kafka
         The Kafka version whose rules the coordinator follows. None: the version of the recorded broker.
     recorded_log
-        The folder with the log that the recorded broker wrote. It is only read if the conversation has share or streams
-        groups: their batches are input.
+        The folder with the log that the recorded broker wrote: batches of share and streams groups are input.
 
     Raises
     ------
@@ -334,10 +311,9 @@ class Player:
         self.transactions = Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
-        """Replay the conversation. Yield a JSON line for each request, and for each append that no request caused.
+        """Yield a JSON line for each request, and for each append that no request caused.
 
-        The command `replay` prints these lines. If our coordinator did not answer a request, the field `response` is
-        null.
+        If our coordinator did not answer a request, the field `response` is null.
         """
         for line in self.lines:
             if "api" in line:
@@ -359,7 +335,6 @@ class Player:
         yield from self._output
 
     def _check_duration(self) -> None:
-        """Raise UsageError if the replay would delete expired offsets more often than MAX_EXPIRATIONS times."""
         interval_ms = self.settings.offsets_retention_check_interval_ms
         if self._end_ms > MAX_EXPIRATIONS * interval_ms:
             raise UsageError(
@@ -383,10 +358,7 @@ class Player:
         return coordinator
 
     def _find_expiration_delay(self) -> int:
-        """Return the delay, in ms, from this start of the broker to the first deletion of expired offsets.
-
-        The delay is computed from the recorded deletions of expired offsets between this start and the next restart.
-        """
+        """Return the delay from this start of the broker to the first deletion of expired offsets, as recorded."""
         interval_ms = self.settings.offsets_retention_check_interval_ms
         broker_start_ms = self.clock.now_ms - self.start_ms
         restart_times_ms = [line["ms"] for line in self.lines if line.get("event") == "restart"]
@@ -454,8 +426,8 @@ class Player:
     def _move_late_appends(self, line: Json, output: Json) -> None:
         """Move the batch of a refused JoinGroup to the request during which the recorded broker appended it.
 
-        Since 4.0, a broker refuses a JoinGroup, and only then builds the batch with the record of the new group. So the
-        next request can arrive before the batch is in the log, and the recording counts the batch there.
+        Since 4.0, a broker builds the batch with the record of the new group after it refused the JoinGroup, so the
+        recording can count it for the next request.
         """
         if line["api"] != "JoinGroup" or not (output["response"] or {}).get("errorCode"):
             return
@@ -482,8 +454,8 @@ class Player:
     def _find_coordinator(self, line: Json) -> GroupCoordinator:
         """Return the coordinator that answers a request.
 
-        While the broker stops or starts, no line says when it gives up or loads its partitions. The recorded response
-        says whether they were there: then another coordinator answers, which has no partition, or loads them all.
+        No line says when a broker that stops or starts gives up or loads its partitions, but the recorded response
+        does. Then another coordinator answers, which has no partition, or loads them all.
         """
         error = (line["response"] or {}).get("errorCode")
         if line["ms"] >= self._up_ms or error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS):
@@ -494,7 +466,6 @@ class Player:
         return coordinator
 
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
-        """Handle a request to another part of the broker, whose decision is in the recorded response."""
         if api == "InitProducerId":
             self.transactions.init_producer_id(request, response)
         elif api == "AddOffsetsToTxn":
@@ -513,7 +484,6 @@ class Player:
             self._alter_configs(request, response)
 
     def _alter_configs(self, request: Json, response: Json) -> None:
-        """Store the settings of single groups, if the broker accepted them."""
         accepted = {each["resourceName"] for each in response["responses"] if not each["errorCode"]}
         for resource in request["resources"]:
             if resource["resourceType"] != GROUP_RESOURCE or resource["resourceName"] not in accepted:
@@ -549,7 +519,7 @@ class Player:
             self.topic_ids.pop(topic, None)
 
     def _play_append(self, line: Json) -> None:
-        """If a recorded append is a transaction marker, append it. Our coordinator makes all other appends itself."""
+        """Only transaction markers are appended. Our coordinator makes all other appends itself."""
         if "marker" not in line:
             return
         producer_id = line["producer_id"]
@@ -570,12 +540,10 @@ class Player:
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
 
     def _find_share_groups(self, request: Json) -> list[str]:
-        """Return the share groups that a DeleteGroups names. The share coordinator takes part in their deletion."""
         groups = {name: self.coordinator.manager.find_modern_group(name) for name in request["groupsNames"]}
         return [name for name, group in groups.items() if group is not None and group.type == "share"]
 
     def _append_recorded(self, line: Json, group_types: Collection[str] = ("share", "streams")) -> None:
-        """Append the batches of share and streams groups that a line names."""
         self._append_reason = line.get("why", "")
         manager = self.coordinator.manager
         for batch in line.get("appended") or ():
@@ -595,8 +563,8 @@ class Player:
 def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
     """Return the ids of the topics in the header, by name, for a recording that does not contain them.
 
-    The ids that requests contain and that the broker knows belong to the topics in the header's order. The other ids do
-    not matter, because no client has seen them.
+    The ids that requests contain and that the broker knows belong to the topics in the header's order. No client has
+    seen the others.
     """
     known_ids: dict[str, None] = {}
     for line in lines:
@@ -610,12 +578,10 @@ def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
 
 
 def _make_topic_id(text: str) -> str:
-    """Return an id in Kafka's form, always the same for the same text."""
     return base64.urlsafe_b64encode(uuid5(NAMESPACE_URL, text).bytes).decode().rstrip("=")
 
 
 def _find_count(header: Json) -> int:
-    """Return the partition count of the topic of transactions."""
     return int(header["config"].get("transaction.state.log.num.partitions", 50))
 
 

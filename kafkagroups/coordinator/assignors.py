@@ -94,9 +94,8 @@ def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int
 def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
     """Assign the partitions evenly, and let members keep the partitions that they own.
 
-    `topics` has the partition count of each topic. The readers of a partition are the ids of the members that subscribe
-    to the partition's topic. In the result, no reader has at least two partitions fewer than the partition's owner. If
-    two members claim to own a partition, the first member keeps the partition.
+    `topics` has the partition count of each topic. If two members claim a partition, the first one keeps it. In the
+    result, no subscriber of a partition's topic has two partitions fewer than the partition's owner.
     """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
@@ -111,7 +110,6 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
                 owner_of.setdefault(partition, member.member_id)
 
     def find_least_loaded_reader(partition: TopicPartition) -> str:
-        """Return the id of the member with the fewest partitions, among the readers of the partition's topic."""
         return min(readers_by_partition[partition], key=lambda reader: len(assigned[reader]))
 
     for partition in readers_by_partition:
@@ -233,7 +231,6 @@ class _Assignment:
         return sorted(self.subscribers, key=sort_key)
 
     def _by_size(self, topic_id: str) -> list[int]:
-        """Return the subscribers of a topic by their present size. The first of equally full members is chosen."""
         return sorted(self.subscribers[topic_id], key=lambda member: (self.sizes[member], member))
 
     def _balance_topic(self, topic_id: str) -> bool:
@@ -336,7 +333,6 @@ BROKER_ASSIGNORS: dict[str, Callable[[GroupToAssign], dict[str, Target]]] = {
 
 
 def order_target(target: Mapping[str, Iterable[int]]) -> Target:
-    """Return the target with topics and partitions in the order of Java's hash maps."""
     return {
         topic_id: java_set_order(list(target[topic_id]), lambda partition: partition)
         for topic_id in java_map_order(target, uuid_hash)

@@ -44,8 +44,6 @@ from kafkagroups.records.wire import utf16_length
 
 
 class ModernRequests:
-    """The requests to consumer groups, and the classic requests to groups of the new types."""
-
     def __init__(
         self,
         store: PartitionedGroups,
@@ -61,7 +59,7 @@ class ModernRequests:
         self.classic_members = ClassicMembers(self.groups, self.migration)
 
     def heartbeat(self, request: ConsumerHeartbeat, new_member_id: str) -> ResponseFuture[ConsumerHeartbeatResult]:
-        """Answer a ConsumerGroupHeartbeat. `new_member_id` is for a member that joins without an id."""
+        """`new_member_id` is for a member that joins without an id."""
         refusal = self._check_heartbeat(request)
         if refusal.error is not Errors.NONE:
             return ResponseFuture.of(refusal)
@@ -95,7 +93,6 @@ class ModernRequests:
         return ConsumerHeartbeatResult(validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT"))
 
     def describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        """Answer a ConsumerGroupDescribe."""
         return [self._describe_group(group_id) for group_id in group_ids]
 
     def _describe_group(self, group_id: str) -> DescribedConsumerGroup:
@@ -180,7 +177,6 @@ class ModernRequests:
         return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
 
     def _has_had(self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
-        """Return whether a member has had all partitions since this epoch, or an earlier one."""
         subtopologies = group.subtopologies_by_topic()
         epochs = _find_epochs(group.members[member_id])
         for topic, partition in partitions:
@@ -191,7 +187,6 @@ class ModernRequests:
         return True
 
     def validate_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
-        """Return NONE if the member may fetch offsets, otherwise the error of the group."""
         if group.type == "share" or (member_id is None and epoch < 0):
             return Errors.NONE
         if member_id is None:
@@ -205,7 +200,7 @@ class ModernRequests:
 
 
 def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:
-    """Return since which epoch a member has each partition or active task, by topic id or subtopology, and number."""
+    """Return since which epoch a member has each partition or active task, by topic id or subtopology."""
     value = member.assignment
     if isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
         default = max(member.member_epoch, 0)

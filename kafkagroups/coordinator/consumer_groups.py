@@ -122,8 +122,6 @@ class ConsumerGroups:
         handler: Callable[[LivingShard], Result[T]],
         refuse: Callable[[Errors, str | None], T],
     ) -> ResponseFuture[T]:
-        """Handle a request. `refuse` returns the response for an error and its text."""
-
         def handle(shard: LivingShard) -> Result[T]:
             try:
                 return handler(shard)
@@ -153,7 +151,7 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]
     ) -> Result[ConsumerHeartbeatResult]:
-        """Handle the heartbeat of a member that joins or stays. `records` convert the group, if that is needed."""
+        """Handle a member that joins or stays. `records` convert the group, if that is needed."""
         before = self._find_member(group, request, records)
         metadata = before.metadata
         names = request.subscribed_topic_names
@@ -193,7 +191,7 @@ class ConsumerGroups:
         return Result(result, records)
 
     def leave(self, request: ConsumerHeartbeat, group: ModernGroup) -> Result[ConsumerHeartbeatResult]:
-        """Handle the heartbeat of a member that leaves, or of a static member that leaves for a restart."""
+        """Handle a member that leaves, or a static member that leaves for a restart."""
         member = find_member(group, request.member_id, request.instance_id)
         result = ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.instance_id is None or request.member_epoch == LEAVE_EPOCH:
@@ -278,18 +276,17 @@ class ConsumerGroups:
         change.has_same_topics = subscriptions.are_equal()
 
     def note_topics(self, group_id: str, epoch: int) -> None:
-        """Note that the group's subscribed topics were compared with the present topics, for this group epoch."""
+        """Note that the group's topics were compared with the present topics, for this group epoch."""
         self._noted_topics[group_id] = (epoch, self.image.snapshot())
 
     def _has_changed_topic(self, group: ModernGroup, subscriptions: Subscriptions) -> bool:
-        """Return whether a subscribed topic has changed since `note_topics`, or the group was loaded since."""
+        """Return whether a topic has changed since `note_topics`, or the group was loaded since."""
         epoch, noted = self._noted_topics.get(group.group_id, (group.group_epoch + 1, {}))
         topics = self.image.snapshot()
         has_other_topic = any(noted.get(name) != topics.get(name) for name in subscriptions.topic_names())
         return group.group_epoch < epoch or has_other_topic
 
     def update_target(self, change: MemberChange) -> None:
-        """Find the member's target. If the group has a new epoch, and the interval is over, write new targets."""
         group = change.group
         after = change.after
         interval_ms = self._find_setting(group.group_id, "assignment_interval_ms")
@@ -309,7 +306,6 @@ class ConsumerGroups:
         change.target = targets[after.member_id]
 
     def reconcile(self, change: MemberChange, owned: Partitions | None) -> None:
-        """Take the member one step towards its target."""
         group = change.group
         member = change.after
         is_reconciled = member.state == STABLE and member.epoch == change.target_epoch
@@ -368,13 +364,12 @@ class ConsumerGroups:
     # Timers
 
     def restart_session(self, group_id: str, member: ConsumerMember) -> None:
-        """Restart the member's session timer."""
         own_ms = member.session_timeout_ms
         timeout_ms = self._find_setting(group_id, "session_timeout_ms") if own_ms is None else own_ms
         self.timers.restart(("session", group_id, member.member_id), timeout_ms)
 
     def start_group(self, group: ModernGroup) -> None:
-        """Start the timers of a loaded group. Sessions of classic members have the group's timeout until they ask."""
+        """Start the timers of a loaded group. Classic members have the group's timeout until they ask."""
         timeout_ms = self._find_setting(group.group_id, "session_timeout_ms")
         for member in read_members(group).values():
             self.timers.restart(("session", group.group_id, member.member_id), timeout_ms)
@@ -389,7 +384,6 @@ class ConsumerGroups:
         self._noted_topics.pop(group.group_id, None)
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
-        """Return a member as it is now; None if it does not exist."""
         group = self.store.find_modern_group(group_id)
         return None if group is None or member_id not in group.members else read_member(group.members[member_id])
 

@@ -78,15 +78,12 @@ class ConsumerMember:
 
     @property
     def regex(self) -> str | None:
-        """The member's regular expression; None if it has none."""
         return self.metadata.subscribed_topic_regex or None
 
     def at_epoch(self, epoch: int, state: int, assigned: Epochs, revoking: Epochs) -> ConsumerMember:
-        """Return the member with a new epoch and assignment."""
         return replace(self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking)
 
     def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
-        """Return the value of the member's assignment record."""
         return ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=self.epoch,
             previous_member_epoch=self.previous_epoch,
@@ -97,7 +94,6 @@ class ConsumerMember:
 
 
 def read_member(member: ModernMember) -> ConsumerMember:
-    """Return a member of a replayed group."""
     metadata = member.metadata or NEW_METADATA
     value = member.assignment
     if value is None:
@@ -114,12 +110,10 @@ def read_member(member: ModernMember) -> ConsumerMember:
 
 
 def read_members(group: ModernGroup) -> dict[str, ConsumerMember]:
-    """Return the members of a replayed group, by id."""
     return {member_id: read_member(member) for member_id, member in group.members.items()}
 
 
 def find_static_member(group: ModernGroup, instance_id: str | None) -> ConsumerMember | None:
-    """Return the member that has an instance id; None if there is none."""
     if instance_id is None:
         return None
     found = [member for member in read_members(group).values() if member.metadata.instance_id == instance_id]
@@ -127,7 +121,6 @@ def find_static_member(group: ModernGroup, instance_id: str | None) -> ConsumerM
 
 
 def find_or_create_member(group: ModernGroup, member_id: str) -> ConsumerMember:
-    """Return the member with this id, or a new member."""
     member = group.members.get(member_id)
     return ConsumerMember(member_id) if member is None else read_member(member)
 
@@ -187,9 +180,8 @@ def reconcile(
 ) -> ConsumerMember:
     """Return the member after one step towards its target.
 
-    `owned` are the partitions that the member reports; None if it reports nothing. `topic_ids` are the existing topics
-    to which it subscribes; None if it subscribes to nothing. `find_owner_epoch` returns the epoch of a partition's
-    owner, -1 if there is none.
+    `owned` are the partitions that it reports; None if it reports nothing. `topic_ids` are the existing topics to which
+    it subscribes; None if it subscribes to nothing. `find_owner_epoch` returns -1 if a partition has no owner.
     """
     if (member.state == STABLE and member.epoch == target_epoch) or _owns_any(owned, member.revoking, member.state):
         return _drop_unsubscribed(member, owned, topic_ids) if has_new_subscription else member
@@ -298,7 +290,6 @@ def pattern_record(group_id: str, pattern: str, value: ConsumerGroupRegularExpre
 
 
 def removal_records(group_id: str, member_id: str) -> list[Record]:
-    """Return the tombstones that remove a member from a group that stays."""
     return [_build(record_type, (group_id, member_id), None) for record_type in (8, 7, 5)]
 
 

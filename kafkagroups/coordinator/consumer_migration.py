@@ -152,7 +152,7 @@ class Migration:
             raise _refuse(f"Cannot upgrade classic group {group.group_id} to consumer group because {text}.")
 
     def _convert_member(self, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
-        """Return a classic member as a member of the consumer group. Raises InvalidRecord for malformed bytes."""
+        """Raises InvalidRecord for malformed bytes."""
         assigned: Epochs = {}
         if member.assignment:
             assignment = decode_assignment(member.assignment).message
@@ -180,7 +180,6 @@ class Migration:
         return True
 
     def can_replace(self, group: ModernGroup, replaced: ConsumerMember | None) -> bool:
-        """Return whether the group becomes a classic group when a classic member takes the place of `replaced`."""
         if replaced is None or replaced.uses_classic_protocol:
             return False
         others = [member for member in read_members(group).values() if member.member_id != replaced.member_id]
@@ -256,7 +255,6 @@ class Migration:
 
 
 def require_consumer_group(group: object, group_id: str) -> ModernGroup:
-    """Return the group if it is a consumer group. Otherwise raise Refusal."""
     if isinstance(group, ModernGroup) and group.type == CONSUMER:
         return group
     raise _refuse(f"Group {group_id} is not a consumer group.")
@@ -302,8 +300,6 @@ def _refuse(text: str) -> Refusal:
 
 
 class ClassicMembers:
-    """The classic requests to consumer groups with members."""
-
     def __init__(self, groups: ConsumerGroups, migration: Migration) -> None:
         self.groups = groups
         self.migration = migration
@@ -410,7 +406,7 @@ class ClassicMembers:
     def sync(
         self, group: ModernGroup, generation: int, identity: MemberIdentity, protocol: tuple[str | None, str | None]
     ) -> ResponseFuture[SyncGroupResult]:
-        """Answer a SyncGroup. `protocol` is the protocol type and the protocol in the request."""
+        """`protocol` is the protocol type and the protocol in the request."""
 
         def handle(_: object) -> Result[SyncGroupResult]:
             member, classic = self._find_classic(group, identity, generation)
@@ -444,8 +440,6 @@ class ClassicMembers:
         return self.groups.write_now(group.group_id, handle, lambda error: error)
 
     def leave(self, group: ModernGroup, identities: Sequence[MemberIdentity]) -> LeaveGroupResult:
-        """Answer a LeaveGroup: remove members of both protocols."""
-
         def handle(_: object) -> Result[LeaveGroupResult]:
             results = []
             members: dict[str, ConsumerMember] = {}
@@ -488,7 +482,6 @@ class ClassicMembers:
             self.groups.timers.restart(key, member.metadata.rebalance_timeout_ms)
 
     def _waits_for_others(self, group: ModernGroup, member: ConsumerMember) -> bool:
-        """Return whether another member still has a partition of this member's target."""
         target = find_target(group, member.member_id) or {}
         return any(
             partition not in member.assigned.get(topic_id, ()) and partition in group.owners.epochs.get(topic_id, {})

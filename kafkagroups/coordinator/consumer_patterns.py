@@ -92,7 +92,6 @@ class PatternResolver:
         self._topic_ids_by_group: dict[str, frozenset[str]] = {}
 
     def forget(self, group_id: str) -> None:
-        """Forget with which topics a group's patterns were resolved."""
         self._topic_ids_by_group.pop(group_id, None)
 
     def change(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember, records: list[Record]) -> bool:
@@ -108,7 +107,6 @@ class PatternResolver:
         return after.regex in group.resolved
 
     def maybe_resolve(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> None:
-        """Resolve the group's patterns again: if one is new, a topic was created, or much time has passed."""
         members = read_members(group)
         is_new = after.regex not in (None, before.regex) and count_subscribers(members, after.regex) == 0
         if not is_new and not any(member.regex for member in members.values()):
@@ -169,7 +167,6 @@ def ignore_refusal(error: Errors, message: str | None) -> None:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise Refusal if the text is not a pattern."""
     try:
         _compile(pattern)
     except ValueError as error:
@@ -180,7 +177,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def resolve_patterns(patterns: Iterable[str], topics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the topics that match each pattern as a whole, sorted. A text that is no pattern matches nothing."""
+    """Return the topics that match each pattern as a whole. A text that is no pattern matches nothing."""
     names = sorted(topics)
     resolved: dict[str, list[str]] = {}
     for pattern in patterns:
@@ -233,7 +230,6 @@ def _translate(pattern: str) -> str:
 
 
 def _find_posix_class(name: re.Match[str]) -> str:
-    """Return the characters of a POSIX class that a topic name can contain. Raises ValueError for an unknown class."""
     if name[1] not in _POSIX_CLASSES:
         raise ValueError("invalid character class range")
     return _POSIX_CLASSES[name[1]]

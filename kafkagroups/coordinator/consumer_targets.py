@@ -41,23 +41,18 @@ class TopicImage:
         self.ids = ids
 
     def id_of(self, name: str) -> str | None:
-        """Return the id of a topic; None if the topic does not exist."""
         return self.ids.get(name) if name in self.partition_counts else None
 
     def ids_of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the ids of those topics that exist."""
         return tuple(topic_id for name in names if (topic_id := self.id_of(name)) is not None)
 
     def names_by_id(self) -> dict[str, str]:
-        """Return the names of the topics, by id."""
         return {self.ids[name]: name for name in self.partition_counts if name in self.ids}
 
     def counts_by_id(self) -> dict[str, int]:
-        """Return the partition counts of the topics, by id."""
         return {topic_id: self.partition_counts[name] for topic_id, name in self.names_by_id().items()}
 
     def snapshot(self) -> dict[str, tuple[str, int]]:
-        """Return the id and the partition count of each topic as it is now, by name."""
         return {name: (self.ids[name], count) for name, count in self.partition_counts.items() if name in self.ids}
 
     def hash_of(self, names: Iterable[str]) -> int:
@@ -77,7 +72,6 @@ class TopicImage:
 
 
 def _hash(data: bytes) -> int:
-    """Return the hash XXH3 of 64 bits, as Java's signed long."""
     return int.from_bytes(xxh3_64_digest(data), signed=True)
 
 
@@ -92,7 +86,6 @@ class Subscriptions:
     resolved: Resolved
 
     def topic_names(self) -> set[str]:
-        """Return all topics, also those that do not exist."""
         by_name = {name for member in self.members for name in member.metadata.subscribed_topic_names}
         return by_name.union(*(value.topics for value in self.resolved.values()))
 
@@ -128,7 +121,6 @@ def change_subscriptions(group: ModernGroup, before: ConsumerMember, after: Cons
 
 
 def count_subscribers(members: Mapping[str, ConsumerMember], pattern: str | None) -> int:
-    """Return how many members subscribe to a pattern."""
     return sum(member.regex == pattern for member in members.values())
 
 
@@ -140,7 +132,6 @@ def find_topic_names(member: ConsumerMember, resolved: Resolved) -> list[str]:
 
 
 def find_assignor(group: ModernGroup, default: str) -> str:
-    """Return the assignor with the most votes as the group is now."""
     has_votes = any(member.metadata.server_assignor is not None for member in read_members(group).values())
     return (group.assignor if has_votes else None) or default
 
@@ -197,7 +188,6 @@ def compute_targets(
 
 
 def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]] | None:
-    """Return the target that a member has now; None if it has none."""
     value = group.targets.get(member_id)
     return None if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
 

@@ -198,10 +198,7 @@ def check_line(line: Any) -> None:
 
 
 def check(value: Any, shape: Shape, field: str = "") -> None:
-    """Check that a value has the shape. Raises UsageError if the value has another shape.
-
-    `field` is the path of the value in its line, for the error message. The path of the whole line is "".
-    """
+    """Check that a value has the shape; `field` is its path in the line. Raises UsageError if it has another one."""
     if isinstance(shape, tuple):
         if value is not None:
             check(value, shape[0], field)
@@ -246,7 +243,7 @@ def _require(condition: bool, expected: str, value: Any, field: str) -> None:
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
-    """Return the header (the first line) of a conversation, and the other lines: requests and events.
+    """Return the header (the first line) of a conversation, and its requests and events.
 
     If the file is not a conversation, raise UsageError with the line number and the field.
     """
@@ -262,7 +259,6 @@ def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
 
 
 def _parse_lines(file: IO[bytes], path: str | Path) -> list[Json]:
-    """Return the lines of a conversation, at least one. Raises UsageError with the line number and the field."""
     lines: list[Json] = []
     try:
         for text in read_lines(file):

@@ -40,7 +40,7 @@ Reply = Callable[[Json], None]
 
 @dataclass(frozen=True)
 class Request:
-    """A request: the name of its API, for example "JoinGroup", and its JSON, with the newest version's field names."""
+    """A request: its API, for example "JoinGroup", and its JSON, with the newest version's field names."""
 
     api: str
     version: int
@@ -102,7 +102,6 @@ RESPONSE_FIELDS: dict[type, tuple[str, ...]] = {
 
 
 def write_json(value: Any) -> Any:
-    """Return the JSON of a result, and of the results in it."""
     if isinstance(value, Errors):
         return int(value)
     if isinstance(value, bytes):
@@ -141,7 +140,6 @@ def call(verb: Callable[..., Any], request: Request, body: Json | None = None, *
 
 
 def read_bytes(entries: Iterable[Json], key: str, value: str) -> list[tuple[str, bytes]]:
-    """Return pairs of a text and bytes, which are the fields `key` and `value` of each entry."""
     return [(entry[key], base64.b64decode(entry[value])) for entry in entries]
 
 
@@ -162,7 +160,6 @@ def read_commits(topics: Iterable[Json]) -> dict[TopicPartition, OffsetCommit]:
 
 
 def topics_to_json(partitions: Mapping[TopicPartition, Any]) -> list[Json]:
-    """Return the field `topics` of a response. `partitions` has an error or a result for each partition."""
     topics: dict[str, list[Json]] = {}
     for (topic, partition), value in partitions.items():
         fields = {"errorCode": int(value)} if isinstance(value, Errors) else write_json(value)
@@ -265,7 +262,7 @@ def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) 
 
 
 def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> Json:
-    """Return the response for one group. `group` is the group's part of the request; before version 8, the request.
+    """`group` is the group's part of the request; before version 8, the request.
 
     Before version 2, a response cannot contain an error of the group, so each partition gets the error.
     """
@@ -495,8 +492,7 @@ FIRST_RELEASE_BY_API = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
 def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send one request to the coordinator. `reply` receives the response, now or later.
 
-    If the API does not exist in the coordinator's Kafka version, `reply` is never called: a broker would close the
-    connection without a response.
+    If the API does not exist in this Kafka version, a broker would close the connection, so `reply` is never called.
     """
     first_release = FIRST_RELEASE_BY_API.get(request.api, (0,))
     if coordinator.settings.is_before(*first_release):
@@ -514,7 +510,6 @@ def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> Non
 
 
 def _remove_fields(value: Any, names: set[str]) -> Any:
-    """Return a copy of a JSON value without the fields in `names`, on every level."""
     if isinstance(value, dict):
         return {name: _remove_fields(field, names) for name, field in value.items() if name not in names}
     if isinstance(value, list):

@@ -20,8 +20,8 @@ CHECKED_VERSIONS = ("1.0.1", "2.8.2", "3.9.2", "4.3.1", "4.4.0")
 class ConsumerSettings:
     """The broker's settings `group.consumer.*`, with Kafka's names and defaults. Times are in ms.
 
-    `migration_policy` is `bidirectional`, `upgrade`, `downgrade` or `disabled`: how a group may change its protocol
-    while it has members. The limits `min_…` and `max_…` hold for the settings of single groups.
+    `migration_policy` is `bidirectional`, `upgrade`, `downgrade` or `disabled`. The limits `min_…` and `max_…` hold for
+    the settings of single groups.
     """
 
     session_timeout_ms: int = 45_000
@@ -51,7 +51,7 @@ class ConsumerSettings:
     def find(self, name: str, group_config: Mapping[str, str]) -> int:
         """Return a group's own setting within the broker's limits; the broker's if the group has none.
 
-        `name` is a field of this class. `group_config` has the group's settings, with Kafka's names.
+        `name` is a field of this class. `group_config` has Kafka's names.
         """
         own = group_config.get("consumer." + name.replace("_", "."))
         if own is None:
@@ -60,7 +60,6 @@ class ConsumerSettings:
 
 
 def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
-    """Return the settings. `properties` are the contents of server.properties; others than ours are ignored."""
     values: dict[str, Any] = {}
     for name in ConsumerSettings.__dataclass_fields__:
         value = properties.get("group.consumer." + name.replace("_", "."))
@@ -142,39 +141,32 @@ class Settings:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The Kafka version as numbers, for example (3, 9, 2)."""
         return parse_release(self.kafka)
 
     def is_at_least(self, *version: int) -> bool:
-        """Return whether the broker's version is `version` or later."""
         return self.version >= version
 
     def is_before(self, *version: int) -> bool:
-        """Return whether the broker's version is older than `version`."""
         return self.version < version
 
     @property
     def coordinator(self) -> Coordinator:
-        """Which coordinator this version has: the classic one up to 3.9, the new one since 4.0."""
         return "classic" if self.is_before(*FIRST_WITHOUT_CLASSIC_COORDINATOR) else "new"
 
     @property
     def fences_producers(self) -> bool:
         """Whether an append with an old producer epoch is refused with INVALID_PRODUCER_EPOCH.
 
-        Up to 2.4, a broker does not check the epoch if the group coordinator appends. In the recorded conversation
-        1.0.1-txnodd, a commit with an old epoch is appended. In those of 2.8.2 and 3.9.2, the append is refused.
+        Up to 2.4, a broker does not check it if the group coordinator appends, as in the recorded conversation
+        1.0.1-txnodd.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
-        ProducerAppendInfo.checkProducerEpoch (since 2.5 the check is skipped only for AppendOrigin.Replication).
+        ProducerAppendInfo.checkProducerEpoch (since 2.5).
         """
         return self.is_at_least(2, 5)
 
 
 def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
-    """Return the settings of a broker of version `kafka`. `properties` are the contents of its server.properties.
-
-    A missing property has the default value of the version.
-    """
+    """Return the settings of a broker of version `kafka` from its server.properties, with that version's defaults."""
     defaults = Settings(kafka)
     is_before_2_0 = defaults.is_before(2, 0)
     default_retention_minutes = 24 * 60 if is_before_2_0 else 7 * 24 * 60

@@ -110,7 +110,7 @@ class ConsumerGroups:
         self.clock = store.clock
         self.timers = MemberTimers(store.clock, self._expire)
         refresh_interval_ms = self.settings.consumer.regex_refresh_interval_ms
-        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self)
+        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self.write, self.note_topics)
         self.after_write: list[Callable[[], None]] = []
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}

@@ -46,6 +46,7 @@ from kafkagroups.coordinator.messages import (
     LeaveGroupResult,
     MemberIdentity,
     ResponseFuture,
+    SyncGroupRequest,
     SyncGroupResult,
     answer_join,
     answer_sync,
@@ -403,16 +404,12 @@ class ClassicMembers:
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the subscription is malformed") from None
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
 
-    def sync(
-        self, group: ModernGroup, generation: int, identity: MemberIdentity, protocol: tuple[str | None, str | None]
-    ) -> ResponseFuture[SyncGroupResult]:
-        """`protocol` is the protocol type and the protocol in the request."""
-
+    def sync(self, group: ModernGroup, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         def handle(_: object) -> Result[SyncGroupResult]:
-            member, classic = self._find_classic(group, identity, generation)
-            protocol_type, protocol_name = protocol
-            has_other_name = protocol_name not in (None, classic.supported_protocols[0].name)
-            if protocol_type not in (None, CONSUMER) or has_other_name:
+            identity = MemberIdentity(request.member_id, request.group_instance_id)
+            member, classic = self._find_classic(group, identity, request.generation)
+            has_other_name = request.protocol not in (None, classic.supported_protocols[0].name)
+            if request.protocol_type not in (None, CONSUMER) or has_other_name:
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the protocol is not the group's")
             if group.assignment_epoch > member.epoch and member.state != UNREVOKED:
                 self._await_join(group, member)
@@ -420,7 +417,7 @@ class ClassicMembers:
             self.groups.timers.cancel(group.group_id, member.member_id, ["sync"])
             self.groups.restart_session(group.group_id, member)
             data = self.migration.encode_target(member.assigned, classic.supported_protocols[0].metadata)
-            return Result(SyncGroupResult(Errors.NONE, protocol_type, protocol_name, data))
+            return Result(SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
         return self.groups.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
 

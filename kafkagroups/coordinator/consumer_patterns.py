@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, epoch_record, pattern_record, read_members
@@ -36,18 +36,8 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 """The patterns of a group are resolved at most this often."""
 
 
-class Groups(Protocol):
-    """What `ConsumerGroups` does for the patterns."""
-
-    def write(
-        self,
-        group_id: str,
-        handler: Callable[[LivingShard], Result[None]],
-        refuse: Callable[[Errors, str | None], None],
-    ) -> Any: ...
-
-    def note_topics(self, group_id: str, epoch: int) -> None: ...
-
+Write = Callable[[str, Callable[[LivingShard], Result[None]], Callable[[Errors, str | None], None]], Any]
+"""A function (group id, handler, refuse) that handles a write, as `ConsumerGroups.write` does."""
 
 _ERRORS = (
     ("missing closing ]", r"missing \]|unterminated character set"),
@@ -83,11 +73,19 @@ _ESCAPED_OR_CLASS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^
 class PatternResolver:
     """The patterns of all groups. Which are being resolved, and with which topics they were, is not in the log."""
 
-    def __init__(self, image: TopicImage, clock: Clock, refresh_interval_ms: int, groups: Groups) -> None:
+    def __init__(
+        self,
+        image: TopicImage,
+        clock: Clock,
+        refresh_interval_ms: int,
+        write: Write,
+        note_topics: Callable[[str, int], None],
+    ) -> None:
         self.image = image
         self.clock = clock
         self.refresh_interval_ms = refresh_interval_ms
-        self.groups = groups
+        self.write = write
+        self.note_topics = note_topics
         self._resolving: set[str] = set()
         self._topic_ids_by_group: dict[str, frozenset[str]] = {}
 
@@ -139,7 +137,7 @@ class PatternResolver:
             return Result(None, self._build_records(group, resolved))
 
         self._resolving.discard(group_id)
-        self.groups.write(group_id, store, ignore_refusal)
+        self.write(group_id, store, ignore_refusal)
 
     def _build_records(
         self, group: ModernGroup, resolved: Mapping[str, ConsumerGroupRegularExpressionValue]
@@ -155,7 +153,7 @@ class PatternResolver:
         metadata_hash = self.image.hash_of(following.topic_names())
         if has_changed or metadata_hash != group.metadata_hash:
             records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
-            self.groups.note_topics(group.group_id, group.group_epoch + 1)
+            self.note_topics(group.group_id, group.group_epoch + 1)
         return records
 
     def _topic_ids(self) -> frozenset[str]:

@@ -38,8 +38,10 @@ from kafkagroups.coordinator.messages import (
     OffsetCommit,
     OffsetCommitRequest,
     OffsetDeleteResult,
+    OffsetFetchRequest,
     OffsetFetchResult,
     ResponseFuture,
+    SyncGroupRequest,
     SyncGroupResult,
     TxnOffsetCommitRequest,
     answer_join,
@@ -151,18 +153,8 @@ class GroupCoordinator:
         """
         return self.joins.join(request)
 
-    @check_fields()
-    def sync_group(
-        self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        assignments: Mapping[str, bytes] | None = None,
-        *,
-        group_instance_id: str | None = None,
-        protocol_type: str | None = None,
-        protocol: str | None = None,
-    ) -> ResponseFuture[SyncGroupResult]:
+    @take_fields(SyncGroupRequest)
+    def sync_group(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         """Return the member's assignment. The response arrives when the leader has sent all assignments.
 
         Source: GroupCoordinator.handleSyncGroup.
@@ -181,15 +173,7 @@ class GroupCoordinator:
             and REBALANCE_IN_PROGRESS while members join again or the group is loading (loading before 2.0:
             UNKNOWN_MEMBER_ID).
         """
-        return self.members.sync(
-            group_id,
-            generation,
-            member_id,
-            assignments or {},
-            group_instance_id=group_instance_id,
-            protocol_type=protocol_type,
-            protocol=protocol,
-        )
+        return self.members.sync(request)
 
     @check_fields()
     def heartbeat(
@@ -299,17 +283,8 @@ class GroupCoordinator:
         """
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
-    @check_fields()
-    def offset_fetch(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition] | None = None,
-        *,
-        require_stable: bool = False,
-        by_topic_id: bool = False,
-        member_id: str | None = None,
-        member_epoch: int = -1,
-    ) -> OffsetFetchResult:
+    @take_fields(OffsetFetchRequest)
+    def offset_fetch(self, request: OffsetFetchRequest) -> OffsetFetchResult:
         """Return committed offsets from memory. The group may be in any state.
 
         Source: GroupCoordinator.handleFetchOffsets.
@@ -326,13 +301,7 @@ class GroupCoordinator:
             Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
             topic of the same name is then not returned.
         """
-        return self.fetches.fetch(
-            group_id,
-            partitions,
-            require_stable=require_stable,
-            by_topic_id=by_topic_id,
-            member=(member_id, member_epoch),
-        )
+        return self.fetches.fetch(request)
 
     @check_fields()
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:

@@ -15,6 +15,7 @@ from kafkagroups.coordinator.messages import (
     DescribedMember,
     FetchedOffset,
     ListedGroup,
+    OffsetFetchRequest,
     OffsetFetchResult,
 )
 from kafkagroups.coordinator.rebalance import Rebalances
@@ -35,29 +36,19 @@ class FetchRequests(Requests):
         super().__init__(validator, rebalances, modern)
         self.zookeeper_offsets = zookeeper_offsets
 
-    def fetch(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition] | None,
-        *,
-        require_stable: bool,
-        by_topic_id: bool,
-        member: tuple[str | None, int] = (None, -1),
-    ) -> OffsetFetchResult:
-        """If the request names topics by id, leave out offsets that were committed for another topic of the name.
-
-        `member` is the member id and the member epoch in the request, if it contains them.
-        """
-        error = self.validator.check_request(group_id, "OFFSET_FETCH", "DESCRIBE")
+    def fetch(self, request: OffsetFetchRequest) -> OffsetFetchResult:
+        """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
+        error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
         if error is Errors.NONE and self.settings.is_at_least(4, 0):
-            error = self._check_member(group_id, member, require_stable=require_stable)
+            error = self._check_member(request)
         if error is not Errors.NONE:
             return OffsetFetchResult(error)
-        requested_partitions = None if partitions is None else list(partitions)
-        offsets = self.manager.get_offsets(group_id, require_stable, requested_partitions)
+        requested_partitions = None if request.partitions is None else list(request.partitions)
+        offsets = self.manager.get_offsets(request.group_id, request.require_stable, requested_partitions)
         for partition, offset in list(offsets.items()):
             present_id = self.validator.topic_ids.get(partition.topic)
-            if by_topic_id and requested_partitions is not None and offset.topic_id not in (None, present_id):
+            is_other_topic = request.by_topic_id and offset.topic_id not in (None, present_id)
+            if is_other_topic and requested_partitions is not None:
                 offsets[partition] = FetchedOffset()
             if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
                 continue
@@ -67,11 +58,13 @@ class FetchRequests(Requests):
                 offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
         return OffsetFetchResult(error, offsets)
 
-    def _check_member(self, group_id: str, member: tuple[str | None, int], *, require_stable: bool) -> Errors:
+    def _check_member(self, request: OffsetFetchRequest) -> Errors:
         """An unstable fetch sees only what the log has confirmed."""
-        with nullcontext() if require_stable else self.manager.committed():
-            group = self.manager.find_modern_group(group_id)
-            return Errors.NONE if group is None else self.modern.validate_fetch(group, *member)
+        with nullcontext() if request.require_stable else self.manager.committed():
+            group = self.manager.find_modern_group(request.group_id)
+            if group is None:
+                return Errors.NONE
+            return self.modern.validate_fetch(group, request.member_id, request.member_epoch)
 
     def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):

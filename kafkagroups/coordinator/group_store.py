@@ -197,6 +197,27 @@ class GroupStore(ABC):
         pending commit gets UNSTABLE_OFFSET_COMMIT.
         """
 
+    def build_fetched(
+        self,
+        committed: Mapping[TopicPartition, OffsetAndMetadata],
+        partitions: Iterable[TopicPartition] | None,
+        is_unstable: Callable[[TopicPartition], bool],
+    ) -> dict[TopicPartition, FetchedOffset]:
+        """Return the answer for the partitions; None: for all committed offsets."""
+        fetched = {}
+        for partition in committed if partitions is None else partitions:
+            offset = committed.get(partition)
+            if is_unstable(partition):
+                fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
+            elif offset is None:
+                fetched[partition] = FetchedOffset()
+            else:
+                topic_id = offset.topic_id if self.settings.is_at_least(4, 0) else None
+                fetched[partition] = FetchedOffset(
+                    offset.offset, offset.metadata, offset.leader_epoch, topic_id=topic_id
+                )
+        return fetched
+
     @abstractmethod
     def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
         """Delete Empty groups and their offsets. Return the errors of the appends by group id, if there are any."""

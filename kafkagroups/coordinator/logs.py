@@ -46,6 +46,14 @@ class NewBatch:
     producer_epoch: int = -1
     attributes: int = 0
 
+    @classmethod
+    def of_producer(
+        cls, records: Sequence[tuple[bytes, bytes | None]], timestamp: int, producer_id: int, producer_epoch: int
+    ) -> NewBatch:
+        """Return the batch of a commit. It is in the producer's transaction, unless `producer_id` is -1."""
+        attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL
+        return cls(records, timestamp, 0, producer_id, producer_epoch, attributes)
+
     def at(self, offset: int) -> Batch:
         """Return the batch as it is read when its first record has this offset."""
         records = tuple(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
@@ -30,12 +31,15 @@ from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.shard import fold_batches
 from kafkagroups.loading.caches import ClassicCache
-from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.log.batch import NO_PRODUCER_ID
+from kafkagroups.records.serde import encode
 from kafkagroups.records.wire import utf16_length
 
+logger = logging.getLogger("kafkagroups.coordinator")
+_OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
 
-class GroupCache(GroupStore):
+
+class GroupMetadataManager(GroupStore):
     """The groups of the partitions that this broker owns, in one cache for all partitions.
 
     - `groups`: the groups, by id.
@@ -53,14 +57,7 @@ class GroupCache(GroupStore):
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         return self.groups.setdefault(group.group_id, group)
 
-    def end_join(
-        self,
-        group: ClassicGroup,
-        *,
-        is_new: bool,
-        refuse: Callable[[Errors], None],
-        tombstones: Sequence[Record] = (),
-    ) -> None:
+    def end_join(self, group: ClassicGroup, **options: Any) -> None:
         """Do nothing: a refused JoinGroup leaves a group in the cache, and no record."""
 
     def current_groups(self) -> list[ClassicGroup]:
@@ -125,14 +122,6 @@ class GroupCache(GroupStore):
             offset_count,
             len(groups),
         )
-
-
-logger = logging.getLogger("kafkagroups.coordinator")
-_OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
-
-
-class GroupMetadataManager(GroupCache):
-    """The cache of groups, and the operations that write to the log."""
 
     # Storing
 
@@ -211,17 +200,11 @@ class GroupMetadataManager(GroupCache):
             group.offsets.prepare_txn_commit(producer_id, prepared_offsets)
         else:
             group.offsets.prepare(prepared_offsets)
-        batch = NewBatch(
-            [
-                encode(self.build_offset_record(group.group_id, partition, offset))
-                for partition, offset in valid_offsets.items()
-            ],
-            self.clock.now_ms,
-            base_sequence=0,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            attributes=TRANSACTIONAL if is_transactional else 0,
-        )
+        records = [
+            encode(self.build_offset_record(group.group_id, partition, offset))
+            for partition, offset in valid_offsets.items()
+        ]
+        batch = NewBatch.of_producer(records, self.clock.now_ms, producer_id, producer_epoch)
         self.logs.append(log_partition, batch, complete_append)
 
     def _drop_pending_commit(self, group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int) -> None:
@@ -242,17 +225,9 @@ class GroupMetadataManager(GroupCache):
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
             return {partition: FetchedOffset() for partition in partitions or ()}
-        committed = group.offsets.committed
-        fetched = {}
-        for partition in committed if partitions is None else partitions:
-            offset = committed.get(partition)
-            if require_stable and group.offsets.is_unstable(partition):
-                fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
-            elif offset is None:
-                fetched[partition] = FetchedOffset()
-            else:
-                fetched[partition] = FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch)
-        return fetched
+        return self.build_fetched(
+            group.offsets.committed, partitions, lambda each: require_stable and group.offsets.is_unstable(each)
+        )
 
     # Deleting
 

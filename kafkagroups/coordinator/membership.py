@@ -10,7 +10,7 @@ handleLeaveGroup, GroupMetadata.replaceStaticMember (3.9; tags 2.8.2 and 1.0.1 w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import copy
 
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests, Requests
@@ -22,6 +22,7 @@ from kafkagroups.coordinator.messages import (
     LeaveGroupResult,
     MemberIdentity,
     ResponseFuture,
+    SyncGroupRequest,
     SyncGroupResult,
     answer_join,
     answer_sync,
@@ -319,40 +320,31 @@ class JoinRequests(Requests):
 class MemberRequests(Requests):
     """The SyncGroup, Heartbeat and LeaveGroup requests of all groups."""
 
-    def sync(
-        self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        assignments: Mapping[str, bytes],
-        *,
-        group_instance_id: str | None,
-        protocol_type: str | None,
-        protocol: str | None,
-    ) -> ResponseFuture[SyncGroupResult]:
+    def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 
         While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance is
         not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
         """
+        group_id = request.group_id
+        member_id = request.member_id
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         modern_group = self._find_consumer_group(group_id) if error is Errors.NONE else None
         if modern_group is not None:
-            identity = MemberIdentity(member_id, group_instance_id)
-            return self.modern.classic_members.sync(modern_group, generation, identity, (protocol_type, protocol))
+            return self.modern.classic_members.sync(modern_group, request)
         group = self.manager.get_group(group_id)
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
         elif error is Errors.NONE:
-            error = self.validator.validate_generation(group, generation, member_id, group_instance_id)
+            error = self.validator.validate_generation(group, request.generation, member_id, request.group_instance_id)
             if error is Errors.NONE and group is not None:
-                error = _check_protocol(group, protocol_type, protocol)
+                error = _check_protocol(group, request.protocol_type, request.protocol)
         if error is not Errors.NONE or group is None:
             return ResponseFuture.of(SyncGroupResult(error))
         response: ResponseFuture[SyncGroupResult] = ResponseFuture()
         member = group.members[member_id]
         if group.state is ClassicState.COMPLETING_REBALANCE:
-            self.rebalances.sync(group, member, assignments, response)
+            self.rebalances.sync(group, member, request.assignments or {}, response)
         else:
             self.rebalances.mark_synced(group, member)
             response.complete(build_sync_result(group, member))

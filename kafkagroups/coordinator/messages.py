@@ -535,6 +535,33 @@ class JoinGroupRequest:
 
 
 @dataclass(frozen=True)
+class SyncGroupRequest:
+    """The fields of a SyncGroup, which `GroupCoordinator.sync_group` explains."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    assignments: Mapping[str, bytes] | None = None
+    _: KW_ONLY
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True)
+class OffsetFetchRequest:
+    """The fields of an OffsetFetch, which `GroupCoordinator.offset_fetch` explains."""
+
+    group_id: str
+    partitions: Iterable[TopicPartition] | None = None
+    _: KW_ONLY
+    require_stable: bool = False
+    by_topic_id: bool = False
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+@dataclass(frozen=True)
 class OffsetCommitRequest:
     """The fields of an OffsetCommit, which `GroupCoordinator.offset_commit` explains."""
 

@@ -458,20 +458,15 @@ def _write_partitions(partitions: Mapping[str, Collection[int]], names: Mapping[
 
 
 HANDLERS: dict[str, Handler] = {
-    "JoinGroup": join_group,
-    "SyncGroup": sync_group,
-    "Heartbeat": heartbeat,
-    "LeaveGroup": leave_group,
-    "OffsetCommit": offset_commit,
-    "TxnOffsetCommit": txn_offset_commit,
-    "OffsetFetch": offset_fetch,
-    "DescribeGroups": describe_groups,
-    "ListGroups": list_groups,
-    "DeleteGroups": delete_groups,
-    "OffsetDelete": offset_delete,
-    "ConsumerGroupHeartbeat": consumer_group_heartbeat,
-    "ConsumerGroupDescribe": consumer_group_describe,
+    "".join(map(str.capitalize, handler.__name__.split("_"))): handler
+    for handler in (
+        *(join_group, sync_group, heartbeat, leave_group),
+        *(offset_commit, txn_offset_commit, offset_fetch, offset_delete),
+        *(describe_groups, list_groups, delete_groups),
+        *(consumer_group_heartbeat, consumer_group_describe),
+    )
 }
+"""The handlers by the names of their APIs, as "JoinGroup"."""
 FIRST_VERSION_BY_API_AND_FIELD: dict[str, dict[str, int]] = {
     "JoinGroup": {"throttleTimeMs": 2, "groupInstanceId": 5, "protocolType": 7, "skipAssignment": 9},
     "SyncGroup": {"throttleTimeMs": 1, "protocolType": 5, "protocolName": 5},

@@ -65,7 +65,7 @@ from kafkagroups.groups.modern import check_loaded
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.shard import replay_batches
-from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL, Batch
+from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import utf16_length
@@ -210,15 +210,8 @@ class PartitionRuntime:
         *,
         applies: bool = False,
     ) -> None:
-        producer_id, producer_epoch = producer
-        batch = NewBatch(
-            [encode(record, self.dialect) for record in records],
-            self.clock.now_ms,
-            base_sequence=0,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            attributes=0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL,
-        )
+        encoded = [encode(record, self.dialect) for record in records]
+        batch = NewBatch.of_producer(encoded, self.clock.now_ms, *producer)
         if not self.is_active or self.logs.magic(self.partition) is None:
             self.shard.revert(0)
             complete(Errors.NOT_COORDINATOR)
@@ -502,19 +495,11 @@ class PartitionedGroups(GroupStore):
         def fetch(shard: LivingShard) -> dict[TopicPartition, FetchedOffset]:
             if group_id not in shard.groups:
                 return {partition: FetchedOffset() for partition in partitions or ()}
+            pending = shard.offsets.producers_by_group_partition
             committed = shard.offsets.committed.get(group_id, {})
-            fetched = {}
-            for partition in committed if partitions is None else partitions:
-                offset = committed.get(partition)
-                if require_stable and (group_id, partition) in shard.offsets.producers_by_group_partition:
-                    fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
-                elif offset is None:
-                    fetched[partition] = FetchedOffset()
-                else:
-                    fetched[partition] = FetchedOffset(
-                        offset.offset, offset.metadata, offset.leader_epoch, topic_id=offset.topic_id
-                    )
-            return fetched
+            return self.build_fetched(
+                committed, partitions, lambda each: require_stable and (group_id, each) in pending
+            )
 
         runtime = self.find_runtime(group_id)
         return fetch(runtime.shard) if require_stable else runtime.read(fetch)

@@ -42,6 +42,7 @@ from kafkagroups.coordinator.consumer_members import (
     removal_records,
     sort_names,
     target_record,
+    update_metadata,
 )
 from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
 from kafkagroups.coordinator.consumer_targets import (
@@ -153,28 +154,19 @@ class ConsumerGroups:
     ) -> Result[ConsumerHeartbeatResult]:
         """Handle a member that joins or stays. `records` convert the group, if that is needed."""
         before = self._find_member(group, request, records)
-        metadata = before.metadata
         names = request.subscribed_topic_names
-        regex = request.subscribed_topic_regex
-        after = replace(
-            before,
-            metadata=msgspec.structs.replace(
-                metadata,
-                instance_id=_choose(request.instance_id, metadata.instance_id),
-                rack_id=_choose(request.rack_id, metadata.rack_id),
-                rebalance_timeout_ms=(
-                    metadata.rebalance_timeout_ms
-                    if request.rebalance_timeout_ms == -1
-                    else request.rebalance_timeout_ms
-                ),
-                server_assignor=_choose(request.server_assignor, metadata.server_assignor),
-                subscribed_topic_names=metadata.subscribed_topic_names if names is None else sort_names(names),
-                subscribed_topic_regex=_choose(regex, metadata.subscribed_topic_regex),
-                client_id=request.client_id,
-                client_host=request.client_host,
-                classic_member_metadata=None,
-            ),
+        metadata = update_metadata(
+            before.metadata,
+            instance_id=request.instance_id,
+            rack_id=request.rack_id,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            server_assignor=request.server_assignor,
+            subscribed_topic_names=None if names is None else sort_names(names),
+            subscribed_topic_regex=request.subscribed_topic_regex,
+            client_id=request.client_id,
+            client_host=request.client_host,
         )
+        after = replace(before, metadata=msgspec.structs.replace(metadata, classic_member_metadata=None))
         change = MemberChange(group, before, after, records)
         self.store_subscription(change)
         self.update_target(change)
@@ -408,10 +400,6 @@ class ConsumerGroups:
 
     def _find_setting(self, group_id: str, name: str) -> int:
         return self.settings.consumer.find(name, self.group_configs.get(group_id, {}))
-
-
-def _choose(value: str | None, default: str | None) -> str | None:
-    return default if value is None else value
 
 
 def _never_downgrade(group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from kafkagroups.coordinator.assignors import java_sort_key
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.groups.map_orders import java_map_order, uuid_hash
@@ -91,6 +93,12 @@ class ConsumerMember:
             assigned_partitions=_write_epochs(self.assigned),
             partitions_pending_revocation=_write_epochs(self.revoking),
         )
+
+
+def update_metadata(metadata: ConsumerGroupMemberMetadataValue, **fields: Any) -> ConsumerGroupMemberMetadataValue:
+    """Return the record of a member after a request. What is None or -1 in the request stays as it was."""
+    given = {name: value for name, value in fields.items() if value not in (None, -1)}
+    return msgspec.structs.replace(metadata, **given)
 
 
 def read_member(member: ModernMember) -> ConsumerMember:

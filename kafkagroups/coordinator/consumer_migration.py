@@ -37,6 +37,7 @@ from kafkagroups.coordinator.consumer_members import (
     read_members,
     sort_names,
     target_record,
+    update_metadata,
 )
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
@@ -368,7 +369,8 @@ class ClassicMembers:
         else:
             before = find_member(group, joining.member_id, joining.group_instance_id)
         subscription = self._read_subscription(joining)
-        after = replace(before, metadata=_merge_metadata(before, joining))
+        metadata = build_metadata(joining, joining.protocols[0][1])
+        after = replace(before, metadata=update_metadata(before.metadata, **msgspec.structs.asdict(metadata)))
         change = MemberChange(group, before, after, records)
         self.groups.store_subscription(change)
         owned = {
@@ -485,18 +487,3 @@ class ClassicMembers:
             for topic_id, partitions in target.items()
             for partition in partitions
         )
-
-
-def _merge_metadata(before: ConsumerMember, joining: ClassicMember) -> ConsumerGroupMemberMetadataValue:
-    """Return the record of a member that joins. What the JoinGroup leaves out stays as it was."""
-    metadata = build_metadata(joining, joining.protocols[0][1])
-    old = before.metadata
-    return msgspec.structs.replace(
-        metadata,
-        instance_id=metadata.instance_id if metadata.instance_id is not None else old.instance_id,
-        rack_id=metadata.rack_id if metadata.rack_id is not None else old.rack_id,
-        rebalance_timeout_ms=(
-            old.rebalance_timeout_ms if metadata.rebalance_timeout_ms == -1 else metadata.rebalance_timeout_ms
-        ),
-        server_assignor=old.server_assignor,
-    )

@@ -402,40 +402,24 @@ COMMITS = MappingOf(
 _IDENTITY = ObjectOf(MemberIdentity, {"member_id": TEXT, "group_instance_id": Nullable(TEXT)})
 
 
+_TEXTS = (
+    *("group_id", "member_id", "group_instance_id", "instance_id", "rack_id", "client_host", "transactional_id"),
+    *("protocol_type", "protocol", "server_assignor", "subscribed_topic_regex"),
+)
+_NUMBERS = ("generation", "member_epoch", "session_timeout_ms", "rebalance_timeout_ms", "partition", "epoch")
 FIELD_TYPES: dict[str, FieldType] = {
-    "group_id": TEXT,
-    "group_ids": ListOf(TEXT),
-    "member_id": TEXT,
-    "group_instance_id": TEXT,
-    "instance_id": TEXT,
-    "rack_id": TEXT,
+    **dict.fromkeys(_TEXTS, TEXT),
+    **dict.fromkeys(("group_ids", "subscribed_topic_names", "states", "types"), ListOf(TEXT)),
+    **dict.fromkeys(_NUMBERS, INT32),
+    **dict.fromkeys(("producer_id", "retention_ms", "first_ms"), INT64),
+    **dict.fromkeys(("producer_epoch", "version"), INT16),
     "client_id": CLIENT_TEXT,
-    "client_host": TEXT,
-    "transactional_id": TEXT,
-    "protocol_type": TEXT,
-    "protocol": TEXT,
     "protocols": ProtocolList(),
-    "server_assignor": TEXT,
-    "subscribed_topic_names": ListOf(TEXT),
-    "subscribed_topic_regex": TEXT,
-    "states": ListOf(TEXT),
-    "types": ListOf(TEXT),
     "members": ListOf(LeavingMember()),
     "assignments": MappingOf(TEXT, RAW_BYTES),
     "offsets": COMMITS,
     "partitions": ListOf(PARTITION),
     "topic_partitions": MappingOf(TEXT, ListOf(INT32)),
-    "generation": INT32,
-    "member_epoch": INT32,
-    "session_timeout_ms": INT32,
-    "rebalance_timeout_ms": INT32,
-    "partition": INT32,
-    "epoch": INT32,
-    "version": INT16,
-    "producer_id": INT64,
-    "producer_epoch": INT16,
-    "retention_ms": INT64,
-    "first_ms": INT64,
 }
 """The types of the parameters of all requests, by name. A parameter that may be None is nullable."""
 

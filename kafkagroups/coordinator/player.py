@@ -408,8 +408,7 @@ class Player:
                     result for result in line["response"]["results"] if result["groupId"] in share_groups
                 ]
             self._request_appends = None
-            self._move_late_appends(line, output)
-            self._move_shared_appends(line, output)
+            self._move_appends(line, output)
             if line["api"] == "TxnOffsetCommit":
                 producer = line["request"]
                 for batch in output["appended"]:
@@ -423,33 +422,24 @@ class Player:
         elif line["response"] is not None:
             self._apply_decision(line["api"], line["request"], line["response"])
 
-    def _move_late_appends(self, line: Json, output: Json) -> None:
-        """Move the batch of a refused JoinGroup to the request during which the recorded broker appended it.
+    def _move_appends(self, line: Json, output: Json) -> None:
+        """Move batches to the request for which the recording counts them.
 
-        Since 4.0, a broker builds the batch with the record of the new group after it refused the JoinGroup, so the
-        recording can count it for the next request.
+        - Since 4.0, a broker builds the batch with the record of a new group after it refused the JoinGroup, so the
+          next request can arrive before the batch is in the log.
+        - The leader's SyncGroup writes, and all SyncGroups that wait are answered then.
         """
-        if line["api"] != "JoinGroup" or not (output["response"] or {}).get("errorCode"):
-            return
-        next_number = line["n"] + 1
+        goals: dict[int, list[Json]] = {}
+        if line["api"] == "JoinGroup" and (output["response"] or {}).get("errorCode"):
+            goals = {line["n"] + 1: self._late_appends.setdefault(line["n"] + 1, [])}
+        elif line["api"] == "SyncGroup":
+            goals = {each["n"]: each["appended"] for each in self._output if each.get("api") == "SyncGroup"}
         for batch in list(output["appended"]):
-            if self._recorded_requests.get((batch["partition"], batch["first"])) == next_number:
+            key = (batch["partition"], batch["first"])
+            goal = goals.get(self._recorded_requests[key]) if key in self._recorded_requests else None
+            if goal is not None and goal is not output["appended"]:
                 output["appended"].remove(batch)
-                self._late_appends.setdefault(next_number, []).append(batch)
-
-    def _move_shared_appends(self, line: Json, output: Json) -> None:
-        """Move the batch of a leader's SyncGroup to an earlier SyncGroup, if the recording counts the batch there.
-
-        The leader's SyncGroup writes, and all SyncGroups that wait are answered then.
-        """
-        if line["api"] != "SyncGroup":
-            return
-        waiting = {each["n"]: each for each in self._output if each.get("api") == "SyncGroup"}
-        for batch in list(output["appended"]):
-            number = self._recorded_requests.get((batch["partition"], batch["first"]), line["n"])
-            if number in waiting and number != line["n"]:
-                output["appended"].remove(batch)
-                waiting[number]["appended"].append(batch)
+                goal.append(batch)
 
     def _find_coordinator(self, line: Json) -> GroupCoordinator:
         """Return the coordinator that answers a request.

@@ -147,7 +147,7 @@ class ModernRequests:
         """Return NONE if the commit is accepted, otherwise the error of all its partitions.
 
         Members of the new protocols may commit since version 9, the first that supports GROUP_ID_NOT_FOUND. An older
-        epoch is accepted if the member has had all partitions since an epoch that is not greater.
+        epoch is accepted if the member has had all partitions since then.
         """
         epoch = request.generation
         member_id = request.member_id

@@ -78,11 +78,7 @@ T = TypeVar("T")
 
 @dataclass
 class MemberChange:
-    """A member that joins or changes: before and after, and the records of the change so far.
-
-    `group` is the group as it was before the request. The other fields are set step by step: the group epoch and
-    whether all members have the same topics; whether this member's subscription changed; its target.
-    """
+    """A member that joins or changes: before and after, and the records so far. `group` is as before the request."""
 
     group: ModernGroup
     before: ConsumerMember
@@ -226,7 +222,7 @@ class ConsumerGroups:
     def join_static(
         self, group: ModernGroup, member_id: str, holder: ConsumerMember | None, records: list[Record]
     ) -> ConsumerMember:
-        """Return a joining static member. It takes over everything from the member that has its instance id."""
+        """Return a joining static member, which takes over everything from the holder of its instance id."""
         if holder is None:
             return find_or_create_member(group, member_id)
         member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
@@ -241,7 +237,7 @@ class ConsumerGroups:
     def store_subscription(self, change: MemberChange) -> None:
         """Write the member, its pattern, and a new group epoch if the group needs new targets.
 
-        The hash of the subscribed topics is only computed for a new subscription, or if a topic has changed.
+        The topics' hash is only computed for a new subscription, or if a topic has changed.
         """
         group = change.group
         before = change.before
@@ -329,7 +325,7 @@ class ConsumerGroups:
     # Removing members
 
     def remove_members(self, group: ModernGroup, members: Sequence[ConsumerMember]) -> list[Record]:
-        """Return the records that remove members. If only classic members remain, the group may become classic."""
+        """Return the records of the removal. If only classic members remain, the group may become classic."""
         group_id = group.group_id
         records: list[Record] = []
         removed_ids = {member.member_id for member in members}

@@ -74,7 +74,7 @@ class ConsumerMember:
 
     @property
     def session_timeout_ms(self) -> int | None:
-        """The session timeout of a classic member; None for a member with the new protocol: the group has one."""
+        """The session timeout of a classic member; None for others, whose group has one."""
         classic = self.metadata.classic_member_metadata
         return None if classic is None else classic.session_timeout_ms
 
@@ -222,7 +222,7 @@ def reconcile(
 def _drop_unsubscribed(
     member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[str] | None
 ) -> ConsumerMember:
-    """Return the member without the topics to which it no longer subscribes. Its epoch does not change.
+    """Return the member without the topics to which it no longer subscribes, in the same epoch.
 
     If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions.
     """
@@ -293,7 +293,6 @@ def assignment_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def pattern_record(group_id: str, pattern: str, value: ConsumerGroupRegularExpressionValue | None) -> Record:
-    """Return the record of a pattern's topics; its tombstone if `value` is None."""
     return _build(16, (group_id, pattern), value)
 
 

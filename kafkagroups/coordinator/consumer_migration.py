@@ -75,7 +75,7 @@ from kafkagroups.records.serde import Record
 
 
 class Migration:
-    """The conversions of groups. A downgrade needs `rebalances`, because the classic group begins with a rebalance."""
+    """The conversions of groups. A downgrade needs `rebalances`, because the classic group begins with one."""
 
     def __init__(self, groups: ConsumerGroups, rebalances: Rebalances) -> None:
         self.groups = groups
@@ -310,7 +310,7 @@ class ClassicMembers:
     def join(
         self, group: ModernGroup, joining: ClassicMember, *, is_unknown: bool, requires_known_id: bool
     ) -> ResponseFuture[JoinGroupResult]:
-        """Answer a JoinGroup. `joining` has the id that the coordinator chose if the member is unknown."""
+        """Answer a JoinGroup. An unknown member has the id that the coordinator chose."""
         is_downgrade = False
 
         def handle(_: object) -> Result[JoinGroupResult]:
@@ -424,7 +424,7 @@ class ClassicMembers:
         return self.groups.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
 
     def heartbeat(self, group: ModernGroup, generation: int, identity: MemberIdentity) -> Errors:
-        """Answer a Heartbeat: REBALANCE_IN_PROGRESS if the member must join again to come nearer to its target."""
+        """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
 
         def handle(_: object) -> Result[Errors]:
             member, _classic = self._find_classic(group, identity, generation)

@@ -71,8 +71,6 @@ _ESCAPED_OR_CLASS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^
 
 
 class PatternResolver:
-    """The patterns of all groups. Which are being resolved, and with which topics they were, is not in the log."""
-
     def __init__(
         self,
         image: TopicImage,
@@ -93,7 +91,7 @@ class PatternResolver:
         self._topic_ids_by_group.pop(group_id, None)
 
     def change(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember, records: list[Record]) -> bool:
-        """Write the tombstone of a pattern that a member gave up. Return whether the new topics are known already."""
+        """Write the tombstone of a pattern that a member gave up. Return whether the new topics are known."""
         members = read_members(group)
         if before.regex is not None and count_subscribers(members, before.regex) == 1:
             records.append(pattern_record(group.group_id, before.regex, None))

@@ -34,7 +34,7 @@ from kafkagroups.records.wire import utf16_length, uuid_bytes
 
 
 class TopicImage:
-    """The topics that exist. `partition_counts` and `ids` are by topic name; the caller changes them."""
+    """The topics that exist, by name; the caller changes them."""
 
     def __init__(self, partition_counts: Mapping[str, int], ids: Mapping[str, str]) -> None:
         self.partition_counts = partition_counts
@@ -80,8 +80,6 @@ Resolved = Mapping[str, ConsumerGroupRegularExpressionValue]
 
 @dataclass(frozen=True)
 class Subscriptions:
-    """What the members of a group subscribe to: by name, and by patterns that are resolved."""
-
     members: Collection[ConsumerMember]
     resolved: Resolved
 
@@ -105,7 +103,7 @@ class Subscriptions:
 
 
 def change_subscriptions(group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> Subscriptions:
-    """Return the subscriptions of a group after a member joined or changed, before the change is written."""
+    """Return the subscriptions after a member joined or changed, before the change is written."""
     members = read_members(group)
     gives_up_pattern = before.regex not in (None, after.regex) and count_subscribers(members, before.regex) == 1
     resolved = {
@@ -139,8 +137,7 @@ def find_assignor(group: ModernGroup, default: str) -> str:
 def choose_assignor(group: ModernGroup, before: ConsumerMember, after: ConsumerMember, default: str) -> str:
     """Return the assignor with the most votes after a member changed. With a tie, the order of Java's map decides.
 
-    Kafka copies the votes into a small map, and takes out and puts back the vote of the member. What `HashMap.compute`
-    puts back is the first in its bucket.
+    Kafka copies the votes into a small map, and takes out and puts back the member's, which comes first in its bucket.
     """
     present = Counter(
         member.metadata.server_assignor

@@ -39,11 +39,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 
 
 class JoinRequests(Requests):
-    """The JoinGroup requests of all groups.
-
-    `new_member_id` returns the id of a new member. Its argument is the member's client id, or the instance id of a
-    static member.
-    """
+    """The JoinGroup requests of all groups. `new_member_id` is that of `GroupCoordinator`."""
 
     def __init__(
         self,
@@ -214,7 +210,7 @@ class JoinRequests(Requests):
     ) -> None:
         """Answer with the current generation if the member's protocols are unchanged. Otherwise start a rebalance.
 
-        In a Stable group, a JoinGroup of the leader always starts a rebalance: a topic may have new partitions.
+        In a Stable group, the leader always starts one, because a topic may have new partitions.
         """
         is_unchanged = member.protocols == joining.protocols
         is_leader = group.leader == member.member_id
@@ -282,9 +278,8 @@ class JoinRequests(Requests):
     ) -> None:
         """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
 
-        If the append fails, the static member gets the previous member id and the previous timeouts again. If the
-        client does not support the field `skip_assignment`, the response contains the previous leader's member id, so
-        the member does not act as the leader.
+        If the append fails, the static member gets the previous member id and timeouts again. If the client does not
+        support `skip_assignment`, the response names the previous leader, so the member does not act as the leader.
         """
         new_id = member.member_id
         instance_id = member.group_instance_id or ""
@@ -318,8 +313,6 @@ class JoinRequests(Requests):
 
 
 class MemberRequests(Requests):
-    """The SyncGroup, Heartbeat and LeaveGroup requests of all groups."""
-
     def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 
@@ -353,13 +346,11 @@ class MemberRequests(Requests):
         return response
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, group_instance_id: str | None) -> Errors:
-        """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, the member must join again.
+        """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, it must join again.
 
-        While the group is loading, the answer is NONE, because the session timers start only after the load.
-        While the group waits for the leader's assignment:
-
-        - Before 2.6.1, the answer is REBALANCE_IN_PROGRESS, and the session timer is not restarted.
-        - Before 2.3, in addition, the generation is not checked.
+        While the group is loading, the answer is NONE, because the session timers start only after the load. While it
+        waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and the timer is not
+        restarted; before 2.3, in addition, the generation is not checked.
         """
         error = self.validator.check_request(group_id, "HEARTBEAT", "READ")
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
@@ -400,7 +391,6 @@ class MemberRequests(Requests):
         return LeaveGroupResult(error, tuple(results))
 
     def _find_consumer_group(self, group_id: str) -> ModernGroup | None:
-        """Return the consumer group with members; None if the group is another one."""
         group = self.manager.find_modern_group(group_id)
         return group if group is not None and group.type == CONSUMER and group.members else None
 

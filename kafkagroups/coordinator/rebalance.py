@@ -58,10 +58,7 @@ class Rebalances:
     # Members that join, leave or fail
 
     def add_member(self, group: ClassicGroup, member: ClassicMember, response: ResponseFuture[JoinGroupResult]) -> None:
-        """Add a new member and start a rebalance.
-
-        Since 2.2 a new member waits at most five minutes for its first generation. Before 2.2 there is no limit.
-        """
+        """Add a new member and start a rebalance. Since 2.2 it waits at most five minutes for its generation."""
         is_in_first_delay = group.generation == 0 if self.settings.is_before(4, 0) else not group.can_end_join_early
         if group.state is ClassicState.PREPARING_REBALANCE and is_in_first_delay:
             group.new_member_added = True
@@ -114,7 +111,7 @@ class Rebalances:
         self._end_delay_if_all_joined(group)
 
     def _end_delay_if_all_joined(self, group: ClassicGroup) -> None:
-        """Complete the join phase after a timeout if only joined members are left: since 4.0 even the initial delay."""
+        """After a timeout since 4.0, even the initial delay ends if only joined members are left."""
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         if is_preparing and group.have_all_joined and self.settings.is_at_least(4, 0):
             self.complete_join(group)
@@ -192,8 +189,8 @@ class Rebalances:
     def complete_join(self, group: ClassicGroup) -> None:
         """Complete the join phase: remove members that did not join, and begin the next generation.
 
-        Since 2.3, static members that did not join stay until their sessions time out. If only members that did not
-        join remain, the group waits for one more rebalance timeout.
+        Since 2.3, static members that did not join stay until their sessions time out. If only they remain, the group
+        waits for one more rebalance timeout.
         """
         if group.join_timer:
             group.join_timer.cancel()

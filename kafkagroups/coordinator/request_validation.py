@@ -208,11 +208,9 @@ class RequestValidator:
 
         - Before 2.5, the member is ignored, and a commit without a producer is checked like one of no member.
         - Since 3.0, a commit without a member is accepted; in an Empty group, every commit with a generation below 0.
-        Any other
-          commit must come from a member of the current generation.
+          Any other commit must come from a member of the current generation.
         - From 2.5 to 2.8 (KIP-447), the instance id, the member id and the generation are checked separately, each only
-        if the
-          commit contains it.
+          if the commit contains it.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()

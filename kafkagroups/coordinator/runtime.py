@@ -145,7 +145,7 @@ class PartitionRuntime:
     ) -> ResponseFuture[T]:
         """Handle a request that may write, and answer it when the log has confirmed all writes until then.
 
-        `producer` is the producer id and the producer epoch, if the records belong to a transaction.
+        `producer` is its id and epoch, if the records belong to a transaction.
         """
         response: ResponseFuture[T] = ResponseFuture()
         if not self.is_active:
@@ -241,7 +241,7 @@ class PartitionRuntime:
         """Handle the log's answer to an append.
 
         A replica that confirms a batch has all batches before it. After a timeout the records stay, because the log may
-        still confirm them. Every other error takes back the batch, and the batches after it, which were built on it.
+        still confirm them. Every other error takes back the batch and those after it, which were built on it.
         """
         if append not in self._unconfirmed:
             return

@@ -76,7 +76,7 @@ def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one broker, with the names and defaults of Kafka 3.9's server.properties.
+    """The settings of one broker, with the names and defaults of Kafka 3.9's server.properties. Times are in ms.
 
     Parameters
     ----------
@@ -88,31 +88,27 @@ class Settings:
         The codec of the batches that the coordinator appends.
     offset_metadata_max_bytes
         The largest size of a commit's metadata. Kafka counts UTF-16 units here, although the name says bytes.
-    offsets_retention_ms
-        How long an offset is kept, in ms.
-    offsets_retention_check_interval_ms
-        The time between two runs of the task that deletes expired offsets, in ms.
+    offsets_retention_ms, offsets_retention_check_interval_ms
+        How long an offset is kept, and the time between two deletions of expired offsets.
     group_min_session_timeout_ms, group_max_session_timeout_ms
-        The limits of a member's session timeout, in ms.
+        The limits of a member's session timeout.
     group_initial_rebalance_delay_ms
-        How long the first rebalance of an Empty group waits for more members, in ms.
+        How long the first rebalance of an Empty group waits for more members.
     group_max_size
         The largest number of members of a group (since 2.2, KIP-389).
-    consumer
-        The settings of consumer groups (since 4.0).
     zookeeper
         Whether the broker has a ZooKeeper, in which version 0 of OffsetCommit stores offsets.
+    consumer
+        The settings of consumer groups (since 4.0).
 
     Raises
     ------
     UsageError
         `kafka` is not in `CHECKED_VERSIONS`, or the topic has no partition.
 
-    Notes
-    -----
-    A version check in the code, for example `is_at_least(2, 3)`, names the version that introduced the rule. The checks
-    are complete only for `CHECKED_VERSIONS`, so all other versions are refused. For example, 2.3.1 passes
-    `is_at_least(2, 3)`, but unlike 2.8.2 it writes no group record when a static member is replaced.
+    Notes ----- A version check in the code, for example `is_at_least(2, 3)`, names the version that introduced the
+    rule. The checks are complete only for `CHECKED_VERSIONS`: 2.3.1 would pass this one, but unlike 2.8.2 it writes no
+    group record when a static member is replaced.
     """
 
     kafka: str = "3.9.2"

@@ -123,8 +123,7 @@ class CommitRequests(Requests):
         """Return the group of a transactional commit, or the error that refuses the commit.
 
         Up to 3.9, a group that does not exist is created before the transaction is checked. Since 4.0 the transaction
-        is checked first, even before the state of the group's partition, and a commit with a generation creates no
-        group.
+        comes first, even before the group's partition, and a commit with a generation creates no group.
         """
         group_id = request.group_id
         is_classic = self.settings.is_before(4, 0)

@@ -106,9 +106,11 @@ class Settings:
     UsageError
         `kafka` is not in `CHECKED_VERSIONS`, or the topic has no partition.
 
-    Notes ----- A version check in the code, for example `is_at_least(2, 3)`, names the version that introduced the
-    rule. The checks are complete only for `CHECKED_VERSIONS`: 2.3.1 would pass this one, but unlike 2.8.2 it writes no
-    group record when a static member is replaced.
+    Notes
+    -----
+    A version check in the code, for example `is_at_least(2, 3)`, names the version that introduced the rule. The checks
+    are complete only for `CHECKED_VERSIONS`: 2.3.1 would pass this one, but unlike 2.8.2 it writes no group record when
+    a static member is replaced.
     """
 
     kafka: str = "3.9.2"

@@ -26,7 +26,7 @@ def test_examples_in_docstrings_run(monkeypatch):
     import kafkagroups.coordinator.clock
     import kafkagroups.coordinator.coordinator
     import kafkagroups.coordinator.logs
-    import kafkagroups.coordinator.results
+    import kafkagroups.coordinator.messages
     import kafkagroups.groups.offsets
     import kafkagroups.log.folders
     import kafkagroups.repair.edit
@@ -34,7 +34,7 @@ def test_examples_in_docstrings_run(monkeypatch):
 
     monkeypatch.chdir(ROOT)
     coordinator = kafkagroups.coordinator
-    modules = [coordinator.clock, coordinator.coordinator, coordinator.logs, coordinator.results]
+    modules = [coordinator.clock, coordinator.coordinator, coordinator.logs, coordinator.messages]
     modules += [kafkagroups.api, kafkagroups.topic, kafkagroups.groups.offsets]
     modules += [kafkagroups.log.folders, kafkagroups.repair.edit]
     for module in modules:

@@ -8,7 +8,7 @@ An example with a log in the folder `folder`:
 Its clients are simulated consumers, which join, commit, leave and crash, and the player of recorded conversations.
 """
 
-from kafkagroups.coordinator.client_assignors import (
+from kafkagroups.coordinator.assignors import (
     ASSIGNORS,
     Subscriber,
     range_assignor,
@@ -20,7 +20,7 @@ from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, sta
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLogs, offset_for_leader_epoch
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.results import FetchedOffset, MemberIdentity, OffsetCommit, ResponseFuture
+from kafkagroups.coordinator.messages import FetchedOffset, MemberIdentity, OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.coordinator.simulated_consumers import Consumer, poll_regularly, run_random_actions
 from kafkagroups.groups.offsets import TopicPartition

@@ -1,8 +1,8 @@
 """A clock that the caller advances, timers that run when they are due, and those of a consumer group's members.
 
-A `Timer` replaces Kafka's delayed operations (DelayedHeartbeat, DelayedJoin, DelayedSync). If the expected event comes
-in time, for example a heartbeat, the caller cancels the timer. Otherwise the timer's action runs. Timers with the same
-time run in the order of their creation. A consumer group's timers are not in the log, so a load starts them anew:
+A `Timer` replaces Kafka's delayed operations (DelayedHeartbeat, DelayedJoin, DelayedSync): if the expected event comes
+in time, the caller cancels it. Timers with the same time run in the order of their creation. A consumer group's timers
+are not in the log, so a load starts them anew:
 
     session      the member sent no heartbeat
     rebalance    the member did not give its partitions back
@@ -21,17 +21,13 @@ from functools import partial
 
 @dataclass(order=True)
 class Timer:
-    """An action that runs at the time `due_ms`, in ms since the epoch. The action of a cancelled timer is None.
-
-    `number` is the count of timers that were created before this timer.
-    """
+    """An action that runs at the time `due_ms`, in ms since the epoch. `number` orders those of one time."""
 
     due_ms: int
     number: int
     action: Callable[[], None] | None = field(compare=False)
 
     def cancel(self) -> None:
-        """Make sure that the action does not run."""
         self.action = None
 
 
@@ -57,7 +53,7 @@ class Clock:
         self._timer_count = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Run the action after `delay_ms` milliseconds. If the delay is 0 or negative, run the action immediately."""
+        """Run the action after `delay_ms` milliseconds; immediately if the delay is 0 or negative."""
         timer = Timer(self.now_ms + max(delay_ms, 0), self._timer_count, action)
         self._timer_count += 1
         if delay_ms <= 0:
@@ -68,7 +64,7 @@ class Clock:
         return timer
 
     def advance_to(self, now_ms: int) -> None:
-        """Advance the clock to `now_ms`. Each due timer runs at the time `due_ms`. The clock never goes back."""
+        """Advance the clock, which never goes back, and run each due timer at its time."""
         while self._timers and self._timers[0].due_ms <= now_ms:
             timer = heapq.heappop(self._timers)
             if timer.action is not None:
@@ -77,7 +73,6 @@ class Clock:
         self.now_ms = max(self.now_ms, now_ms)
 
     def advance(self, ms: int) -> None:
-        """Advance the clock by `ms` milliseconds."""
         self.advance_to(self.now_ms + ms)
 
     def clear_timers(self) -> None:
@@ -101,7 +96,6 @@ class MemberTimers:
         self._timers: dict[TimerKey, Timer] = {}
 
     def is_running(self, key: TimerKey) -> bool:
-        """Return whether a timer was started, and has not ended."""
         return key in self._timers
 
     def restart(self, key: TimerKey, timeout_ms: int, epoch: int | None = None) -> None:
@@ -110,7 +104,6 @@ class MemberTimers:
         self._timers[key] = self.clock.after(max(timeout_ms, SHORTEST_DELAY_MS), partial(self._end, key, epoch))
 
     def cancel(self, group_id: str, member_id: str, kinds: Collection[str] = ALL_KINDS) -> None:
-        """Cancel timers of a member."""
         for kind in kinds:
             self._cancel((kind, group_id, member_id))
 

@@ -1,7 +1,7 @@
 """The requests that know consumer groups: the new ones, and the classic ones to a group of a new type.
 
 `ModernRequests` sits between the public verbs (coordinator.py) and the rules of consumer groups. For a group of a new
-type, joining.py, membership.py, storing.py, fetching.py and deleting.py ask it first.
+type, membership.py, storing.py and fetching.py ask it first.
 
 Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
 Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.3.1).
@@ -13,15 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from kafkagroups.coordinator.consumer_classic import ClassicMembers
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_members import Epochs, read_member
-from kafkagroups.coordinator.consumer_migration import Migration, require_consumer_group
+from kafkagroups.coordinator.consumer_migration import ClassicMembers, Migration, require_consumer_group
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_fields import (
+from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -29,13 +26,15 @@ from kafkagroups.coordinator.request_fields import (
     ConsumerHeartbeatResult,
     DescribedConsumer,
     DescribedConsumerGroup,
+    OffsetCommit,
     OffsetCommitRequest,
+    ResponseFuture,
     TxnOffsetCommitRequest,
     check_heartbeat,
 )
+from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.results import OffsetCommit, ResponseFuture
-from kafkagroups.coordinator.runtime import Result
+from kafkagroups.coordinator.runtime import PartitionedGroups, Result
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -45,8 +44,6 @@ from kafkagroups.records.wire import utf16_length
 
 
 class ModernRequests:
-    """The requests to consumer groups, and the classic requests to groups of the new types."""
-
     def __init__(
         self,
         store: PartitionedGroups,
@@ -62,12 +59,10 @@ class ModernRequests:
         self.classic_members = ClassicMembers(self.groups, self.migration)
 
     def heartbeat(self, request: ConsumerHeartbeat, new_member_id: str) -> ResponseFuture[ConsumerHeartbeatResult]:
-        """Answer a ConsumerGroupHeartbeat. `new_member_id` is for a member that joins without an id."""
-        error = self._check_heartbeat(request)
-        if error.error is not Errors.NONE:
-            response: ResponseFuture[ConsumerHeartbeatResult] = ResponseFuture()
-            response.complete(error)
-            return response
+        """`new_member_id` is for a member that joins without an id."""
+        refusal = self._check_heartbeat(request)
+        if refusal.error is not Errors.NONE:
+            return ResponseFuture.of(refusal)
 
         def handle(shard: LivingShard) -> Result[ConsumerHeartbeatResult]:
             group_id = request.group_id
@@ -81,7 +76,7 @@ class ModernRequests:
             member_id = request.member_id or new_member_id
             return self.groups.heartbeat(replace(request, member_id=member_id), group, records)
 
-        return self.groups.write(request.group_id, handle, _refuse_heartbeat)
+        return self.groups.write(request.group_id, handle, ConsumerHeartbeatResult)
 
     def _check_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
         validator = self.validator
@@ -98,7 +93,6 @@ class ModernRequests:
         return ConsumerHeartbeatResult(validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT"))
 
     def describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        """Answer a ConsumerGroupDescribe."""
         return [self._describe_group(group_id) for group_id in group_ids]
 
     def _describe_group(self, group_id: str) -> DescribedConsumerGroup:
@@ -153,7 +147,7 @@ class ModernRequests:
         """Return NONE if the commit is accepted, otherwise the error of all its partitions.
 
         Members of the new protocols may commit since version 9, the first that supports GROUP_ID_NOT_FOUND. An older
-        epoch is accepted if the member has had all partitions since an epoch that is not greater.
+        epoch is accepted if the member has had all partitions since then.
         """
         epoch = request.generation
         member_id = request.member_id
@@ -183,7 +177,6 @@ class ModernRequests:
         return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
 
     def _has_had(self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
-        """Return whether a member has had all partitions since this epoch, or an earlier one."""
         subtopologies = group.subtopologies_by_topic()
         epochs = _find_epochs(group.members[member_id])
         for topic, partition in partitions:
@@ -194,7 +187,6 @@ class ModernRequests:
         return True
 
     def validate_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
-        """Return NONE if the member may fetch offsets, otherwise the error of the group."""
         if group.type == "share" or (member_id is None and epoch < 0):
             return Errors.NONE
         if member_id is None:
@@ -208,7 +200,7 @@ class ModernRequests:
 
 
 def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:
-    """Return since which epoch a member has each partition or active task, by topic id or subtopology, and number."""
+    """Return since which epoch a member has each partition or active task, by topic id or subtopology."""
     value = member.assignment
     if isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
         default = max(member.member_epoch, 0)
@@ -233,5 +225,18 @@ def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
     return require_consumer_group(group, group_id)
 
 
-def _refuse_heartbeat(error: Errors, message: str | None) -> ConsumerHeartbeatResult:
-    return ConsumerHeartbeatResult(error, message)
+class Requests:
+    """What the handlers of the classic requests share. They ask `modern` about groups of a new type."""
+
+    def __init__(self, validator: RequestValidator, rebalances: Rebalances, modern: ModernRequests | None) -> None:
+        self.validator = validator
+        self.rebalances = rebalances
+        self.manager = validator.manager
+        self.settings = validator.settings
+        self.clock = validator.manager.clock
+        self._modern = modern
+
+    @property
+    def modern(self) -> ModernRequests:
+        assert self._modern is not None, "the classic coordinator has only classic groups"
+        return self._modern

@@ -42,6 +42,7 @@ from kafkagroups.coordinator.consumer_members import (
     removal_records,
     sort_names,
     target_record,
+    update_metadata,
 )
 from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
 from kafkagroups.coordinator.consumer_targets import (
@@ -57,16 +58,15 @@ from kafkagroups.coordinator.consumer_targets import (
     target_records,
 )
 from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.request_fields import (
+from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
+    ResponseFuture,
 )
-from kafkagroups.coordinator.results import ResponseFuture
-from kafkagroups.coordinator.runtime import Result
+from kafkagroups.coordinator.runtime import PartitionedGroups, Result
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
@@ -78,11 +78,7 @@ T = TypeVar("T")
 
 @dataclass
 class MemberChange:
-    """A member that joins or changes: before and after, and the records of the change so far.
-
-    `group` is the group as it was before the request. The other fields are set step by step: the group epoch and
-    whether all members have the same topics; whether this member's subscription changed; its target.
-    """
+    """A member that joins or changes: before and after, and the records so far. `group` is as before the request."""
 
     group: ModernGroup
     before: ConsumerMember
@@ -111,7 +107,7 @@ class ConsumerGroups:
         self.clock = store.clock
         self.timers = MemberTimers(store.clock, self._expire)
         refresh_interval_ms = self.settings.consumer.regex_refresh_interval_ms
-        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self)
+        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self.write, self.note_topics)
         self.after_write: list[Callable[[], None]] = []
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
@@ -123,8 +119,6 @@ class ConsumerGroups:
         handler: Callable[[LivingShard], Result[T]],
         refuse: Callable[[Errors, str | None], T],
     ) -> ResponseFuture[T]:
-        """Handle a request. `refuse` returns the response for an error and its text."""
-
         def handle(shard: LivingShard) -> Result[T]:
             try:
                 return handler(shard)
@@ -154,30 +148,21 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]
     ) -> Result[ConsumerHeartbeatResult]:
-        """Handle the heartbeat of a member that joins or stays. `records` convert the group, if that is needed."""
+        """Handle a member that joins or stays. `records` convert the group, if that is needed."""
         before = self._find_member(group, request, records)
-        metadata = before.metadata
         names = request.subscribed_topic_names
-        regex = request.subscribed_topic_regex
-        after = replace(
-            before,
-            metadata=msgspec.structs.replace(
-                metadata,
-                instance_id=_choose(request.instance_id, metadata.instance_id),
-                rack_id=_choose(request.rack_id, metadata.rack_id),
-                rebalance_timeout_ms=(
-                    metadata.rebalance_timeout_ms
-                    if request.rebalance_timeout_ms == -1
-                    else request.rebalance_timeout_ms
-                ),
-                server_assignor=_choose(request.server_assignor, metadata.server_assignor),
-                subscribed_topic_names=metadata.subscribed_topic_names if names is None else sort_names(names),
-                subscribed_topic_regex=_choose(regex, metadata.subscribed_topic_regex),
-                client_id=request.client_id,
-                client_host=request.client_host,
-                classic_member_metadata=None,
-            ),
+        metadata = update_metadata(
+            before.metadata,
+            instance_id=request.instance_id,
+            rack_id=request.rack_id,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            server_assignor=request.server_assignor,
+            subscribed_topic_names=None if names is None else sort_names(names),
+            subscribed_topic_regex=request.subscribed_topic_regex,
+            client_id=request.client_id,
+            client_host=request.client_host,
         )
+        after = replace(before, metadata=msgspec.structs.replace(metadata, classic_member_metadata=None))
         change = MemberChange(group, before, after, records)
         self.store_subscription(change)
         self.update_target(change)
@@ -194,7 +179,7 @@ class ConsumerGroups:
         return Result(result, records)
 
     def leave(self, request: ConsumerHeartbeat, group: ModernGroup) -> Result[ConsumerHeartbeatResult]:
-        """Handle the heartbeat of a member that leaves, or of a static member that leaves for a restart."""
+        """Handle a member that leaves, or a static member that leaves for a restart."""
         member = find_member(group, request.member_id, request.instance_id)
         result = ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.instance_id is None or request.member_epoch == LEAVE_EPOCH:
@@ -237,7 +222,7 @@ class ConsumerGroups:
     def join_static(
         self, group: ModernGroup, member_id: str, holder: ConsumerMember | None, records: list[Record]
     ) -> ConsumerMember:
-        """Return a joining static member. It takes over everything from the member that has its instance id."""
+        """Return a joining static member, which takes over everything from the holder of its instance id."""
         if holder is None:
             return find_or_create_member(group, member_id)
         member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
@@ -252,7 +237,7 @@ class ConsumerGroups:
     def store_subscription(self, change: MemberChange) -> None:
         """Write the member, its pattern, and a new group epoch if the group needs new targets.
 
-        The hash of the subscribed topics is only computed for a new subscription, or if a topic has changed.
+        The topics' hash is only computed for a new subscription, or if a topic has changed.
         """
         group = change.group
         before = change.before
@@ -279,18 +264,17 @@ class ConsumerGroups:
         change.has_same_topics = subscriptions.are_equal()
 
     def note_topics(self, group_id: str, epoch: int) -> None:
-        """Note that the group's subscribed topics were compared with the present topics, for this group epoch."""
+        """Note that the group's topics were compared with the present topics, for this group epoch."""
         self._noted_topics[group_id] = (epoch, self.image.snapshot())
 
     def _has_changed_topic(self, group: ModernGroup, subscriptions: Subscriptions) -> bool:
-        """Return whether a subscribed topic has changed since `note_topics`, or the group was loaded since."""
+        """Return whether a topic has changed since `note_topics`, or the group was loaded since."""
         epoch, noted = self._noted_topics.get(group.group_id, (group.group_epoch + 1, {}))
         topics = self.image.snapshot()
         has_other_topic = any(noted.get(name) != topics.get(name) for name in subscriptions.topic_names())
         return group.group_epoch < epoch or has_other_topic
 
     def update_target(self, change: MemberChange) -> None:
-        """Find the member's target. If the group has a new epoch, and the interval is over, write new targets."""
         group = change.group
         after = change.after
         interval_ms = self._find_setting(group.group_id, "assignment_interval_ms")
@@ -310,7 +294,6 @@ class ConsumerGroups:
         change.target = targets[after.member_id]
 
     def reconcile(self, change: MemberChange, owned: Partitions | None) -> None:
-        """Take the member one step towards its target."""
         group = change.group
         member = change.after
         is_reconciled = member.state == STABLE and member.epoch == change.target_epoch
@@ -342,7 +325,7 @@ class ConsumerGroups:
     # Removing members
 
     def remove_members(self, group: ModernGroup, members: Sequence[ConsumerMember]) -> list[Record]:
-        """Return the records that remove members. If only classic members remain, the group may become classic."""
+        """Return the records of the removal. If only classic members remain, the group may become classic."""
         group_id = group.group_id
         records: list[Record] = []
         removed_ids = {member.member_id for member in members}
@@ -369,13 +352,12 @@ class ConsumerGroups:
     # Timers
 
     def restart_session(self, group_id: str, member: ConsumerMember) -> None:
-        """Restart the member's session timer."""
         own_ms = member.session_timeout_ms
         timeout_ms = self._find_setting(group_id, "session_timeout_ms") if own_ms is None else own_ms
         self.timers.restart(("session", group_id, member.member_id), timeout_ms)
 
     def start_group(self, group: ModernGroup) -> None:
-        """Start the timers of a loaded group. Sessions of classic members have the group's timeout until they ask."""
+        """Start the timers of a loaded group. Classic members have the group's timeout until they ask."""
         timeout_ms = self._find_setting(group.group_id, "session_timeout_ms")
         for member in read_members(group).values():
             self.timers.restart(("session", group.group_id, member.member_id), timeout_ms)
@@ -390,7 +372,6 @@ class ConsumerGroups:
         self._noted_topics.pop(group.group_id, None)
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
-        """Return a member as it is now; None if it does not exist."""
         group = self.store.find_modern_group(group_id)
         return None if group is None or member_id not in group.members else read_member(group.members[member_id])
 
@@ -415,10 +396,6 @@ class ConsumerGroups:
 
     def _find_setting(self, group_id: str, name: str) -> int:
         return self.settings.consumer.find(name, self.group_configs.get(group_id, {}))
-
-
-def _choose(value: str | None, default: str | None) -> str | None:
-    return default if value is None else value
 
 
 def _never_downgrade(group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:

@@ -16,6 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
+from kafkagroups.coordinator.assignors import java_sort_key
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.groups.map_orders import java_map_order, uuid_hash
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
@@ -71,21 +74,18 @@ class ConsumerMember:
 
     @property
     def session_timeout_ms(self) -> int | None:
-        """The session timeout of a classic member; None for a member with the new protocol: the group has one."""
+        """The session timeout of a classic member; None for others, whose group has one."""
         classic = self.metadata.classic_member_metadata
         return None if classic is None else classic.session_timeout_ms
 
     @property
     def regex(self) -> str | None:
-        """The member's regular expression; None if it has none."""
         return self.metadata.subscribed_topic_regex or None
 
     def at_epoch(self, epoch: int, state: int, assigned: Epochs, revoking: Epochs) -> ConsumerMember:
-        """Return the member with a new epoch and assignment."""
         return replace(self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking)
 
     def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
-        """Return the value of the member's assignment record."""
         return ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=self.epoch,
             previous_member_epoch=self.previous_epoch,
@@ -95,8 +95,13 @@ class ConsumerMember:
         )
 
 
+def update_metadata(metadata: ConsumerGroupMemberMetadataValue, **fields: Any) -> ConsumerGroupMemberMetadataValue:
+    """Return the record of a member after a request. What is None or -1 in the request stays as it was."""
+    given = {name: value for name, value in fields.items() if value not in (None, -1)}
+    return msgspec.structs.replace(metadata, **given)
+
+
 def read_member(member: ModernMember) -> ConsumerMember:
-    """Return a member of a replayed group."""
     metadata = member.metadata or NEW_METADATA
     value = member.assignment
     if value is None:
@@ -113,12 +118,10 @@ def read_member(member: ModernMember) -> ConsumerMember:
 
 
 def read_members(group: ModernGroup) -> dict[str, ConsumerMember]:
-    """Return the members of a replayed group, by id."""
     return {member_id: read_member(member) for member_id, member in group.members.items()}
 
 
 def find_static_member(group: ModernGroup, instance_id: str | None) -> ConsumerMember | None:
-    """Return the member that has an instance id; None if there is none."""
     if instance_id is None:
         return None
     found = [member for member in read_members(group).values() if member.metadata.instance_id == instance_id]
@@ -126,7 +129,6 @@ def find_static_member(group: ModernGroup, instance_id: str | None) -> ConsumerM
 
 
 def find_or_create_member(group: ModernGroup, member_id: str) -> ConsumerMember:
-    """Return the member with this id, or a new member."""
     member = group.members.get(member_id)
     return ConsumerMember(member_id) if member is None else read_member(member)
 
@@ -171,7 +173,7 @@ def check_epoch(member: ConsumerMember, received: int, owned: Partitions | None)
 
 def sort_names(names: Collection[str]) -> tuple[str, ...]:
     """Return topic names as a member's record contains them: once, sorted like Java."""
-    return tuple(sorted(set(names), key=lambda name: name.encode("utf-16-be", "surrogatepass")))
+    return tuple(sorted(set(names), key=java_sort_key))
 
 
 def reconcile(
@@ -186,9 +188,8 @@ def reconcile(
 ) -> ConsumerMember:
     """Return the member after one step towards its target.
 
-    `owned` are the partitions that the member reports; None if it reports nothing. `topic_ids` are the existing topics
-    to which it subscribes; None if it subscribes to nothing. `find_owner_epoch` returns the epoch of a partition's
-    owner, -1 if there is none.
+    `owned` are the partitions that it reports; None if it reports nothing. `topic_ids` are the existing topics to which
+    it subscribes; None if it subscribes to nothing. `find_owner_epoch` returns -1 if a partition has no owner.
     """
     if (member.state == STABLE and member.epoch == target_epoch) or _owns_any(owned, member.revoking, member.state):
         return _drop_unsubscribed(member, owned, topic_ids) if has_new_subscription else member
@@ -221,7 +222,7 @@ def reconcile(
 def _drop_unsubscribed(
     member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[str] | None
 ) -> ConsumerMember:
-    """Return the member without the topics to which it no longer subscribes. Its epoch does not change.
+    """Return the member without the topics to which it no longer subscribes, in the same epoch.
 
     If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions.
     """
@@ -292,12 +293,10 @@ def assignment_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def pattern_record(group_id: str, pattern: str, value: ConsumerGroupRegularExpressionValue | None) -> Record:
-    """Return the record of a pattern's topics; its tombstone if `value` is None."""
     return _build(16, (group_id, pattern), value)
 
 
 def removal_records(group_id: str, member_id: str) -> list[Record]:
-    """Return the tombstones that remove a member from a group that stays."""
     return [_build(record_type, (group_id, member_id), None) for record_type in (8, 7, 5)]
 
 

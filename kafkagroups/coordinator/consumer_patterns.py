@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, epoch_record, pattern_record, read_members
@@ -36,18 +36,8 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 """The patterns of a group are resolved at most this often."""
 
 
-class Groups(Protocol):
-    """What `ConsumerGroups` does for the patterns."""
-
-    def write(
-        self,
-        group_id: str,
-        handler: Callable[[LivingShard], Result[None]],
-        refuse: Callable[[Errors, str | None], None],
-    ) -> Any: ...
-
-    def note_topics(self, group_id: str, epoch: int) -> None: ...
-
+Write = Callable[[str, Callable[[LivingShard], Result[None]], Callable[[Errors, str | None], None]], Any]
+"""A function (group id, handler, refuse) that handles a write, as `ConsumerGroups.write` does."""
 
 _ERRORS = (
     ("missing closing ]", r"missing \]|unterminated character set"),
@@ -81,22 +71,27 @@ _ESCAPED_OR_CLASS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^
 
 
 class PatternResolver:
-    """The patterns of all groups. Which are being resolved, and with which topics they were, is not in the log."""
-
-    def __init__(self, image: TopicImage, clock: Clock, refresh_interval_ms: int, groups: Groups) -> None:
+    def __init__(
+        self,
+        image: TopicImage,
+        clock: Clock,
+        refresh_interval_ms: int,
+        write: Write,
+        note_topics: Callable[[str, int], None],
+    ) -> None:
         self.image = image
         self.clock = clock
         self.refresh_interval_ms = refresh_interval_ms
-        self.groups = groups
+        self.write = write
+        self.note_topics = note_topics
         self._resolving: set[str] = set()
         self._topic_ids_by_group: dict[str, frozenset[str]] = {}
 
     def forget(self, group_id: str) -> None:
-        """Forget with which topics a group's patterns were resolved."""
         self._topic_ids_by_group.pop(group_id, None)
 
     def change(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember, records: list[Record]) -> bool:
-        """Write the tombstone of a pattern that a member gave up. Return whether the new topics are known already."""
+        """Write the tombstone of a pattern that a member gave up. Return whether the new topics are known."""
         members = read_members(group)
         if before.regex is not None and count_subscribers(members, before.regex) == 1:
             records.append(pattern_record(group.group_id, before.regex, None))
@@ -108,7 +103,6 @@ class PatternResolver:
         return after.regex in group.resolved
 
     def maybe_resolve(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> None:
-        """Resolve the group's patterns again: if one is new, a topic was created, or much time has passed."""
         members = read_members(group)
         is_new = after.regex not in (None, before.regex) and count_subscribers(members, after.regex) == 0
         if not is_new and not any(member.regex for member in members.values()):
@@ -141,7 +135,7 @@ class PatternResolver:
             return Result(None, self._build_records(group, resolved))
 
         self._resolving.discard(group_id)
-        self.groups.write(group_id, store, ignore_refusal)
+        self.write(group_id, store, ignore_refusal)
 
     def _build_records(
         self, group: ModernGroup, resolved: Mapping[str, ConsumerGroupRegularExpressionValue]
@@ -157,7 +151,7 @@ class PatternResolver:
         metadata_hash = self.image.hash_of(following.topic_names())
         if has_changed or metadata_hash != group.metadata_hash:
             records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
-            self.groups.note_topics(group.group_id, group.group_epoch + 1)
+            self.note_topics(group.group_id, group.group_epoch + 1)
         return records
 
     def _topic_ids(self) -> frozenset[str]:
@@ -169,7 +163,6 @@ def ignore_refusal(error: Errors, message: str | None) -> None:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise Refusal if the text is not a pattern."""
     try:
         _compile(pattern)
     except ValueError as error:
@@ -180,7 +173,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def resolve_patterns(patterns: Iterable[str], topics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the topics that match each pattern as a whole, sorted. A text that is no pattern matches nothing."""
+    """Return the topics that match each pattern as a whole. A text that is no pattern matches nothing."""
     names = sorted(topics)
     resolved: dict[str, list[str]] = {}
     for pattern in patterns:
@@ -233,7 +226,6 @@ def _translate(pattern: str) -> str:
 
 
 def _find_posix_class(name: re.Match[str]) -> str:
-    """Return the characters of a POSIX class that a topic name can contain. Raises ValueError for an unknown class."""
     if name[1] not in _POSIX_CLASSES:
         raise ValueError("invalid character class range")
     return _POSIX_CLASSES[name[1]]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from xxhash import xxh3_64_digest
 
-from kafkagroups.coordinator.consumer_assignors import ASSIGNORS, GroupToAssign, Subscriber
+from kafkagroups.coordinator.assignors import BROKER_ASSIGNORS, GroupToAssign, TargetedMember, java_sort_key
 from kafkagroups.coordinator.consumer_members import (
     ConsumerMember,
     Partitions,
@@ -34,35 +34,30 @@ from kafkagroups.records.wire import utf16_length, uuid_bytes
 
 
 class TopicImage:
-    """The topics that exist. `partition_counts` and `ids` are by topic name; the caller changes them."""
+    """The topics that exist, by name; the caller changes them."""
 
     def __init__(self, partition_counts: Mapping[str, int], ids: Mapping[str, str]) -> None:
         self.partition_counts = partition_counts
         self.ids = ids
 
     def id_of(self, name: str) -> str | None:
-        """Return the id of a topic; None if the topic does not exist."""
         return self.ids.get(name) if name in self.partition_counts else None
 
     def ids_of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the ids of those topics that exist."""
         return tuple(topic_id for name in names if (topic_id := self.id_of(name)) is not None)
 
     def names_by_id(self) -> dict[str, str]:
-        """Return the names of the topics, by id."""
         return {self.ids[name]: name for name in self.partition_counts if name in self.ids}
 
     def counts_by_id(self) -> dict[str, int]:
-        """Return the partition counts of the topics, by id."""
         return {topic_id: self.partition_counts[name] for topic_id, name in self.names_by_id().items()}
 
     def snapshot(self) -> dict[str, tuple[str, int]]:
-        """Return the id and the partition count of each topic as it is now, by name."""
         return {name: (self.ids[name], count) for name, count in self.partition_counts.items() if name in self.ids}
 
     def hash_of(self, names: Iterable[str]) -> int:
         """Return the hash of those topics that exist; 0 if there are none."""
-        hashes = [self._hash_topic(name) for name in sorted(names, key=_java_order) if self.id_of(name) is not None]
+        hashes = [self._hash_topic(name) for name in sorted(names, key=java_sort_key) if self.id_of(name) is not None]
         return _hash(b"".join(struct.pack("<q", each) for each in hashes)) if hashes else 0
 
     def _hash_topic(self, name: str) -> int:
@@ -77,12 +72,7 @@ class TopicImage:
 
 
 def _hash(data: bytes) -> int:
-    """Return the hash XXH3 of 64 bits, as Java's signed long."""
     return int.from_bytes(xxh3_64_digest(data), signed=True)
-
-
-def _java_order(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 Resolved = Mapping[str, ConsumerGroupRegularExpressionValue]
@@ -90,13 +80,10 @@ Resolved = Mapping[str, ConsumerGroupRegularExpressionValue]
 
 @dataclass(frozen=True)
 class Subscriptions:
-    """What the members of a group subscribe to: by name, and by patterns that are resolved."""
-
     members: Collection[ConsumerMember]
     resolved: Resolved
 
     def topic_names(self) -> set[str]:
-        """Return all topics, also those that do not exist."""
         by_name = {name for member in self.members for name in member.metadata.subscribed_topic_names}
         return by_name.union(*(value.topics for value in self.resolved.values()))
 
@@ -116,7 +103,7 @@ class Subscriptions:
 
 
 def change_subscriptions(group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> Subscriptions:
-    """Return the subscriptions of a group after a member joined or changed, before the change is written."""
+    """Return the subscriptions after a member joined or changed, before the change is written."""
     members = read_members(group)
     gives_up_pattern = before.regex not in (None, after.regex) and count_subscribers(members, before.regex) == 1
     resolved = {
@@ -132,7 +119,6 @@ def change_subscriptions(group: ModernGroup, before: ConsumerMember, after: Cons
 
 
 def count_subscribers(members: Mapping[str, ConsumerMember], pattern: str | None) -> int:
-    """Return how many members subscribe to a pattern."""
     return sum(member.regex == pattern for member in members.values())
 
 
@@ -144,7 +130,6 @@ def find_topic_names(member: ConsumerMember, resolved: Resolved) -> list[str]:
 
 
 def find_assignor(group: ModernGroup, default: str) -> str:
-    """Return the assignor with the most votes as the group is now."""
     has_votes = any(member.metadata.server_assignor is not None for member in read_members(group).values())
     return (group.assignor if has_votes else None) or default
 
@@ -152,8 +137,7 @@ def find_assignor(group: ModernGroup, default: str) -> str:
 def choose_assignor(group: ModernGroup, before: ConsumerMember, after: ConsumerMember, default: str) -> str:
     """Return the assignor with the most votes after a member changed. With a tie, the order of Java's map decides.
 
-    Kafka copies the votes into a small map, and takes out and puts back the vote of the member. What `HashMap.compute`
-    puts back is the first in its bucket.
+    Kafka copies the votes into a small map, and takes out and puts back the member's, which comes first in its bucket.
     """
     present = Counter(
         member.metadata.server_assignor
@@ -188,7 +172,7 @@ def compute_targets(
         names = find_topic_names(members[member_id], group.resolved)
         target_id = owner_id if member_id == member.member_id else member_id
         instance_id = members[member_id].metadata.instance_id
-        subscribers[member_id] = Subscriber(instance_id, image.ids_of(names), find_target(group, target_id) or {})
+        subscribers[member_id] = TargetedMember(instance_id, image.ids_of(names), find_target(group, target_id) or {})
     assigned = frozenset(
         (topic.topic_id, partition)
         for target in group.targets.values()
@@ -196,12 +180,11 @@ def compute_targets(
         for partition in topic.partitions
     )
     to_assign = GroupToAssign(subscribers, image.counts_by_id(), has_same_topics, assigned)
-    targets = ASSIGNORS[assignor](to_assign)
+    targets = BROKER_ASSIGNORS[assignor](to_assign)
     return {member_id: targets.get(member_id, {}) for member_id in subscribers}
 
 
 def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]] | None:
-    """Return the target that a member has now; None if it has none."""
     value = group.targets.get(member_id)
     return None if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
 

@@ -27,108 +27,91 @@ from kafkagroups.helpers import check_regular, read_lines
 Shape = Any
 
 TEXT_OR_NULL = (str, None)
-MEMBER = {"groupId": str, "generationId": int, "memberId": str, "groupInstanceId?": TEXT_OR_NULL}
-COMMITTED_PARTITIONS = [
-    {
-        "partitionIndex": int,
-        "committedOffset": int,
-        "committedMetadata": TEXT_OR_NULL,
-        "committedLeaderEpoch?": int,
-        "commitTimestamp?": int,
-    }
-]
-COMMITTED_TOPICS = [{"name": str, "partitions": COMMITTED_PARTITIONS}]
-COMMITTED_TOPIC_IDS = [{"topicId": str, "partitions": COMMITTED_PARTITIONS}]
-FETCHING_MEMBER = {"groupId": str, "memberId?": TEXT_OR_NULL, "memberEpoch?": int}
-FETCHED_GROUP = {**FETCHING_MEMBER, "topics": ([{"name": str, "partitionIndexes": [int]}], None)}
-FETCHED_GROUP_BY_ID = {**FETCHING_MEMBER, "topics": ([{"topicId": str, "partitionIndexes": [int]}], None)}
-PRODUCER = {"transactionalId": str, "producerId": int, "producerEpoch": int}
-
-JOIN_GROUP = {
-    "groupId": str,
-    "memberId": str,
-    "groupInstanceId?": TEXT_OR_NULL,
-    "sessionTimeoutMs": int,
-    "protocolType": str,
+TEXTS = ("groupId", "memberId", "name", "protocolType", "resourceName", "topicId", "transactionalId")
+NUMBERS = (
+    *("committedLeaderEpoch", "committedOffset", "commitTimestamp", "configOperation", "count", "generationId"),
+    *("generationIdOrMemberEpoch", "memberEpoch", "numPartitions", "partitionIndex", "producerEpoch", "producerId"),
+    *("rebalanceTimeoutMs", "resourceType", "retentionTimeMs", "sessionTimeoutMs"),
+)
+NULLABLE_TEXTS = (
+    *("committedMetadata", "groupInstanceId", "instanceId", "protocolName", "rackId", "serverAssignor"),
+    *("subscribedTopicRegex", "value"),
+)
+FIELD_SHAPES: dict[str, Shape] = {
+    **dict.fromkeys(TEXTS, str),
+    **dict.fromkeys(NUMBERS, int),
+    **dict.fromkeys(NULLABLE_TEXTS, TEXT_OR_NULL),
+    "includeAuthorizedOperations": bool,
+    "requireStable": bool,
+    "partitionIndexes": [int],
+    "subscribedTopicNames": ([str], None),
     "protocols": [{"name": str, "metadata": bytes}],
+    "assignments": [{"memberId": str, "assignment": bytes}],
 }
-OFFSET_COMMIT = {
-    "groupId": str,
-    "generationIdOrMemberEpoch": int,
-    "memberId": str,
-    "groupInstanceId?": TEXT_OR_NULL,
-    "retentionTimeMs?": int,
-    "topics": COMMITTED_TOPICS,
-}
-TXN_OFFSET_COMMIT = {
-    **PRODUCER,
-    "groupId": str,
-    "generationId?": int,
-    "generationIdOrMemberEpoch?": int,
-    "memberId?": str,
-    "groupInstanceId?": TEXT_OR_NULL,
-    "topics": COMMITTED_TOPICS,
-}
+"""The shapes of the fields of requests, by name."""
 
+
+def shape(*names: str, **others: Shape) -> Shape:
+    """Return the shape of an object with these fields. `others` are fields whose shape depends on the request."""
+    return {**{name: FIELD_SHAPES[name.rstrip("?")] for name in names}, **others}
+
+
+COMMITTED = [
+    shape("partitionIndex", "committedOffset", "committedMetadata", "committedLeaderEpoch?", "commitTimestamp?")
+]
+COMMITTED_TOPICS = [shape("name", partitions=COMMITTED)]
+COMMITTED_TOPIC_IDS = [shape("topicId", partitions=COMMITTED)]
+FETCHING_MEMBER = {"groupId": str, "memberId?": TEXT_OR_NULL, "memberEpoch?": int}
+FETCHED_GROUP = {**FETCHING_MEMBER, "topics": ([shape("name", "partitionIndexes")], None)}
+FETCHED_GROUP_BY_ID = {**FETCHING_MEMBER, "topics": ([shape("topicId", "partitionIndexes")], None)}
+JOIN_GROUP = shape("groupId", "memberId", "groupInstanceId?", "sessionTimeoutMs", "protocolType", "protocols")
+HEARTBEAT = shape("groupId", "generationId", "memberId", "groupInstanceId?")
+OFFSET_COMMIT = shape("groupId", "generationIdOrMemberEpoch", "memberId", "groupInstanceId?", "retentionTimeMs?")
+TXN_OFFSET_COMMIT = shape(
+    *("transactionalId", "producerId", "producerEpoch", "groupId", "generationId?", "generationIdOrMemberEpoch?"),
+    *("memberId?", "groupInstanceId?"),
+)
 REQUEST_SHAPES: dict[str, Shape] = {
     "JoinGroup": JOIN_GROUP,
-    "SyncGroup": {
-        **MEMBER,
-        "protocolType?": TEXT_OR_NULL,
-        "protocolName?": TEXT_OR_NULL,
-        "assignments": [{"memberId": str, "assignment": bytes}],
-    },
-    "Heartbeat": MEMBER,
-    "LeaveGroup": {"groupId": str, "memberId": str},
-    "OffsetCommit": {"groupId": str, "topics": COMMITTED_TOPICS},
-    "TxnOffsetCommit": TXN_OFFSET_COMMIT,
+    "SyncGroup": {**HEARTBEAT, "protocolType?": TEXT_OR_NULL, **shape("protocolName?", "assignments")},
+    "Heartbeat": HEARTBEAT,
+    "LeaveGroup": shape("groupId", "memberId"),
+    "OffsetCommit": shape("groupId", topics=COMMITTED_TOPICS),
+    "TxnOffsetCommit": {**TXN_OFFSET_COMMIT, "topics": COMMITTED_TOPICS},
     "OffsetFetch": FETCHED_GROUP,
-    "DescribeGroups": {"groups": [str], "includeAuthorizedOperations?": bool},
+    "DescribeGroups": {"groups": [str], **shape("includeAuthorizedOperations?")},
     "ListGroups": {"statesFilter?": ([str], None), "typesFilter?": ([str], None)},
     "DeleteGroups": {"groupsNames": [str]},
     "ConsumerGroupHeartbeat": {
-        "groupId": str,
-        "memberId": str,
-        "memberEpoch": int,
-        "instanceId?": TEXT_OR_NULL,
-        "rackId?": TEXT_OR_NULL,
-        "rebalanceTimeoutMs?": int,
-        "subscribedTopicNames?": ([str], None),
-        "subscribedTopicRegex?": TEXT_OR_NULL,
-        "serverAssignor?": TEXT_OR_NULL,
+        **shape("groupId", "memberId", "memberEpoch", "instanceId?", "rackId?", "rebalanceTimeoutMs?"),
+        **shape("subscribedTopicNames?", "subscribedTopicRegex?", "serverAssignor?"),
         "topicPartitions?": ([{"topicId": str, "partitions": [int]}], None),
     },
-    "ConsumerGroupDescribe": {"groupIds": [str], "includeAuthorizedOperations?": bool},
-    "OffsetDelete": {"groupId": str, "topics": [{"name": str, "partitions": [{"partitionIndex": int}]}]},
+    "ConsumerGroupDescribe": {"groupIds": [str], **shape("includeAuthorizedOperations?")},
+    "OffsetDelete": shape("groupId", topics=[shape("name", partitions=[shape("partitionIndex")])]),
     "InitProducerId": {"transactionalId": TEXT_OR_NULL},
-    "AddOffsetsToTxn": {"transactionalId": str, "groupId": str},
-    "EndTxn": {"transactionalId": str},
-    "CreateTopics": {"topics": [{"name": str, "numPartitions": int}]},
-    "CreatePartitions": {"topics": [{"name": str, "count": int}]},
+    "AddOffsetsToTxn": shape("transactionalId", "groupId"),
+    "EndTxn": shape("transactionalId"),
+    "CreateTopics": {"topics": [shape("name", "numPartitions")]},
+    "CreatePartitions": {"topics": [shape("name", "count")]},
     "IncrementalAlterConfigs": {
-        "resources": [
-            {
-                "resourceType": int,
-                "resourceName": str,
-                "configs": [{"name": str, "configOperation": int, "value": TEXT_OR_NULL}],
-            }
-        ]
+        "resources": [shape("resourceType", "resourceName", configs=[shape("name", "configOperation", "value")])]
     },
 }
 LATER_REQUEST_SHAPES: dict[str, dict[int, Shape]] = {
-    "JoinGroup": {1: {**JOIN_GROUP, "rebalanceTimeoutMs": int}},
-    "LeaveGroup": {3: {"groupId": str, "members": [{"memberId": str, "groupInstanceId?": TEXT_OR_NULL}]}},
-    "OffsetCommit": {1: OFFSET_COMMIT, 10: {**OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS}},
+    "JoinGroup": {1: {**JOIN_GROUP, **shape("rebalanceTimeoutMs")}},
+    "LeaveGroup": {3: shape("groupId", members=[shape("memberId", "groupInstanceId?")])},
+    "OffsetCommit": {
+        1: {**OFFSET_COMMIT, "topics": COMMITTED_TOPICS},
+        10: {**OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS},
+    },
     "TxnOffsetCommit": {6: {**TXN_OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS}},
     "OffsetFetch": {
-        8: {"groups": [FETCHED_GROUP], "requireStable?": bool},
-        10: {"groups": [FETCHED_GROUP_BY_ID], "requireStable?": bool},
+        8: {"groups": [FETCHED_GROUP], **shape("requireStable?")},
+        10: {"groups": [FETCHED_GROUP_BY_ID], **shape("requireStable?")},
     },
 }
-"""By API whose request fields changed, and by the first version with the new fields: the shape since this version.
-
-`REQUEST_SHAPES` has the shape before the first of these versions.
-"""
+"""By API whose request fields changed, and by the first version with the new fields: the shape since this version."""
 COMMIT_RESPONSE = {"topics?": [{"topicId?": str, "partitions": [{"errorCode": int}]}]}
 RESPONSE_SHAPES: dict[str, Shape] = {
     "OffsetCommit": COMMIT_RESPONSE,
@@ -197,21 +180,18 @@ def check_line(line: Any) -> None:
             check(line, {"producer_id": int, "producer_epoch": int})
 
 
-def check(value: Any, shape: Shape, field: str = "") -> None:
-    """Check that a value has the shape. Raises UsageError if the value has another shape.
-
-    `field` is the path of the value in its line, for the error message. The path of the whole line is "".
-    """
-    if isinstance(shape, tuple):
+def check(value: Any, expected: Shape, field: str = "") -> None:
+    """Check that a value has the shape; `field` is its path in the line. Raises UsageError if it has another one."""
+    if isinstance(expected, tuple):
         if value is not None:
-            check(value, shape[0], field)
-    elif isinstance(shape, list):
+            check(value, expected[0], field)
+    elif isinstance(expected, list):
         _require(isinstance(value, list), "a list", value, field)
         for index, element in enumerate(value):
-            check(element, shape[0], f"{field}[{index}]")
-    elif isinstance(shape, dict):
+            check(element, expected[0], f"{field}[{index}]")
+    elif isinstance(expected, dict):
         _require(isinstance(value, dict), "an object", value, field)
-        for name, inner_shape in shape.items():
+        for name, inner_shape in expected.items():
             if name is str:
                 for key, inner_value in value.items():
                     check(inner_value, inner_shape, join_path(field, key) if field else key)
@@ -222,12 +202,12 @@ def check(value: Any, shape: Shape, field: str = "") -> None:
                 check(value[key], inner_shape, inner_field)
             elif key == name:
                 raise UsageError("is missing", field=inner_field)
-    elif shape is bytes:
+    elif expected is bytes:
         _require(isinstance(value, str) and _is_base64(value), TYPE_NAMES[bytes], value, field)
     else:
         # In Python a bool is also an int. In JSON true is not a number.
-        is_bool_for_int = shape is int and isinstance(value, bool)
-        _require(isinstance(value, shape) and not is_bool_for_int, TYPE_NAMES[shape], value, field)
+        is_bool_for_int = expected is int and isinstance(value, bool)
+        _require(isinstance(value, expected) and not is_bool_for_int, TYPE_NAMES[expected], value, field)
 
 
 def _is_base64(text: str) -> bool:
@@ -246,7 +226,7 @@ def _require(condition: bool, expected: str, value: Any, field: str) -> None:
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
-    """Return the header (the first line) of a conversation, and the other lines: requests and events.
+    """Return the header (the first line) of a conversation, and its requests and events.
 
     If the file is not a conversation, raise UsageError with the line number and the field.
     """
@@ -262,7 +242,6 @@ def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
 
 
 def _parse_lines(file: IO[bytes], path: str | Path) -> list[Json]:
-    """Return the lines of a conversation, at least one. Raises UsageError with the line number and the field."""
     lines: list[Json] = []
     try:
         for text in read_lines(file):

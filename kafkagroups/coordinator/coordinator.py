@@ -1,9 +1,8 @@
 """The group coordinator: one method for each client request, and the start of a broker.
 
-`GroupCoordinator` only passes each request to the module that handles the request: joining.py, membership.py,
-storing.py, fetching.py or deleting.py. These share the checks in request_validation.py, and one manager, which holds
-the groups and writes to the log. The manager is the only part that the two coordinators do not have in common:
-manager.py is the classic one, partitioned_groups.py the new one.
+`GroupCoordinator` passes each request to the module that handles it: membership.py, storing.py or fetching.py. These
+share the checks in request_validation.py, and one manager, which holds the groups and writes to the log. The manager is
+the only part that the two coordinators do not have in common: manager.py is the classic one, runtime.py the new one.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
@@ -18,73 +17,59 @@ from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
-from kafkagroups.coordinator.deleting import DeleteRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.fetching import FetchRequests
-from kafkagroups.coordinator.joining import JoinRequests
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.membership import MemberRequests
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_fields import (
+from kafkagroups.coordinator.membership import JoinRequests, MemberRequests
+from kafkagroups.coordinator.messages import (
     CLIENT_TEXT,
-    COMMITS,
-    LEAVING_MEMBERS,
-    NULLABLE_TEXT,
-    PARTITIONS,
-    PROTOCOLS,
-    RAW_BYTES,
-    TEXT,
+    CommitErrors,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
     DescribedConsumerGroup,
-    JoinGroupRequest,
-    ListOf,
-    MappingOf,
-    Nullable,
-    OffsetCommitRequest,
-    TxnOffsetCommitRequest,
-    check_fields,
-    take_fields,
-)
-from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator, Surroundings, verify_all
-from kafkagroups.coordinator.results import (
-    CommitErrors,
     DescribedGroup,
+    JoinGroupRequest,
     JoinGroupResult,
     LeaveGroupResult,
     ListedGroup,
+    ListOf,
     MemberIdentity,
     OffsetCommit,
+    OffsetCommitRequest,
     OffsetDeleteResult,
+    OffsetFetchRequest,
     OffsetFetchResult,
     ResponseFuture,
+    SyncGroupRequest,
     SyncGroupResult,
+    TxnOffsetCommitRequest,
     answer_join,
     answer_sync,
+    check_fields,
+    take_fields,
 )
+from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
+from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings, verify_all
+from kafkagroups.coordinator.runtime import PartitionedGroups
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.coordinator.storing import CommitRequests
+from kafkagroups.coordinator.storing import CommitRequests, DeleteRequests
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.records.wire import INT16, INT32, INT64
+from kafkagroups.records.wire import INT32
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class GroupCoordinator:
-    """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker` (coordinator.py).
+    """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
-    The version in the settings decides which coordinator it is: the classic one up to 3.9, the new one since 4.0. In
-    the new one, a response that is a future waits until the log has confirmed the records; a method that returns no
-    future returns what the broker will answer then.
-
-    Every method raises UsageError, and changes nothing, if an argument has a value that no request can contain
-    (request_fields.py).
+    In the new coordinator (since 4.0), a response that is a future waits until the log has confirmed the records; a
+    method that returns no future returns what the broker will answer then. Every method raises UsageError, and changes
+    nothing, if an argument has a value that no request can contain (messages.py).
 
     Parameters
     ----------
@@ -93,11 +78,9 @@ class GroupCoordinator:
     clock
         The coordinator's time. Timers run when the caller advances the clock.
     settings
-        The broker's settings. None: the default settings. `settings.kafka` is the Kafka version whose rules the
-        coordinator follows: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
+        The broker's settings. `settings.kafka` is the Kafka version whose rules the coordinator follows.
     new_member_id
-        A function that returns the id of a new member. The argument of the function is the member's client id, or the
-        instance id of a static member.
+        A function that returns the id of a new member, from its client id, or from the instance id of a static member.
     surroundings
         What the coordinator asks the rest of the cluster: `topics`, `topic_ids`, `authorize`, `verify` and `zookeeper`,
         as `Surroundings` (request_validation.py) explains them.
@@ -123,211 +106,114 @@ class GroupCoordinator:
         self.manager.on_unloaded = self._stop_group
         self.validator = RequestValidator(self.manager, surroundings)
         self.rebalances = Rebalances(self.manager)
-        member_validator = MemberValidator(self.settings)
         self.new_member_id = new_member_id
         self.modern: ModernRequests | None = None
         if isinstance(self.manager, PartitionedGroups):
-            self.modern = ModernRequests(
-                self.manager, self.validator, self.rebalances, surroundings.get("group_configs", {})
-            )
-        self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id, self.modern)
-        self.members = MemberRequests(self.validator, member_validator, self.rebalances, self.modern)
-        self.commits = CommitRequests(
-            self.validator,
-            member_validator,
-            self.rebalances.sessions,
-            surroundings.get("verify", verify_all),
-            self.zookeeper,
-            self.modern,
-        )
-        self.fetches = FetchRequests(self.validator, self.zookeeper, self.modern)
-        self.deletions = DeleteRequests(self.validator)
+            group_configs = surroundings.get("group_configs", {})
+            self.modern = ModernRequests(self.manager, self.validator, self.rebalances, group_configs)
+        shared = (self.validator, self.rebalances, self.modern)
+        self.joins = JoinRequests(*shared, new_member_id)
+        self.members = MemberRequests(*shared)
+        self.commits = CommitRequests(*shared, surroundings.get("verify", verify_all), self.zookeeper)
+        self.fetches = FetchRequests(*shared, self.zookeeper)
+        self.deletions = DeleteRequests(*shared)
 
     # Members
 
-    @take_fields(
-        JoinGroupRequest,
-        group_id=TEXT,
-        protocols=PROTOCOLS,
-        member_id=TEXT,
-        group_instance_id=Nullable(CLIENT_TEXT),
-        client_id=CLIENT_TEXT,
-        client_host=TEXT,
-        session_timeout_ms=INT32,
-        rebalance_timeout_ms=INT32,
-        protocol_type=TEXT,
-    )
+    @take_fields(JoinGroupRequest, group_instance_id=CLIENT_TEXT)
     def join_group(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
+
+        A new group is created even if its first member is refused. Source: GroupCoordinator.handleJoinGroup.
 
         Parameters
         ----------
         protocols
-            Pairs of the name of an assignor that the member supports, and the bytes of the member's subscription. The
-            member prefers the first assignor.
+            Pairs of the name of an assignor that the member supports, the preferred one first, and the bytes of the
+            member's subscription.
         member_id
             The member id from an earlier response, or "" for a new member.
         group_instance_id
             The instance id of a static member. Kafka versions before 2.3 ignore it.
         require_known_member_id
             Whether a new dynamic member first gets the error MEMBER_ID_REQUIRED and a member id, and must join again
-            with this id (request v4 and later, KIP-394). None: as in the broker's newest request version.
+            with it (request v4 and later, KIP-394). None: as in the broker's newest request version.
         supports_skip_assignment
-            Whether the client supports the field `skip_assignment` in the response (request v9 and later). This matters
-            only for a static leader that joins again without a rebalance.
-            True: the response tells the leader not to compute new assignments.
-            False: the response contains the leader's old member id, so the member does not act as the leader.
-            None: as in the broker's newest request version.
+            Whether a static leader that joins again without a rebalance is told not to compute new assignments (request
+            v9 and later). False: it gets its old member id as the leader's, so it does not act as the leader. None: as
+            in the broker's newest request version.
 
         Returns
         -------
         ResponseFuture[JoinGroupResult]
-            Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID for
-            an unknown member id, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in
-            common, FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static
-            member uses a member id that was given to a dynamic member.
-
-        Notes
-        -----
-        A new group is created even if its first member is refused. Source: GroupCoordinator.handleJoinGroup.
+            Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID,
+            GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in common,
+            FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static member uses a
+            member id that was given to a dynamic member.
         """
         return self.joins.join(request)
 
-    @check_fields(
-        group_id=TEXT,
-        generation=INT32,
-        member_id=TEXT,
-        assignments=Nullable(MappingOf(TEXT, RAW_BYTES)),
-        group_instance_id=NULLABLE_TEXT,
-        protocol_type=NULLABLE_TEXT,
-        protocol=NULLABLE_TEXT,
-    )
-    def sync_group(
-        self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        assignments: Mapping[str, bytes] | None = None,
-        *,
-        group_instance_id: str | None = None,
-        protocol_type: str | None = None,
-        protocol: str | None = None,
-    ) -> ResponseFuture[SyncGroupResult]:
+    @take_fields(SyncGroupRequest)
+    def sync_group(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         """Return the member's assignment. The response arrives when the leader has sent all assignments.
+
+        Source: GroupCoordinator.handleSyncGroup.
 
         Parameters
         ----------
         assignments
             The assignment of each member, by member id. Only the leader sends assignments.
         protocol_type, protocol
-            The protocol type and the protocol (assignor) that the member received in the response to its JoinGroup.
-            None: not checked.
+            What the member received in the response to its JoinGroup. None: not checked.
 
         Returns
         -------
         ResponseFuture[SyncGroupResult]
-            Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL if the group
-            has another protocol type or protocol (KIP-559), and REBALANCE_IN_PROGRESS while members join again or the
-            group is loading (loading before Kafka 2.0: UNKNOWN_MEMBER_ID).
-
-        Notes
-        -----
-        Source: GroupCoordinator.handleSyncGroup.
+            Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (KIP-559),
+            and REBALANCE_IN_PROGRESS while members join again or the group is loading (loading before 2.0:
+            UNKNOWN_MEMBER_ID).
         """
-        return self.members.sync(
-            group_id,
-            generation,
-            member_id,
-            assignments or {},
-            group_instance_id=group_instance_id,
-            protocol_type=protocol_type,
-            protocol=protocol,
-        )
+        return self.members.sync(request)
 
-    @check_fields(group_id=TEXT, generation=INT32, member_id=TEXT, group_instance_id=NULLABLE_TEXT)
+    @check_fields()
     def heartbeat(
         self, group_id: str, generation: int, member_id: str, *, group_instance_id: str | None = None
     ) -> Errors:
         """Restart the member's session timer, so that the member stays in the group.
 
-        Returns
-        -------
-        Errors
-            NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
-            ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, the
-            result is NONE, and the member is not checked.
-
-        Notes
-        -----
-        Source: GroupCoordinator.handleHeartbeat.
+        Returns NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
+        ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, the result is
+        NONE, and the member is not checked. Source: GroupCoordinator.handleHeartbeat.
         """
         return self.members.heartbeat(group_id, generation, member_id, group_instance_id)
 
-    @check_fields(group_id=TEXT, members=LEAVING_MEMBERS)
+    @check_fields()
     def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
-        """Remove members from the group.
+        """Remove members from the group. `members` are member ids, and `MemberIdentity` for static members.
 
-        Parameters
-        ----------
-        members
-            A member id for each dynamic member, and a `MemberIdentity` for each static member.
-
-        Returns
-        -------
-        LeaveGroupResult
-            An error code for each member. If the whole request is refused, for example because the group is Dead, the
-            result has only one error code.
-
-        Notes
-        -----
-        Source: GroupCoordinator.handleLeaveGroup.
+        The result has an error code for each member, or only one if the whole request is refused, for example because
+        the group is Dead. Source: GroupCoordinator.handleLeaveGroup.
         """
         return self.members.leave(group_id, members)
 
-    @take_fields(
-        ConsumerHeartbeat,
-        group_id=TEXT,
-        member_id=TEXT,
-        member_epoch=INT32,
-        instance_id=NULLABLE_TEXT,
-        rack_id=NULLABLE_TEXT,
-        rebalance_timeout_ms=INT32,
-        subscribed_topic_names=Nullable(ListOf(TEXT)),
-        subscribed_topic_regex=NULLABLE_TEXT,
-        server_assignor=NULLABLE_TEXT,
-        topic_partitions=Nullable(MappingOf(TEXT, ListOf(INT32))),
-        client_id=CLIENT_TEXT,
-        client_host=TEXT,
-        version=INT16,
-    )
+    @take_fields(ConsumerHeartbeat)
     def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
         """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
 
-        Returns
-        -------
-        ResponseFuture[ConsumerHeartbeatResult]
-            The member's epoch, and its assignment if that changed. Errors: INVALID_REQUEST for a field,
-            UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
-            FENCED_MEMBER_EPOCH if the member must join again, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID and
-            GROUP_MAX_SIZE_REACHED. UNSUPPORTED_VERSION if the broker has no consumer groups.
-
-        Notes
-        -----
-        Source: GroupMetadataManager.consumerGroupHeartbeat.
+        The result has the member's epoch, and its assignment if that changed. Errors: INVALID_REQUEST for a field,
+        UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH if
+        the member must join again, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID and GROUP_MAX_SIZE_REACHED.
+        UNSUPPORTED_VERSION if the broker has no consumer groups. Source: GroupMetadataManager.consumerGroupHeartbeat.
         """
         if self.modern is None:
-            response: ResponseFuture[ConsumerHeartbeatResult] = ResponseFuture()
-            response.complete(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
-            return response
+            return ResponseFuture.of(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
         needs_id = request.member_epoch == 0 and not request.member_id
         return self.modern.heartbeat(request, self.new_member_id(request.client_id) if needs_id else "")
 
-    @check_fields(group_ids=ListOf(TEXT))
+    @check_fields()
     def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
         """Return the state and the members of consumer groups (since 4.0).
 
-        Notes
-        -----
         Source: GroupCoordinatorService.consumerGroupDescribe.
         """
         if self.modern is None:
@@ -336,17 +222,11 @@ class GroupCoordinator:
 
     # Offsets
 
-    @take_fields(
-        OffsetCommitRequest,
-        group_id=TEXT,
-        offsets=COMMITS,
-        generation=INT32,
-        member_id=TEXT,
-        group_instance_id=NULLABLE_TEXT,
-        retention_ms=INT64,
-    )
+    @take_fields(OffsetCommitRequest)
     def offset_commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
+
+        Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
 
         Parameters
         ----------
@@ -364,251 +244,138 @@ class GroupCoordinator:
             Errors of the whole commit, in every partition: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
             REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
             OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
-
-        Notes
-        -----
-        Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
         """
         return self.commits.commit(request)
 
-    @check_fields(group_id=TEXT, offsets=COMMITS)
+    @check_fields()
     def offset_commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
         """Commit with version 0 of the request: the offset is stored in ZooKeeper, and no record is written.
 
-        Returns
-        -------
-        ResponseFuture[CommitErrors]
-            UNSUPPORTED_VERSION if the broker has no ZooKeeper; otherwise the errors of `offset_commit`.
-
-        Notes
-        -----
-        Source: KafkaApis.commitOffsetsToZookeeper.
+        The errors are UNSUPPORTED_VERSION if the broker has no ZooKeeper; otherwise those of `offset_commit`. Source:
+        KafkaApis.commitOffsetsToZookeeper.
         """
         return self.commits.commit_to_zookeeper(group_id, offsets)
 
-    @take_fields(
-        TxnOffsetCommitRequest,
-        group_id=TEXT,
-        offsets=COMMITS,
-        transactional_id=TEXT,
-        producer_id=INT64,
-        producer_epoch=INT16,
-        generation=INT32,
-        member_id=TEXT,
-        group_instance_id=NULLABLE_TEXT,
-    )
+    @take_fields(TxnOffsetCommitRequest)
     def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Commit offsets in a producer's transaction. The offsets are pending until the transaction's marker arrives.
+        """Commit offsets in a producer's transaction. They are pending until the transaction's marker arrives.
 
-        Parameters
-        ----------
-        supports_abortable_error
-            Whether the client supports the error TRANSACTION_ABORTABLE (request v4 and later). If not, the client gets
-            INVALID_TXN_STATE instead.
-
-        Returns
-        -------
-        ResponseFuture[CommitErrors]
-            The errors of `offset_commit`. If the commit contains no member (generation -1, member id ""), the member is
-            not checked. Since Kafka 3.7 the error can also come from `verify`, for example INVALID_PRODUCER_ID_MAPPING,
-            INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
-
-        Notes
-        -----
-        The group is created before the member and the transaction are checked.
+        The errors are those of `offset_commit`. If the commit contains no member (generation -1, member id ""), the
+        member is not checked. Since Kafka 3.7 the error can also come from `verify`, for example
+        INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE; a client without
+        `supports_abortable_error` (request v4 and later) gets INVALID_TXN_STATE instead of the last one. The group is
+        created before the member and the transaction are checked.
         Source: GroupCoordinator.handleTxnCommitOffsets.
         """
         return self.commits.commit_in_transaction(request)
 
-    @check_fields(producer_id=INT64, partitions=ListOf(INT32))
+    @check_fields(partitions=ListOf(INT32))
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets that the producer's transaction contains, right after its marker was written.
+        """Commit or abort the offsets of the producer's transaction, right after its marker was written.
 
-        Parameters
-        ----------
-        partitions
-            The partitions of the offsets topic that contain the marker (the record that ends the transaction). Since
-            4.0 it must be the newest batch of each, because the coordinator counts the offsets of its log.
-        commits
-            Whether the marker commits the transaction.
+        `partitions` are those of the offsets topic that contain the marker (the record that ends a transaction). Since
+        4.0 it must be the newest batch of each, because the coordinator counts the offsets of its log.
 
-        Raises
-        ------
-        NotAppended
-            If an offset of the transaction has no record in the log. This can happen up to Kafka 3.7, if the metadata
-            of a commit is too large.
-
-        Notes
-        -----
-        Source: GroupCoordinator.scheduleHandleTxnCompletion.
+        Raises NotAppended if an offset of the transaction has no record in the log. This can happen up to Kafka 3.7, if
+        the metadata of a commit is too large. Source: GroupCoordinator.scheduleHandleTxnCompletion.
         """
-        self.commits.complete_transaction(producer_id, partitions, commits=commits)
+        self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
-    @check_fields(group_id=TEXT, partitions=Nullable(PARTITIONS), member_id=NULLABLE_TEXT, member_epoch=INT32)
-    def offset_fetch(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition] | None = None,
-        *,
-        require_stable: bool = False,
-        by_topic_id: bool = False,
-        member_id: str | None = None,
-        member_epoch: int = -1,
-    ) -> OffsetFetchResult:
+    @take_fields(OffsetFetchRequest)
+    def offset_fetch(self, request: OffsetFetchRequest) -> OffsetFetchResult:
         """Return committed offsets from memory. The group may be in any state.
 
+        Source: GroupCoordinator.handleFetchOffsets.
+
         Parameters
         ----------
         partitions
-            The partitions to fetch. None: all partitions that have an offset.
+            The partitions to fetch. None: all partitions that have an offset and that the client may read; a requested
+            one that it may not read has the error TOPIC_AUTHORIZATION_FAILED.
         require_stable
-            Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit. A commit
-            is unfinished while its append is not answered, or while its transaction is open.
+            Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit: its
+            append is not answered, or its transaction is open.
         by_topic_id
             Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
             topic of the same name is then not returned.
-
-        Returns
-        -------
-        OffsetFetchResult
-            A requested partition that the client may not read has the error TOPIC_AUTHORIZATION_FAILED. If `partitions`
-            is None, partitions that the client may not read are not in the result.
-
-        Notes
-        -----
-        Source: GroupCoordinator.handleFetchOffsets.
         """
-        return self.fetches.fetch(
-            group_id,
-            partitions,
-            require_stable=require_stable,
-            by_topic_id=by_topic_id,
-            member=(member_id, member_epoch),
-        )
+        return self.fetches.fetch(request)
 
-    @check_fields(group_id=TEXT, partitions=PARTITIONS)
+    @check_fields()
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
         """Return offsets that were committed with version 0 of OffsetCommit.
 
-        Returns
-        -------
-        OffsetFetchResult
-            UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist or has no offset.
-
-        Notes
-        -----
-        Source: KafkaApis.handleOffsetFetchRequestFromZookeeper.
+        The error is UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist or has no offset. Source:
+        KafkaApis.handleOffsetFetchRequestFromZookeeper.
         """
         return self.fetches.fetch_from_zookeeper(group_id, partitions)
 
     # Groups
 
-    @check_fields(group_ids=ListOf(TEXT))
+    @check_fields()
     def describe_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
         """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
-        Notes
-        -----
         Source: GroupCoordinator.handleDescribeGroup.
         """
         return [self.fetches.describe(group_id) for group_id in group_ids]
 
-    @check_fields(states=ListOf(TEXT), types=ListOf(TEXT))
+    @check_fields()
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[Errors, list[ListedGroup]]:
-        """Return all groups of this coordinator.
+        """Return all groups of this coordinator, and COORDINATOR_LOAD_IN_PROGRESS while a partition is loading.
 
-        Parameters
-        ----------
-        states, types
-            Only groups that have one of these states (since Kafka 2.6) and one of these types (since 3.8) are returned.
-            If `states` is empty, the state is not checked. If `types` is empty, the type is not checked. Every group of
-            this coordinator has the type "classic".
-
-        Returns
-        -------
-        Errors
-            NONE, or COORDINATOR_LOAD_IN_PROGRESS while a partition is loading. The groups that are already loaded are
-            returned in both cases.
-        list[ListedGroup]
-            The groups.
-
-        Notes
-        -----
+        Only groups that have one of the `states` (since Kafka 2.6) and one of the `types` (since 3.8) are returned; if
+        there are none, it is not checked. Up to 3.9, the groups that are already loaded are returned during a load,
+        too.
         Source: GroupCoordinator.handleListGroups.
         """
         return self.fetches.list_groups(states, types)
 
-    @check_fields(group_ids=ListOf(TEXT))
+    @check_fields()
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """Delete Empty groups and their offsets (since Kafka 1.1).
+        """Delete Empty groups and their offsets (since Kafka 1.1), with one batch of tombstones for each group.
 
-        Returns
-        -------
-        dict[str, Errors]
-            An error code for each group id: for example, NON_EMPTY_GROUP if the group has members, GROUP_ID_NOT_FOUND
-            if the group does not exist or is Dead.
-
-        Notes
-        -----
-        For each group, one batch of tombstones is appended. Source: GroupCoordinator.handleDeleteGroups.
+        Returns an error code for each group id: for example, NON_EMPTY_GROUP if the group has members,
+        GROUP_ID_NOT_FOUND if the group does not exist or is Dead. Source: GroupCoordinator.handleDeleteGroups.
         """
         return self.deletions.delete_groups(group_ids)
 
-    @check_fields(group_id=TEXT, partitions=PARTITIONS)
+    @check_fields()
     def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
         """Delete offsets of a group (since Kafka 2.4, KIP-496).
 
-        Returns
-        -------
-        OffsetDeleteResult
-            The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a
-            consumer group subscribes to the topic. The error of the whole request is GROUP_ID_NOT_FOUND, or
-            NON_EMPTY_GROUP if the group has members and its protocol type is not "consumer".
-
-        Notes
-        -----
-        Source: GroupCoordinator.handleDeleteOffsets.
+        The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer
+        group subscribes to the topic. That of the whole request is GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the group
+        has members and its protocol type is not "consumer". Source: GroupCoordinator.handleDeleteOffsets.
         """
         return self.deletions.delete_offsets(group_id, partitions)
 
     # The broker
 
-    @check_fields(partitions=PARTITIONS)
+    @check_fields()
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete all groups' offsets for these partitions, because the topics of the partitions were deleted.
+        """Delete all groups' offsets for these partitions, because their topics were deleted. Return how many.
 
-        Returns
-        -------
-        int
-            The number of committed offsets that were deleted.
-
-        Notes
-        -----
-        A group is also deleted if it is Empty and has no offsets left.
-        Source: GroupCoordinator.handleDeletedPartitions.
+        A group is also deleted if it is Empty and has no offsets left. Source:
+        GroupCoordinator.handleDeletedPartitions.
         """
         return self.deletions.delete_partitions(partitions)
 
-    @check_fields(first_ms=INT64)
+    @check_fields()
     def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
         self.deletions.start_expiration(first_ms)
 
-    @check_fields(group_id=TEXT)
+    @check_fields()
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
         """Return the partition of the offsets topic whose leader coordinates the group.
 
-        Returns
-        -------
-        Errors
-            COORDINATOR_NOT_AVAILABLE if this broker is not the leader of the partition, GROUP_AUTHORIZATION_FAILED if
-            the client is not authorized.
-        int
-            The partition of the offsets topic. -1 if the client is not authorized.
+        The error is COORDINATOR_NOT_AVAILABLE if this broker is not the leader of the partition. If the client is not
+        authorized, it is GROUP_AUTHORIZATION_FAILED, and the partition is -1.
         """
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return Errors.GROUP_AUTHORIZATION_FAILED, -1
@@ -616,21 +383,21 @@ class GroupCoordinator:
         is_leader = partition in self.manager.owned
         return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
-    @check_fields(partition=INT32, epoch=INT32)
+    @check_fields()
     def elect(self, partition: int, epoch: int = 0) -> None:
         """Make this broker the leader of a partition of the offsets topic, and load the partition's groups.
 
         `epoch` is the coordinator epoch, a number that grows with each election for the partition. The call is ignored
-        if the coordinator has already received a newer epoch for the partition.
+        if the coordinator has already received a newer one.
         """
         self.manager.load_partition(partition, epoch)
 
-    @check_fields(partition=INT32, epoch=Nullable(INT32))
+    @check_fields()
     def resign(self, partition: int, epoch: int | None = None) -> None:
         """End this broker's leadership of the partition, because another broker is the leader now.
 
-        The call is ignored if the coordinator has already received a newer epoch than `epoch` for the partition. If
-        `epoch` is None, the call is never ignored.
+        The call is ignored if the coordinator has already received a newer epoch for the partition, and `epoch` is not
+        None.
         """
         self.manager.unload_partition(partition, epoch)
 
@@ -639,7 +406,7 @@ class GroupCoordinator:
         self.validator.is_running = False
 
     def _start_group(self, group: LivingGroup) -> None:
-        """Start the session timers of a loaded group. A group that is larger than group.max.size must rebalance."""
+        """A loaded group that is larger than group.max.size must rebalance."""
         if isinstance(group, ModernGroup):
             if self.modern is not None and group.type == CONSUMER:
                 self.modern.groups.start_group(group)
@@ -653,8 +420,7 @@ class GroupCoordinator:
     def _stop_group(self, group: LivingGroup) -> None:
         """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.
 
-        In a Stable group, the JoinGroup of a replaced static member can wait for an append. The callback of the append
-        answers this JoinGroup, so `_stop_group` does not.
+        In a Stable group, the JoinGroup of a replaced static member can wait for an append, whose callback answers it.
         """
         if isinstance(group, ModernGroup):
             if self.modern is not None:
@@ -667,18 +433,11 @@ class GroupCoordinator:
             if answers_joins:
                 answer_join(member, JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
             answer_sync(member, SyncGroupResult(Errors.NOT_COORDINATOR))
-            if member.session_timer:
-                member.session_timer.cancel()
-        for timer in (group.join_timer, group.sync_timer, *group.pending_members.values()):
-            if timer:
-                timer.cancel()
+        cancel_timers(group)
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
-    """Return the logs in a folder. `on_append` is called after each append (`AppendListener`).
-
-    The settings decide the compression of new batches, and whether an append with an old producer epoch is refused.
-    """
+    """Return the logs in a folder, with the codec and the check of producer epochs that the settings say."""
     return DiskLogs(
         folder,
         settings.offsets_topic_compression_codec,

@@ -61,14 +61,26 @@ class Errors(IntEnum):
     INVALID_REGULAR_EXPRESSION = 128
 
 
-_CLIENT_ERROR_BY_APPEND_ERROR = {
+_TOO_LARGE_ERRORS = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
+_COMMIT_ERRORS = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
     Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
+    **dict.fromkeys(_TOO_LARGE_ERRORS, Errors.INVALID_COMMIT_OFFSET_SIZE),
 }
-_TOO_LARGE_ERRORS = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
+_GROUP_ERRORS = {
+    **_COMMIT_ERRORS,
+    **dict.fromkeys(_TOO_LARGE_ERRORS, Errors.UNKNOWN_SERVER_ERROR),
+    Errors.REQUEST_TIMED_OUT: Errors.REBALANCE_IN_PROGRESS,
+}
+_EVENT_ERRORS = {
+    **_GROUP_ERRORS,
+    Errors.REQUEST_TIMED_OUT: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NETWORK_EXCEPTION: Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}
 
 
 def convert_group_append_error(error: Errors) -> Errors:
@@ -76,26 +88,19 @@ def convert_group_append_error(error: Errors) -> Errors:
 
     Source: GroupMetadataManager.storeGroup (3.9).
     """
-    if error is Errors.REQUEST_TIMED_OUT:
-        return Errors.REBALANCE_IN_PROGRESS
-    if error in _TOO_LARGE_ERRORS:
-        return Errors.UNKNOWN_SERVER_ERROR
-    return _CLIENT_ERROR_BY_APPEND_ERROR.get(error, error)
+    return _GROUP_ERRORS.get(error, error)
 
 
 def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -> Errors:
     """Return the error that a client gets if the append of its commit ends with `error`.
 
     `verifies_transactions` says whether the broker asks the transaction coordinator if a transaction is open (since
-    3.7). If the transaction coordinator does not answer, `error` is NETWORK_EXCEPTION. The client then gets
-    COORDINATOR_LOAD_IN_PROGRESS, so it sends the commit again.
+    3.7). If that does not answer, `error` is NETWORK_EXCEPTION, and the client must send the commit again.
     Source: GroupMetadataManager.maybeConvertOffsetCommitError (3.9).
     """
     if error is Errors.NETWORK_EXCEPTION and verifies_transactions:
         return Errors.COORDINATOR_LOAD_IN_PROGRESS
-    if error in _TOO_LARGE_ERRORS:
-        return Errors.INVALID_COMMIT_OFFSET_SIZE
-    return _CLIENT_ERROR_BY_APPEND_ERROR.get(error, error)
+    return _COMMIT_ERRORS.get(error, error)
 
 
 def convert_event_error(error: Errors) -> Errors:
@@ -104,15 +109,7 @@ def convert_event_error(error: Errors) -> Errors:
     Source: CoordinatorOperationExceptionHelper.handleOperationException,
     GroupMetadataManager.appendGroupMetadataErrorToResponseError (4.3.1).
     """
-    if error is Errors.REQUEST_TIMED_OUT:
-        return Errors.COORDINATOR_NOT_AVAILABLE
-    if error is Errors.NETWORK_EXCEPTION:
-        return Errors.COORDINATOR_LOAD_IN_PROGRESS
-    if error in _TOO_LARGE_ERRORS:
-        return Errors.UNKNOWN_SERVER_ERROR
-    if error is Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
-        return error
-    return _CLIENT_ERROR_BY_APPEND_ERROR.get(error, error)
+    return _EVENT_ERRORS.get(error, error)
 
 
 class Refusal(Exception):

@@ -5,67 +5,50 @@ Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGrou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import nullcontext
 
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests, Requests
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     DescribedGroup,
     DescribedMember,
     FetchedOffset,
     ListedGroup,
+    OffsetFetchRequest,
     OffsetFetchResult,
 )
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_validation import RequestValidator, ZooKeeperOffsets
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.offsets import TopicPartition
 
 
-class FetchRequests:
-    """The requests that read offsets and groups.
-
-    `zookeeper_offsets` has the offsets that were committed with version 0 of OffsetCommit. The keys are (group id,
-    topic, partition).
-    """
-
+class FetchRequests(Requests):
     def __init__(
         self,
         validator: RequestValidator,
-        zookeeper_offsets: Mapping[tuple[str, str, int], int],
-        modern: ModernRequests | None = None,
+        rebalances: Rebalances,
+        modern: ModernRequests | None,
+        zookeeper_offsets: ZooKeeperOffsets,
     ) -> None:
-        self.modern = modern
-        self.validator = validator
+        super().__init__(validator, rebalances, modern)
         self.zookeeper_offsets = zookeeper_offsets
-        self.manager = validator.manager
-        self.settings = validator.settings
 
-    def fetch(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition] | None,
-        *,
-        require_stable: bool,
-        by_topic_id: bool,
-        member: tuple[str | None, int] = (None, -1),
-    ) -> OffsetFetchResult:
-        """Return committed offsets of the requested partitions. If `partitions` is None, return all offsets.
-
-        If the request names topics by id, offsets that were committed for another topic of the same name are left out.
-        `member` is the member id and the member epoch in the request, if it contains them.
-        """
-        error = self.validator.check_request(group_id, "OFFSET_FETCH", "DESCRIBE")
-        if error is Errors.NONE and self.modern is not None:
-            error = self._check_member(group_id, member, require_stable=require_stable)
+    def fetch(self, request: OffsetFetchRequest) -> OffsetFetchResult:
+        """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
+        error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
+        if error is Errors.NONE and self.settings.is_at_least(4, 0):
+            error = self._check_member(request)
         if error is not Errors.NONE:
             return OffsetFetchResult(error)
-        requested_partitions = None if partitions is None else list(partitions)
-        offsets = self.manager.get_offsets(group_id, require_stable, requested_partitions)
+        requested_partitions = None if request.partitions is None else list(request.partitions)
+        offsets = self.manager.get_offsets(request.group_id, request.require_stable, requested_partitions)
         for partition, offset in list(offsets.items()):
             present_id = self.validator.topic_ids.get(partition.topic)
-            if by_topic_id and requested_partitions is not None and offset.topic_id not in (None, present_id):
+            is_other_topic = request.by_topic_id and offset.topic_id not in (None, present_id)
+            if is_other_topic and requested_partitions is not None:
                 offsets[partition] = FetchedOffset()
             if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
                 continue
@@ -75,15 +58,15 @@ class FetchRequests:
                 offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
         return OffsetFetchResult(error, offsets)
 
-    def _check_member(self, group_id: str, member: tuple[str | None, int], *, require_stable: bool) -> Errors:
-        """Check the member of a group of a new type. An unstable fetch sees only what the log has confirmed."""
-        assert self.modern is not None
-        with nullcontext() if require_stable else self.manager.committed():
-            group = self.manager.find_modern_group(group_id)
-            return Errors.NONE if group is None else self.modern.validate_fetch(group, *member)
+    def _check_member(self, request: OffsetFetchRequest) -> Errors:
+        """An unstable fetch sees only what the log has confirmed."""
+        with nullcontext() if request.require_stable else self.manager.committed():
+            group = self.manager.find_modern_group(request.group_id)
+            if group is None:
+                return Errors.NONE
+            return self.modern.validate_fetch(group, request.member_id, request.member_epoch)
 
     def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
-        """Return offsets that were committed with version 0 of OffsetCommit."""
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
         offsets = {partition: self._fetch_offset_from_zookeeper(group_id, partition) for partition in partitions}
@@ -102,7 +85,6 @@ class FetchRequests:
         return FetchedOffset(-1 if offset is None else offset, error=error)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Return the group's state and members."""
         error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
         if error is not Errors.NONE:
             return DescribedGroup(error, group_id)
@@ -132,7 +114,6 @@ class FetchRequests:
         )
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
-        """Return the groups that have one of the states (empty: any state) and one of the types (empty: any type)."""
         can_see_all_groups = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
         if not can_see_all_groups and self.settings.is_before(2, 0):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
@@ -163,14 +144,13 @@ class FetchRequests:
         return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []
 
     def _get_state_name(self, group: ClassicGroup) -> str:
-        """Return the name of the group's state. Before 1.1 the state CompletingRebalance was called AwaitingSync."""
+        """Before 1.1 the state CompletingRebalance was called AwaitingSync."""
         if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
             return "AwaitingSync"
         return group.state.value
 
 
 def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assignment: bool) -> DescribedMember:
-    """Return a member as DescribeGroups does. `protocol` is None if the group is not Stable."""
     return DescribedMember(
         member.member_id,
         member.group_instance_id,

@@ -1,11 +1,8 @@
 """What the requests need from a coordinator's memory and log, and the session timers of members.
 
-The rules of joins, rebalances and checks are the same in both coordinators. They reach memory and log through this
-interface. `GroupMetadataManager` (manager.py) is the memory of the classic coordinator: one cache, changed when the log
-answers. `PartitionedGroups` (partitioned_groups.py) is that of the new coordinator: a state machine for each partition,
-changed by the records.
-
-A member is removed if it sends no heartbeat within its session timeout.
+The rules of joins, rebalances and checks are the same in both coordinators, and reach memory and log through
+`GroupStore`. `GroupMetadataManager` (manager.py) is the classic one: one cache, changed when the log answers.
+`PartitionedGroups` (runtime.py) is the new one: a state machine for each partition, changed by the records.
 Source: GroupCoordinator.completeAndScheduleNextHeartbeatExpiration, onExpireHeartbeat (3.9); shouldKeepMemberAlive
 (1.0.1); DelayedHeartbeat.scala.
 """
@@ -21,7 +18,7 @@ from functools import partial
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
+from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
@@ -49,11 +46,8 @@ def _ignore_group(group: LivingGroup) -> None:
 class GroupStore(ABC):
     """The groups and offsets of the partitions that this broker leads.
 
-    - `owned`: the partitions that this broker leads.
-    - `loading`: the partitions that this broker is loading now.
-    - `epochs`: the newest coordinator epoch of each partition. The epoch grows each time a broker becomes the leader.
-      A call with an older epoch is late and is ignored.
-    - `on_loaded`, `on_unloaded`: called for each group after its partition is loaded, or when it is unloaded.
+    `owned` and `loading` are partitions; `epochs` has the newest coordinator epoch of each, which grows with each
+    election, so that a late call is ignored. `on_loaded` and `on_unloaded` are called for each group of a partition.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
@@ -70,15 +64,12 @@ class GroupStore(ABC):
     # Partitions
 
     def partition_for(self, group_id: str) -> int:
-        """Return the partition of the offsets topic that stores the group."""
         return partition_for(group_id, self.settings.offsets_topic_num_partitions)
 
     def is_local(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition."""
         return self.partition_for(group_id) in self.owned
 
     def is_loading(self, group_id: str) -> bool:
-        """Return whether the group's partition is being loaded."""
         return self.partition_for(group_id) in self.loading
 
     def is_missing(self, group_id: str) -> bool:
@@ -94,55 +85,48 @@ class GroupStore(ABC):
 
     @abstractmethod
     def load_partition(self, partition: int, epoch: int = 0) -> None:
-        """Read the partition's log, and call `on_loaded` for each classic group.
+        """Read the partition's log, and call `on_loaded` for each group.
 
-        The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
-        newest coordinator epoch.
+        If this broker owns the partition already, or knows a newer coordinator epoch, do nothing.
         """
 
     @abstractmethod
     def unload_partition(self, partition: int, epoch: int | None = None) -> None:
-        """Call `on_unloaded` for each classic group of the partition, and forget the partition.
-
-        The call is ignored if `epoch` is older than the partition's newest coordinator epoch. With None, the call is
-        never ignored.
-        """
+        """Call `on_unloaded` for each group, and forget the partition, unless its coordinator epoch is newer."""
 
     # Groups
 
     @abstractmethod
     def get_group(self, group_id: str) -> ClassicGroup | None:
-        """Return the classic group, or None if it does not exist."""
+        """Return the classic group; None if it does not exist."""
 
     def find_modern_group(self, group_id: str) -> ModernGroup | None:
-        """Return the consumer, share or streams group; None if it does not exist or is a classic group."""
+        """Return the consumer, share or streams group; None if it does not exist."""
         return None
 
     def current_modern_groups(self) -> list[ModernGroup]:
-        """Return all consumer, share and streams groups."""
         return []
 
     def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
         """Remove an Empty consumer or streams group, because a classic member joins. Return its tombstones.
 
-        If the JoinGroup is refused, the tombstones are not written, and the group is back after the next load.
+        If the JoinGroup is refused, they are not written, and the group is back after the next load.
         """
         return ()
 
     @abstractmethod
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
-        """Add the group, unless there is a group with this id. Return the group that is there. No record is written."""
+        """Add the group, unless there is one with this id, without a record. Return the group that is there."""
 
     @abstractmethod
     def current_groups(self) -> list[ClassicGroup]:
         """Return all classic groups, in the order of Kafka's hash map."""
 
     def build_group(self, group_id: str) -> ClassicGroup:
-        """Return a new Empty group. Do not add the group."""
         return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return the group. If it does not exist, add an Empty group. No record is written."""
+        """Return the group. If it does not exist, add an Empty group, without a record."""
         return self.add_group(self.build_group(group_id))
 
     @contextmanager
@@ -153,7 +137,7 @@ class GroupStore(ABC):
     def after(
         self, group: ClassicGroup, delay_ms: int, action: Callable[[], None], *, is_in_join: bool = False
     ) -> Cancellable:
-        """Run the action for the group after `delay_ms` milliseconds.
+        """Run the action for the group after a delay.
 
         `is_in_join` says whether a JoinGroup of the group is being handled, which ends with `end_join`.
         """
@@ -168,7 +152,7 @@ class GroupStore(ABC):
         refuse: Callable[[Errors], None],
         tombstones: Sequence[Record] = (),
     ) -> None:
-        """Note that a JoinGroup is handled. `is_new` says whether it created the group.
+        """Note that a JoinGroup is handled, and whether it created the group.
 
         `refuse` answers the JoinGroup with an error, unless it is answered. `tombstones` delete the group of another
         type that had this id.
@@ -180,11 +164,7 @@ class GroupStore(ABC):
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
-        """Append the group's record. Then call `complete` with an error code.
-
-        The keys of `assignments` are member ids. The error is NONE, NOT_COORDINATOR if the group's partition is not on
-        this broker, or what members get if the append fails (error_codes.py).
-        """
+        """Append the group's record. Then call `complete` with NONE, or with the error that members get."""
 
     @abstractmethod
     def store_offsets(
@@ -204,19 +184,39 @@ class GroupStore(ABC):
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
         """Commit or abort the offsets in the producer's open transaction.
 
-        A marker is the record that ends a transaction. `partitions` are the partitions of the offsets topic that
-        contain the transaction's marker. Only groups in these partitions change.
+        `partitions` are those of the offsets topic that contain the transaction's marker. Only their groups change.
         """
 
     @abstractmethod
     def get_offsets(
         self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, FetchedOffset]:
-        """Return the group's offsets. If `partitions` is None, return all committed offsets.
+        """Return the group's offsets for the partitions; None: all committed offsets.
 
-        If the group is Dead or does not exist, each requested partition gets offset -1 and no error. With
-        `require_stable`, a partition that has a pending commit gets the error UNSTABLE_OFFSET_COMMIT.
+        A Dead or unknown group has offset -1 and no error everywhere. With `require_stable`, a partition that has a
+        pending commit gets UNSTABLE_OFFSET_COMMIT.
         """
+
+    def build_fetched(
+        self,
+        committed: Mapping[TopicPartition, OffsetAndMetadata],
+        partitions: Iterable[TopicPartition] | None,
+        is_unstable: Callable[[TopicPartition], bool],
+    ) -> dict[TopicPartition, FetchedOffset]:
+        """Return the answer for the partitions; None: for all committed offsets."""
+        fetched = {}
+        for partition in committed if partitions is None else partitions:
+            offset = committed.get(partition)
+            if is_unstable(partition):
+                fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
+            elif offset is None:
+                fetched[partition] = FetchedOffset()
+            else:
+                topic_id = offset.topic_id if self.settings.is_at_least(4, 0) else None
+                fetched[partition] = FetchedOffset(
+                    offset.offset, offset.metadata, offset.leader_epoch, topic_id=topic_id
+                )
+        return fetched
 
     @abstractmethod
     def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
@@ -228,28 +228,23 @@ class GroupStore(ABC):
 
     @abstractmethod
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
-        """Delete the offsets for these partitions in all groups. Return the number of deleted committed offsets.
+        """Delete these partitions' offsets in all groups. Return how many committed offsets were deleted.
 
         `topic_ids` are the ids of the deleted topics, by name.
         """
 
     @abstractmethod
     def delete_expired(self) -> int:
-        """Delete expired offsets, and Empty groups that have no offsets left. Return the number of deleted offsets.
-
-        A broker does this every offsets.retention.check.interval.ms.
-        """
+        """Delete expired offsets, and Empty groups that have no offsets left. Return the number of deleted offsets."""
 
     # Records
 
     def build_group_record(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
-        """Return the group's record, with the value version that the broker's Kafka version writes."""
         return self._build_record(
             GROUP_RECORD_TYPE, GroupMetadataKey(group.group_id), group.build_record_value(assignments)
         )
 
     def build_offset_record(self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Record:
-        """Return the record of a commit, with the value version that the broker's Kafka version writes."""
         value = OffsetCommitValue(
             offset=offset.offset,
             leader_epoch=offset.leader_epoch,
@@ -273,12 +268,10 @@ class GroupStore(ABC):
 
 
 def build_offset_tombstone(group_id: str, partition: TopicPartition) -> Record:
-    """Return the record that deletes a group's offset for a partition."""
     return Record(OFFSET_RECORD_TYPE, OffsetCommitKey(group_id, partition.topic, partition.partition), None, None)
 
 
 def build_group_tombstone(group_id: str) -> Record:
-    """Return the record that deletes a classic group."""
     return Record(GROUP_RECORD_TYPE, GroupMetadataKey(group_id), None, None)
 
 
@@ -286,24 +279,23 @@ logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class Sessions:
-    """The session timers of all members. `remove_member` is called for a member whose session timed out."""
+    """The session timers of all members. `remove_member` is called for a member that sent no heartbeat in time."""
 
     def __init__(self, manager: GroupStore, remove_member: Callable[[ClassicGroup, ClassicMember], None]) -> None:
         self.manager = manager
         self.remove_member = remove_member
 
     def restart(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Restart the member's timer. The timer runs for `timeout_ms`; None: for the member's session timeout."""
+        """Restart the member's timer, for its session timeout if `timeout_ms` is None."""
         if member.session_timer:
             member.session_timer.cancel()
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.session_timer = self.manager.after(group, delay_ms, partial(self._expire, group, member))
 
     def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove the member, unless the member is already removed or waits for a response.
+        """Remove the member, unless it waits for a response: then its connection is open, so it counts as alive.
 
-        A member that waits for a response sends no heartbeats, but the connection is open, so the member counts as
-        alive. Exception: a new member (`NEW_MEMBER_JOIN_TIMEOUT_MS` in rebalance.py).
+        Exception: a new member (`NEW_MEMBER_JOIN_TIMEOUT_MS` in rebalance.py).
         """
         is_removed = group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member
         is_alive = member.is_waiting and not member.is_new

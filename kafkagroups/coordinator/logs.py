@@ -34,16 +34,9 @@ If the append failed, the offset is -1.
 
 @dataclass(frozen=True)
 class NewBatch:
-    """A batch to append.
+    """A batch to append: the key and the value of each record (None makes a tombstone), and fields of its header.
 
-    Parameters
-    ----------
-    records
-        The key and the value of each record. The value None makes a tombstone.
-    timestamp
-        The time of all records, in ms since 1970.
-    base_sequence, producer_id, producer_epoch, attributes
-        The fields with these names in Kafka's batch header. The defaults are those of a batch without a producer.
+    `timestamp` is the time of all records, in ms since 1970. The defaults are those of a batch without a producer.
     """
 
     records: Sequence[tuple[bytes, bytes | None]]
@@ -52,6 +45,14 @@ class NewBatch:
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
     attributes: int = 0
+
+    @classmethod
+    def of_producer(
+        cls, records: Sequence[tuple[bytes, bytes | None]], timestamp: int, producer_id: int, producer_epoch: int
+    ) -> NewBatch:
+        """Return the batch of a commit. It is in the producer's transaction, unless `producer_id` is -1."""
+        attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL
+        return cls(records, timestamp, 0, producer_id, producer_epoch, attributes)
 
     def at(self, offset: int) -> Batch:
         """Return the batch as it is read when its first record has this offset."""
@@ -82,8 +83,7 @@ class NewBatch:
 def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0) -> NewBatch:
     """Return a marker, the control batch that ends a transaction.
 
-    `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since 1970. `epoch` is the
-    transaction coordinator's epoch, not the producer's epoch.
+    `timestamp` is in ms since 1970. `epoch` is the transaction coordinator's epoch, not the producer's.
     """
     key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
     return NewBatch(
@@ -99,7 +99,7 @@ class OffsetsLogs(Protocol):
     """The logs of the offsets topic's partitions on one broker."""
 
     def magic(self, partition: int) -> int | None:
-        """Return the format of new batches: 0, 1 or 2. Return None if the partition is not on this broker."""
+        """Return the format of new batches: 0, 1 or 2; None if the partition is not on this broker."""
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         """Append a batch and call `callback` with the answer, now or later."""
@@ -109,8 +109,6 @@ class OffsetsLogs(Protocol):
 
 
 class HeldAppend(NamedTuple):
-    """An append whose answer is held back. The answer consists of `error` and `offset`."""
-
     error: Errors
     offset: int
     callback: AppendCallback
@@ -118,16 +116,14 @@ class HeldAppend(NamedTuple):
 
 @dataclass
 class HeldLogs:
-    """Logs that hold back the answers to appends until `release`.
-
-    A batch is written immediately. Even so, `release` may answer with an error, as a broker does if replicas are late.
+    """Logs that hold back the answers to appends until `release`, also with an error, as if replicas were late.
 
     Parameters
     ----------
     logs
-        The logs to which the batches are appended.
+        The logs to which the batches are appended, immediately.
     holds_answers
-        Whether answers are held back. If False, each append is answered immediately.
+        Whether answers are held back.
     append_error
         If not NONE, each append is answered with this error, and its batch is not written.
     held_appends
@@ -140,16 +136,12 @@ class HeldLogs:
     held_appends: list[HeldAppend] = field(default_factory=list)
 
     def magic(self, partition: int) -> int | None:
-        """Return the format of new batches, as `OffsetsLogs.magic` describes."""
         return self.logs.magic(partition)
 
     def read(self, partition: int) -> Iterable[Batch]:
-        """Return all batches of the log, also batches whose answer is held back."""
         return self.logs.read(partition)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Append a batch. If `holds_answers` is True, hold back the answer until `release`."""
-
         def hold(error: Errors, offset: int) -> None:
             self.held_appends.append(HeldAppend(error, offset, callback))
 
@@ -162,10 +154,7 @@ class HeldLogs:
             self.release(newest_append)
 
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
-        """Answer an append. `number` is the index of the append in `held_appends`.
-
-        If `error` is not NONE, the append is answered with this error instead of the log's answer.
-        """
+        """Answer the append with this index in `held_appends`, with `error` or with the log's answer."""
         append = self.held_appends.pop(number)
         if error is Errors.NONE:
             append.callback(append.error, append.offset)
@@ -182,9 +171,8 @@ def ignore_append(partition: int, first_offset: int, last_offset: int) -> None:
 
 
 class DiskLogs:
-    """The partition folders `__consumer_offsets-N` in `folder`, in Kafka's batch format 2.
-
-    Each append is answered immediately.
+    """The partition folders `__consumer_offsets-N` in `folder`, in Kafka's batch format 2. Appends are answered at
+    once.
 
     Parameters
     ----------
@@ -193,12 +181,12 @@ class DiskLogs:
     compression
         The codec of appended batches. Transaction markers are never compressed.
     fences_producers
-        Whether to refuse an append with an older producer epoch than the producer's newest epoch in the partition. A
-        transaction marker is never refused. `open_logs` (coordinator.py) passes `Settings.fences_producers`.
+        Whether to refuse an append with an older producer epoch than the producer's newest one in the partition. A
+        transaction marker is never refused.
     max_message_bytes
         The size of the largest accepted batch, in bytes. A larger batch is refused with MESSAGE_TOO_LARGE.
     segment_bytes
-        The largest size of a segment file, in bytes. If a batch does not fit, the log begins the next segment file.
+        The largest size of a segment file, in bytes.
     on_append
         A function that is called after each successful append, as `AppendListener` describes.
     """
@@ -224,21 +212,17 @@ class DiskLogs:
         self._newest_producer_epochs: dict[tuple[int, int], int] = {}
 
     def magic(self, partition: int) -> int | None:
-        """Return 2, the batch format of every partition. Kafka's name for this number is magic."""
         return 2
 
     def read(self, partition: int) -> Iterable[Batch]:
-        """Return all batches of the partition."""
         folder = self._partition_folder(partition)
         if partition in self._writers:
             self._writers[partition].flush()
         return open_log(folder) if folder.is_dir() and has_segments(folder) else ()
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Append a batch and call `callback` immediately.
-
-        The callback receives the error and the offset of the batch's first record. If the batch is refused, the error
-        is INVALID_PRODUCER_EPOCH or MESSAGE_TOO_LARGE.
+        """Append a batch and call `callback` at once, with INVALID_PRODUCER_EPOCH or MESSAGE_TOO_LARGE if it is
+        refused.
         """
         error, offset = self._append(partition, batch)
         callback(error, offset)
@@ -246,17 +230,12 @@ class DiskLogs:
     def append_marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
     ) -> int:
-        """Append a marker (the record that ends a transaction). Return the marker's offset.
-
-        `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since 1970. `epoch` is
-        the transaction coordinator's epoch, not the producer's epoch.
-        """
+        """Append a marker, as `build_marker` describes it. Return its offset."""
         batch = build_marker(producer_id, producer_epoch, commits=commits, timestamp=timestamp, epoch=epoch)
         _, offset = self._append(partition, batch)
         return offset
 
     def close(self) -> None:
-        """Close all files."""
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()

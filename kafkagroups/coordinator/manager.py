@@ -1,13 +1,12 @@
 """The classic coordinator's cache and log: load and unload partitions; store, fetch and delete records and offsets.
 
-The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the offsets topic only when it
+The coordinator answers requests from `groups` (Kafka's groupMetadataCache), and reads the offsets topic only when it
 loads a partition. A change that must survive a crash is first appended to the log and then made in the cache, so a
 commit has three steps: its offsets are stored as pending, the batch is appended, and a callback completes or drops the
 pending offsets.
 
-Simpler than Kafka: a broker loads partitions in another thread, so requests can arrive during a load. In this package,
-the load has finished when `load_partition` returns. A test can add a partition to `loading`: requests then get the
-answers that a broker gives during a load.
+Simpler than Kafka: a load has finished when `load_partition` returns. A test can add a partition to `loading`: requests
+then get the answers that a broker gives during a load.
 Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
 """
 
@@ -15,12 +14,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
 from kafkagroups.coordinator.group_store import GroupStore, build_group_tombstone, build_offset_tombstone
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
-from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
+from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup
@@ -31,12 +31,15 @@ from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.shard import fold_batches
 from kafkagroups.loading.caches import ClassicCache
-from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.log.batch import NO_PRODUCER_ID
+from kafkagroups.records.serde import encode
 from kafkagroups.records.wire import utf16_length
 
+logger = logging.getLogger("kafkagroups.coordinator")
+_OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
 
-class GroupCache(GroupStore):
+
+class GroupMetadataManager(GroupStore):
     """The groups of the partitions that this broker owns, in one cache for all partitions.
 
     - `groups`: the groups, by id.
@@ -54,26 +57,13 @@ class GroupCache(GroupStore):
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         return self.groups.setdefault(group.group_id, group)
 
-    def end_join(
-        self,
-        group: ClassicGroup,
-        *,
-        is_new: bool,
-        refuse: Callable[[Errors], None],
-        tombstones: Sequence[Record] = (),
-    ) -> None:
+    def end_join(self, group: ClassicGroup, **options: Any) -> None:
         """Do nothing: a refused JoinGroup leaves a group in the cache, and no record."""
 
     def current_groups(self) -> list[ClassicGroup]:
-        """Return all groups, in the order of Kafka's hash map."""
         return [self.groups[group_id] for group_id in java_map_order(self.groups)]
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets in the producer's open transaction.
-
-        A marker is the record that ends a transaction. `partitions` are the partitions of the offsets topic that
-        contain the transaction's marker. Only groups in these partitions change.
-        """
         marked_partitions = set(partitions)
         for group_id in sorted(self.open_groups.get(producer_id, ())):
             if self.partition_for(group_id) not in marked_partitions:
@@ -84,18 +74,16 @@ class GroupCache(GroupStore):
                 self.close_transaction(producer_id, group_id)
 
     def close_transaction(self, producer_id: int, group_id: str) -> None:
-        """Remove the group from the producer's open transaction."""
         group_ids = self.open_groups.get(producer_id, set())
         group_ids.discard(group_id)
         if not group_ids:
             self.open_groups.pop(producer_id, None)
 
     def load_partition(self, partition: int, epoch: int = 0) -> None:
-        """Read the partition's log into the cache, as `kafkagroups.load` does. Call `on_loaded` for each group.
+        """Read the partition's log into the cache, as `kafkagroups.load` does, and call `on_loaded` for each group.
 
-        The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
-        newest coordinator epoch. If the load fails, the broker owns the partition anyway, as in Kafka.
-        `ClassicCache.add` (loading/caches.py) decides which groups are then in the cache.
+        If the load fails, the broker owns the partition anyway, as in Kafka. `ClassicCache.add` (loading/caches.py)
+        decides which groups are then in the cache.
         """
         if not self.accept_epoch(partition, epoch) or partition in self.owned:
             return
@@ -116,11 +104,6 @@ class GroupCache(GroupStore):
         logger.info("Finished loading offsets and group metadata from __consumer_offsets-%d", partition)
 
     def unload_partition(self, partition: int, epoch: int | None = None) -> None:
-        """Call `on_unloaded` for each group of the partition, and remove the group from the cache.
-
-        The call is ignored if `epoch` is older than the partition's newest coordinator epoch. With None, the call is
-        never ignored.
-        """
         if epoch is not None and not self.accept_epoch(partition, epoch):
             return
         self.owned.discard(partition)
@@ -139,14 +122,6 @@ class GroupCache(GroupStore):
             offset_count,
             len(groups),
         )
-
-
-logger = logging.getLogger("kafkagroups.coordinator")
-_OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
-
-
-class GroupMetadataManager(GroupCache):
-    """The cache of groups, and the operations that write to the log."""
 
     # Storing
 
@@ -174,12 +149,10 @@ class GroupMetadataManager(GroupCache):
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
-        If the append succeeds, the offsets become committed in the cache; the offsets of a commit in a transaction stay
-        pending until the transaction's marker is written. `producer_id` is -1 if the commit is not in a transaction.
-        `complete` receives an error for each partition:
+        If the append succeeds, the offsets become committed in the cache; those of a transaction stay pending until its
+        marker is written. `complete` receives an error for each partition:
 
-        - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The other offsets are
-          written.
+        - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The others are written.
         - NOT_COORDINATOR if the partition of the offsets topic is not on this broker.
         - UNSUPPORTED_FOR_MESSAGE_FORMAT if the log has batch format 0 or 1 and the commit is in a transaction.
         - If the append fails, the error that `convert_commit_append_error` returns.
@@ -199,7 +172,6 @@ class GroupMetadataManager(GroupCache):
         magic = self.logs.magic(log_partition)
 
         def answer(error: Errors) -> None:
-            """Answer `error` for each partition whose metadata is not too large."""
             too_large = Errors.OFFSET_METADATA_TOO_LARGE
             complete({partition: error if partition in valid_offsets else too_large for partition in offsets})
 
@@ -228,17 +200,11 @@ class GroupMetadataManager(GroupCache):
             group.offsets.prepare_txn_commit(producer_id, prepared_offsets)
         else:
             group.offsets.prepare(prepared_offsets)
-        batch = NewBatch(
-            [
-                encode(self.build_offset_record(group.group_id, partition, offset))
-                for partition, offset in valid_offsets.items()
-            ],
-            self.clock.now_ms,
-            base_sequence=0,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            attributes=TRANSACTIONAL if is_transactional else 0,
-        )
+        records = [
+            encode(self.build_offset_record(group.group_id, partition, offset))
+            for partition, offset in valid_offsets.items()
+        ]
+        batch = NewBatch.of_producer(records, self.clock.now_ms, producer_id, producer_epoch)
         self.logs.append(log_partition, batch, complete_append)
 
     def _drop_pending_commit(self, group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int) -> None:
@@ -259,17 +225,9 @@ class GroupMetadataManager(GroupCache):
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
             return {partition: FetchedOffset() for partition in partitions or ()}
-        committed = group.offsets.committed
-        fetched = {}
-        for partition in committed if partitions is None else partitions:
-            offset = committed.get(partition)
-            if require_stable and group.offsets.is_unstable(partition):
-                fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
-            elif offset is None:
-                fetched[partition] = FetchedOffset()
-            else:
-                fetched[partition] = FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch)
-        return fetched
+        return self.build_fetched(
+            group.offsets.committed, partitions, lambda each: require_stable and group.offsets.is_unstable(each)
+        )
 
     # Deleting
 
@@ -304,11 +262,10 @@ class GroupMetadataManager(GroupCache):
         *,
         is_expiration: bool = False,
     ) -> int:
-        """Delete the selected offsets of each group. Delete each Empty group that has no offsets left, and Dead groups.
+        """Delete the offsets that `select` returns for each group, each Empty group without offsets, and Dead groups.
 
-        `select` returns the partitions whose offsets are deleted. For each group, one batch of tombstones is appended:
-        first the tombstones of the committed offsets, then the tombstone of the group's record. A group with generation
-        0 has no record, so it gets no tombstone. If `is_expiration` is True, pending commits stay.
+        For each group, one batch is appended: the tombstones of committed offsets, then that of the group's record. A
+        group with generation 0 has no record. With `is_expiration`, pending commits stay.
 
         Returns the number of committed offsets whose tombstones were appended.
         """
@@ -331,7 +288,6 @@ class GroupMetadataManager(GroupCache):
         return removed_count
 
     def _remove_dead_group(self, group: ClassicGroup) -> bool:
-        """If the group is Dead, remove the group from the cache. Return whether the group was removed."""
         if group.state is not ClassicState.DEAD or self.groups.get(group.group_id) is not group:
             return False
         del self.groups[group.group_id]
@@ -342,10 +298,7 @@ class GroupMetadataManager(GroupCache):
     def _append_tombstones(
         self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
     ) -> bool:
-        """Append the tombstones of offsets and, if `deletes_group` is True, of the group's record as one batch.
-
-        Return False if the log answers immediately with an error.
-        """
+        """Append tombstones as one batch. Return False if the log answers immediately with an error."""
         group_id = group.group_id
         records = [encode(build_offset_tombstone(group_id, partition)) for partition in partitions]
         if deletes_group and group.generation > 0:

@@ -1,81 +1,343 @@
-"""SyncGroup, Heartbeat and LeaveGroup, with the checks in Kafka's order.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup, with the checks in Kafka's order.
 
-Source: GroupCoordinator.handleSyncGroup, validateSyncGroup, handleHeartbeat, validateHeartbeat, handleLeaveGroup (3.9;
-tags 2.8.2 and 1.0.1 where the version matters).
+A static member has an instance id, which the client sets (KIP-345). After a restart its client joins without a member
+id, and the coordinator gives the instance id a new member id. A dynamic member has no instance id. A pending member id
+was returned to a new dynamic member, which must join again with this id (KIP-394).
+Source: GroupCoordinator.handleJoinGroup, doNewMemberJoinGroup, doCurrentMemberJoinGroup, acceptJoiningMember,
+updateStaticMemberAndRebalance, handleSyncGroup, validateSyncGroup, handleHeartbeat, validateHeartbeat,
+handleLeaveGroup, GroupMetadata.replaceStaticMember (3.9; tags 2.8.2 and 1.0.1 where the version matters).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
+from copy import copy
 
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests, Requests
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
+    TEXT,
+    JoinGroupRequest,
+    JoinGroupResult,
     LeaveGroupResult,
     MemberIdentity,
     ResponseFuture,
+    SyncGroupRequest,
     SyncGroupResult,
+    answer_join,
+    answer_sync,
+    build_join_result,
     build_sync_result,
+    check_field,
 )
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, RequestValidator
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.modern_group import ModernGroup
 
 
-class MemberRequests:
-    """The SyncGroup, Heartbeat and LeaveGroup requests of all groups."""
+class JoinRequests(Requests):
+    """The JoinGroup requests of all groups. `new_member_id` is that of `GroupCoordinator`."""
 
     def __init__(
         self,
         validator: RequestValidator,
-        member_validator: MemberValidator,
         rebalances: Rebalances,
-        modern: ModernRequests | None = None,
+        modern: ModernRequests | None,
+        new_member_id: Callable[[str], str],
     ) -> None:
-        self.modern = modern
-        self.validator = validator
-        self.member_validator = member_validator
-        self.rebalances = rebalances
-        self.manager = validator.manager
-        self.settings = validator.settings
+        super().__init__(validator, rebalances, modern)
+        self.new_member_id = new_member_id
+        self._errors_without_member_id = {Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED}
+        if self.settings.is_at_least(4, 0):
+            self._errors_without_member_id.update(PARTITION_ERRORS)
 
-    def sync(
+    def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
+        """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
+
+        The group of a new member is created, even if the member is then refused.
+        """
+        group_id = request.group_id
+        joining = request.build_member()
+        response: ResponseFuture[JoinGroupResult] = ResponseFuture()
+        if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
+            joining.group_instance_id = None
+        is_new = not joining.member_id
+        generation: int | None = None
+        group: ClassicGroup | None = None
+        creates_group = False
+        error = self._check_request(group_id, joining)
+        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+        if modern_group is not None and (modern_group.members or modern_group.type == "share"):
+            return self._join_modern_group(modern_group, joining, request)
+        tombstones = () if modern_group is None else self.manager.remove_empty_group(modern_group)
+        if error is Errors.NONE:
+            group = self.manager.get_group(group_id)
+            creates_group = is_new and group is None
+            if creates_group:
+                group = self.manager.build_group(group_id)
+            error = Errors.UNKNOWN_MEMBER_ID if group is None else self._check_member(group, joining)
+        if error is Errors.NONE and group is not None and is_new:
+            joining.member_id = self._create_member_id(group, joining)
+        # If `_create_member_id` raises UsageError, the new group must not be in the cache.
+        if group is not None:
+            generation = group.generation
+            self.manager.add_group(group)
+        if error is not Errors.NONE or group is None:
+            hides_member_id = error in self._errors_without_member_id
+            response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
+        elif is_new:
+            self._join_new_member(
+                group,
+                joining,
+                response,
+                require_known_member_id=request.require_known_member_id is not False
+                and self.settings.is_at_least(2, 2),
+                supports_skip_assignment=request.supports_skip_assignment is not False
+                and self.settings.is_at_least(3, 2),
+            )
+        elif joining.member_id in group.members:
+            self._rejoin_member(group, group.members[joining.member_id], joining, response)
+        elif joining.group_instance_id is not None:
+            # The member id is pending, and only dynamic members receive pending member ids. If a static member uses
+            # a pending member id, Kafka throws an IllegalStateException.
+            response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
+        else:
+            self.rebalances.add_member(group, joining, response)
+        if group is not None:
+            # Since 4.0 the removal of a member that does not fit into the group completes nothing.
+            if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
+                self.rebalances.try_complete_join(group)
+            # The next generation could not begin (`ClassicGroup.start_next_generation`).
+            if group.state is ClassicState.PREPARING_REBALANCE and group.generation != generation:
+                response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
+            self.manager.end_join(
+                group,
+                is_new=creates_group,
+                refuse=lambda error: response.complete(self._build_error_result("", error)),
+                tombstones=tombstones,
+            )
+        return response
+
+    def _join_modern_group(
+        self, group: ModernGroup, joining: ClassicMember, request: JoinGroupRequest
+    ) -> ResponseFuture[JoinGroupResult]:
+        """Share and streams groups accept no classic members."""
+        if group.type != CONSUMER:
+            return ResponseFuture.of(self._build_error_result("", Errors.INCONSISTENT_GROUP_PROTOCOL))
+        is_unknown = not joining.member_id
+        if is_unknown:
+            joining.member_id = self.new_member_id(joining.client_id)
+        return self.modern.classic_members.join(
+            group, joining, is_unknown=is_unknown, requires_known_id=request.require_known_member_id is not False
+        )
+
+    def _check_request(self, group_id: str, joining: ClassicMember) -> Errors:
+        """Since 4.0 the state of the group's partition is checked last."""
+        error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
+        if error is Errors.NONE or (error in PARTITION_ERRORS and self.settings.is_at_least(4, 0)):
+            return self._check_session_timeout(joining) or error
+        return error
+
+    def _check_session_timeout(self, joining: ClassicMember) -> Errors:
+        min_timeout_ms = self.settings.group_min_session_timeout_ms
+        max_timeout_ms = self.settings.group_max_session_timeout_ms
+        is_valid = min_timeout_ms <= joining.session_timeout_ms <= max_timeout_ms
+        return Errors.NONE if is_valid else Errors.INVALID_SESSION_TIMEOUT
+
+    def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
+        member_id = joining.member_id
+        if self.settings.is_at_least(2, 2) and not self._accepts_member(group, member_id):
+            group.remove(member_id)  # Removes a member or a pending member id.
+            return Errors.GROUP_MAX_SIZE_REACHED
+        if group.state is ClassicState.DEAD:
+            return self.validator.choose_dead_group_error()
+        if not group.supports_protocols(joining.protocol_type, joining.protocols):
+            return Errors.INCONSISTENT_GROUP_PROTOCOL
+        if not member_id or member_id in group.pending_members:
+            return Errors.NONE
+        return self.validator.validate_member(group, member_id, joining.group_instance_id, is_join_request=True)
+
+    def _accepts_member(self, group: ClassicGroup, member_id: str) -> bool:
+        """Return whether group.max.size allows the member to join (KIP-389).
+
+        While the group waits for joins, only the members that have already joined again count.
+        """
+        if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
+            return True
+        if group.state is ClassicState.PREPARING_REBALANCE:
+            joined_ids = [member.member_id for member in group.members.values() if member.awaiting_join]
+            return member_id in joined_ids or len(joined_ids) < self.settings.group_max_size
+        return member_id in group.members or len(group.members) < self.settings.group_max_size
+
+    def _create_member_id(self, group: ClassicGroup, joining: ClassicMember) -> str:
+        instance_id = joining.group_instance_id
+        member_id = self.new_member_id(joining.client_id if instance_id is None else instance_id)
+        check_field("new_member_id", TEXT, member_id)
+        is_used = member_id in group.members or member_id in group.pending_members
+        if is_used or not member_id:
+            raise UsageError(f"expected an unused member id, found {member_id!r}", field="new_member_id")
+        return member_id
+
+    def _join_new_member(
         self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        assignments: Mapping[str, bytes],
+        group: ClassicGroup,
+        joining: ClassicMember,
+        response: ResponseFuture[JoinGroupResult],
         *,
-        group_instance_id: str | None,
-        protocol_type: str | None,
-        protocol: str | None,
-    ) -> ResponseFuture[SyncGroupResult]:
+        require_known_member_id: bool,
+        supports_skip_assignment: bool,
+    ) -> None:
+        instance_id = joining.group_instance_id
+        if instance_id is not None and instance_id in group.static_members:
+            self.replace_static(
+                group, instance_id, joining, response, supports_skip_assignment=supports_skip_assignment
+            )
+        elif require_known_member_id and instance_id is None:
+            self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
+            response.complete(self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
+        else:
+            self.rebalances.add_member(group, joining, response)
+
+    def _rejoin_member(
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        joining: ClassicMember,
+        response: ResponseFuture[JoinGroupResult],
+    ) -> None:
+        """Answer with the current generation if the member's protocols are unchanged. Otherwise start a rebalance.
+
+        In a Stable group, the leader always starts one, because a topic may have new partitions.
+        """
+        is_unchanged = member.protocols == joining.protocols
+        is_leader = group.leader == member.member_id
+        if group.state is ClassicState.COMPLETING_REBALANCE and is_unchanged:
+            response.complete(build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader))
+        elif group.state is ClassicState.STABLE and is_unchanged and not is_leader:
+            response.complete(build_join_result(group, Errors.NONE, member.member_id))
+        else:
+            self.rebalances.update_member(group, member, joining, response)
+
+    def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
+        """The generation is -1. Before 2.4, it is 0 for all errors except GROUP_AUTHORIZATION_FAILED."""
+        is_before_2_4 = self.settings.is_before(2, 4)
+        has_generation_0 = is_before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED
+        return JoinGroupResult(
+            error,
+            member_id,
+            generation=0 if has_generation_0 else -1,
+            protocol="" if is_before_2_4 else None,
+        )
+
+    # Static members
+
+    def replace_static(
+        self,
+        group: ClassicGroup,
+        instance_id: str,
+        joining: ClassicMember,
+        response: ResponseFuture[JoinGroupResult],
+        *,
+        supports_skip_assignment: bool,
+    ) -> None:
+        """Give the instance id to the joining member. Requests with the old member id get FENCED_INSTANCE_ID.
+
+        If the group is Stable and the protocol stays the same, there is no rebalance.
+        """
+        member = group.members[group.static_members[instance_id]]
+        previous = copy(member)
+        previous_leader = group.leader or ""
+        answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, previous.member_id))
+        answer_sync(member, SyncGroupResult(Errors.FENCED_INSTANCE_ID))
+        group.replace_static_member(instance_id, previous.member_id, joining.member_id)
+        if self.settings.is_at_least(4, 0):
+            member.is_new = False
+        self.rebalances.sessions.restart(group, member)
+        self.rebalances.update_subscription(member, joining, response)
+        if group.state is ClassicState.COMPLETING_REBALANCE:
+            self.rebalances.prepare(group)
+        elif group.state is ClassicState.STABLE and group.select_protocol() != group.protocol:
+            self.rebalances.maybe_prepare(group)
+        elif group.state is ClassicState.STABLE:
+            self._store_new_member_id(
+                group, member, previous, previous_leader, response, supports_skip_assignment=supports_skip_assignment
+            )
+
+    def _store_new_member_id(
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        previous: ClassicMember,
+        previous_leader: str,
+        response: ResponseFuture[JoinGroupResult],
+        *,
+        supports_skip_assignment: bool,
+    ) -> None:
+        """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
+
+        If the append fails, the static member gets the previous member id and timeouts again. If the client does not
+        support `skip_assignment`, the response names the previous leader, so the member does not act as the leader.
+        """
+        new_id = member.member_id
+        instance_id = member.group_instance_id or ""
+
+        def complete(error: Errors) -> None:
+            if error is not Errors.NONE:
+                member.awaiting_join = None
+                if self.settings.is_at_least(4, 0):  # Up to 3.9 the member keeps the new protocols.
+                    member.protocols = previous.protocols
+                member.rebalance_timeout_ms = previous.rebalance_timeout_ms
+                member.session_timeout_ms = previous.session_timeout_ms
+                if new_id not in group.members:
+                    return  # The member was replaced again. Kafka throws an IllegalArgumentException here.
+                group.replace_static_member(instance_id, new_id, previous.member_id)
+                self.rebalances.sessions.restart(group, member)
+                response.complete(build_join_result(group, error, "", leader=previous_leader))
+                return
+            must_skip_assignment = supports_skip_assignment and group.leader == member.member_id
+            result = build_join_result(
+                group,
+                Errors.NONE,
+                member.member_id,
+                leader=None if supports_skip_assignment else previous_leader,
+                with_members=must_skip_assignment,
+                skip_assignment=must_skip_assignment,
+            )
+            answer_join(member, result)
+
+        assignments = {group_member.member_id: group_member.assignment for group_member in group.ordered_members()}
+        self.manager.store_group(group, assignments, complete)
+
+
+class MemberRequests(Requests):
+    def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 
-        While the group is loading, up to 3.9 the answer is an error that makes the member join again: an unfinished
-        rebalance is not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
+        While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance is
+        not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
         """
-        response: ResponseFuture[SyncGroupResult] = ResponseFuture()
+        group_id = request.group_id
+        member_id = request.member_id
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         modern_group = self._find_consumer_group(group_id) if error is Errors.NONE else None
-        if modern_group is not None and self.modern is not None:
-            identity = MemberIdentity(member_id, group_instance_id)
-            return self.modern.classic_members.sync(modern_group, generation, identity, (protocol_type, protocol))
+        if modern_group is not None:
+            return self.modern.classic_members.sync(modern_group, request)
         group = self.manager.get_group(group_id)
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
         elif error is Errors.NONE:
-            error = self.member_validator.validate_generation(group, generation, member_id, group_instance_id)
+            error = self.validator.validate_generation(group, request.generation, member_id, request.group_instance_id)
             if error is Errors.NONE and group is not None:
-                error = _check_protocol(group, protocol_type, protocol)
+                error = _check_protocol(group, request.protocol_type, request.protocol)
         if error is not Errors.NONE or group is None:
-            response.complete(SyncGroupResult(error))
-            return response
+            return ResponseFuture.of(SyncGroupResult(error))
+        response: ResponseFuture[SyncGroupResult] = ResponseFuture()
         member = group.members[member_id]
         if group.state is ClassicState.COMPLETING_REBALANCE:
-            self.rebalances.sync(group, member, assignments, response)
+            self.rebalances.sync(group, member, request.assignments or {}, response)
         else:
             self.rebalances.mark_synced(group, member)
             response.complete(build_sync_result(group, member))
@@ -84,13 +346,11 @@ class MemberRequests:
         return response
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, group_instance_id: str | None) -> Errors:
-        """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, the member must join again.
+        """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, it must join again.
 
-        While the group is loading, the answer is NONE, because the session timers start only after the load.
-        While the group waits for the leader's assignment:
-
-        - Before 2.6.1, the answer is REBALANCE_IN_PROGRESS, and the session timer is not restarted.
-        - Before 2.3, in addition, the generation is not checked.
+        While the group is loading, the answer is NONE, because the session timers start only after the load. While it
+        waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and the timer is not
+        restarted; before 2.3, in addition, the generation is not checked.
         """
         error = self.validator.check_request(group_id, "HEARTBEAT", "READ")
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
@@ -98,14 +358,14 @@ class MemberRequests:
         if error is not Errors.NONE:
             return error
         modern_group = self._find_consumer_group(group_id)
-        if modern_group is not None and self.modern is not None:
+        if modern_group is not None:
             identity = MemberIdentity(member_id, group_instance_id)
             return self.modern.classic_members.heartbeat(modern_group, generation, identity)
         group = self.manager.get_group(group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
         if group is not None and awaits_assignment and self.settings.is_before(2, 3):
             return Errors.REBALANCE_IN_PROGRESS if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
-        error = self.member_validator.validate_generation(group, generation, member_id, group_instance_id)
+        error = self.validator.validate_generation(group, generation, member_id, group_instance_id)
         if error is not Errors.NONE or group is None:
             return error
         if awaits_assignment and self.settings.is_before(2, 6, 1):
@@ -114,16 +374,15 @@ class MemberRequests:
         return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
-        """Remove members. Return an error code for each member, or one error if the whole request is refused."""
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
         group = self.manager.get_group(group_id)
         if error is Errors.NONE and group is not None and group.state is ClassicState.DEAD:
-            error = self.member_validator.choose_dead_group_error()
+            error = self.validator.choose_dead_group_error()
         if error is not Errors.NONE:
             return LeaveGroupResult(error)
         identities = [MemberIdentity(member) if isinstance(member, str) else member for member in members]
         modern_group = self._find_consumer_group(group_id)
-        if modern_group is not None and self.modern is not None:
+        if modern_group is not None:
             return self.modern.classic_members.leave(modern_group, identities)
         results = []
         for identity in identities:
@@ -132,19 +391,18 @@ class MemberRequests:
         return LeaveGroupResult(error, tuple(results))
 
     def _find_consumer_group(self, group_id: str) -> ModernGroup | None:
-        """Return the consumer group with members; None if the group is another one."""
         group = self.manager.find_modern_group(group_id)
         return group if group is not None and group.type == CONSUMER and group.members else None
 
     def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
-        """Remove a member or a pending member id. Return the member's error code."""
+        """Remove a member or a pending member id."""
         if identity.member_id in group.pending_members:
             self.rebalances.remove_pending(group, identity.member_id)
             return Errors.NONE
         instance_id = identity.group_instance_id
         if identity.member_id:
             member_id = identity.member_id
-            error = self.member_validator.validate_member(group, member_id, instance_id)
+            error = self.validator.validate_member(group, member_id, instance_id)
         else:
             member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
             error = Errors.NONE if member_id else Errors.UNKNOWN_MEMBER_ID
@@ -154,10 +412,7 @@ class MemberRequests:
 
 
 def _check_protocol(group: ClassicGroup, protocol_type: str | None, protocol: str | None) -> Errors:
-    """Return an error if the member's protocol is not the group's protocol, or if the members must join again.
-
-    In requests before KIP-559, `protocol_type` and `protocol` are None.
-    """
+    """In requests before KIP-559, `protocol_type` and `protocol` are None."""
     has_other_type = protocol_type is not None and protocol_type != group.protocol_type
     has_other_protocol = protocol is not None and protocol != group.protocol
     if has_other_type or has_other_protocol:

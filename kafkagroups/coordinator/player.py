@@ -1,34 +1,235 @@
 """The replay of a recorded conversation: its requests and restarts, at their recorded times.
 
-Timers that are due run before the next request. The recording decides what a request does not contain: the ids of
-transactional producers, the time of each transaction marker (the record that ends a transaction), the topics, and the
-ids of new members. No request says when the broker deleted expired offsets. The replay reads this time from the
-recorded appends to the log.
+Timers that are due run before the next request. The recording decides what a request does not contain: the ids of new
+members and of transactional producers, the topics, the time of each transaction marker, and when the broker deleted
+expired offsets. `Transactions` replaces Kafka's transaction coordinator, which a group coordinator asks one question:
+is this partition in the producer's open transaction?
 
 Simpler than Kafka: if a client closes its connection, a broker cannot send the remaining responses. The output of the
-replay contains these responses, because the replay has no connections.
+replay contains them, because the replay has no connections.
+Source: TransactionCoordinator.handleVerifyPartitionsInTransaction (3.9).
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import math
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.recorded import RecordedBatches, RecordedMemberIds, Transactions, find_internal_topic_ids
 from kafkagroups.coordinator.recorded_requests import HANDLERS, Json, Request, handle
+from kafkagroups.coordinator.runtime import PartitionedGroups
 from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import NotAppended
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.log.folders import open_log
+from kafkagroups.records.serde import Record, decode
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+_UNSEEN_IDS = {name: f"{name.strip('_'):A<22.22}".replace("_", "A") for name in INTERNAL_TOPICS}
+"""An id for a topic whose id no client has seen."""
+# A member id is the client id or the instance id, a hyphen, and a random UUID.
+_MEMBER_ID = re.compile(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"')
+
+
+class RecordedMemberIds:
+    """The member ids of a conversation, which members' later requests contain."""
+
+    def __init__(self, lines: list[Json]) -> None:
+        responses = [line["response"] for line in lines if line.get("api") == "JoinGroup" and line["response"]]
+        self._used_ids = {response["memberId"] for response in responses}
+        self._recorded_ids = dict.fromkeys(_MEMBER_ID.findall(json.dumps(lines, ensure_ascii=False)))
+        self._next_id = ""
+        self._created_count = 0
+
+    def prepare(self, line: Json) -> None:
+        """Prepare the id that `supply` returns during the request of a line."""
+        has_response = line["api"] in ("JoinGroup", "ConsumerGroupHeartbeat") and line["response"]
+        self._next_id = line["response"]["memberId"] or "" if has_response else ""
+
+    def supply(self, prefix: str) -> str:
+        """Return the id of a new member: that in the recorded response, an unused recorded one, or a new one.
+
+        `prefix` is the member's client id or instance id, with which its id begins.
+        """
+        if not self._next_id:
+            unused_ids = (
+                member_id
+                for member_id in self._recorded_ids
+                if member_id.startswith(f"{prefix}-") and member_id not in self._used_ids
+            )
+            self._next_id = next(unused_ids, f"{prefix}-{self._created_count:08x}-0000-4000-8000-000000000000")
+            self._created_count += 1
+        self._used_ids.add(self._next_id)
+        return self._next_id
+
+
+class RecordedBatches:
+    """The batches of share and streams groups, which our coordinator only loads.
+
+    So that the rest of a conversation finds the same groups, the replay appends what the recorded broker wrote for
+    them, at its place.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+
+    def find(self, partition: int, first_offset: int | None, group_types: Collection[str]) -> list[Record]:
+        """Return the records of a batch; nothing if it is a batch of groups of other types."""
+        if first_offset is None:
+            return []
+        records = self._batches.get((partition, first_offset), [])
+        return [record for record in records if GROUP_TYPE_BY_RECORD_TYPE[record.type] in group_types]
+
+    @cached_property
+    def _batches(self) -> dict[tuple[int, int], list[Record]]:
+        batches: dict[tuple[int, int], list[Record]] = {}
+        folders = [] if self.folder is None else sorted(self.folder.glob("__consumer_offsets-*"))
+        for folder in folders:
+            partition = int(folder.name.rpartition("-")[2])
+            for batch in open_log(folder):
+                if batch.is_control:
+                    continue
+                records = [decode(record.key, record.value) for record in batch.records]
+                types = {GROUP_TYPE_BY_RECORD_TYPE.get(record.type) for record in records}
+                if types <= {"share", "streams"}:
+                    batches[partition, batch.base_offset] = records
+        return batches
+
+
+@dataclass
+class Transaction:
+    """The newest transaction of a transactional id.
+
+    `partitions` are those of the offsets topic. `is_ending` is True from EndTxn until the transaction's marker is
+    written.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    partitions: set[int] = field(default_factory=set)
+    is_ending: bool = False
+
+
+class Transactions:
+    """The newest transaction of each transactional id (`by_id`).
+
+    `request` and `response` are recorded JSON. `partition_for` returns the partition of the offsets topic of a group.
+    """
+
+    def __init__(self, partition_for: Callable[[str], int]) -> None:
+        self.partition_for = partition_for
+        self.by_id: dict[str, Transaction] = {}
+        self._written: set[tuple[int, int, int]] = set()
+
+    def init_producer_id(self, request: Json, response: Json) -> None:
+        """Store the producer id and its new epoch. The marker of an earlier open transaction is recorded."""
+        transaction = Transaction(response["producerId"], response["producerEpoch"])
+        if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
+            self.by_id[request["transactionalId"]] = transaction
+
+    def add_offsets(self, request: Json, response: Json) -> None:
+        transaction = self.by_id.get(request["transactionalId"])
+        if response["errorCode"] == Errors.NONE and transaction:
+            if transaction.is_ending:
+                # The previous transaction has ended, because a broker accepts the offsets only in the next transaction.
+                transaction.partitions.clear()
+            transaction.is_ending = False
+            transaction.partitions.add(self.partition_for(request["groupId"]))
+
+    def end(self, request: Json, response: Json) -> None:
+        """Until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS.
+
+        Since version 5, the response contains the producer epoch of the next transaction, and a transaction that
+        contains nothing can be aborted, without a marker (KIP-890).
+        """
+        transaction = self.by_id.get(request["transactionalId"])
+        if response["errorCode"] == Errors.NONE and transaction:
+            transaction.is_ending = bool(transaction.partitions) or "producerEpoch" not in response
+            transaction.producer_epoch = response.get("producerEpoch", transaction.producer_epoch)
+
+    def note_append(self, producer_id: int, producer_epoch: int, partition: int) -> None:
+        self._written.add((producer_id, producer_epoch, partition))
+
+    def end_with_marker(self, producer_id: int) -> None:
+        self._written = {written for written in self._written if written[0] != producer_id}
+        for transaction in self.by_id.values():
+            if transaction.producer_id == producer_id:
+                transaction.partitions.clear()
+                transaction.is_ending = False
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int, *, adds: bool = False
+    ) -> Errors:
+        """Return NONE if the partition is in this producer's open transaction, otherwise the error.
+
+        If the partition already contains an offset of this transaction, Kafka does not verify it. `adds` says whether
+        the request itself adds the partition (TxnOffsetCommit v5 and later, KIP-890).
+        """
+        if (producer_id, producer_epoch, partition) in self._written:
+            return Errors.NONE
+        transaction = self.by_id.get(transactional_id)
+        if transaction is None or transaction.producer_id != producer_id:
+            return Errors.INVALID_PRODUCER_ID_MAPPING
+        if transaction.producer_epoch != producer_epoch:
+            return Errors.INVALID_PRODUCER_EPOCH
+        if transaction.is_ending:
+            return Errors.CONCURRENT_TRANSACTIONS
+        if adds:
+            transaction.partitions.add(partition)
+        return Errors.NONE if partition in transaction.partitions else Errors.TRANSACTION_ABORTABLE
+
+
+def find_internal_topic_ids(lines: list[Json], known_ids: set[str]) -> dict[str, str]:
+    """Return the ids of the internal topics, by name, which a pattern can match although no header names them.
+
+    Descriptions of groups have names and ids. Where there are none, an unknown id with a partition above 0 is the
+    offsets topic, because the topic of transactions has only one partition in a recording.
+    """
+    ids = dict(_UNSEEN_IDS)
+    unnamed: dict[str, int] = {}
+    created = {
+        topic.get("topicId")
+        for line in lines
+        if line.get("api") == "CreateTopics" and line["response"]
+        for topic in line["response"]["topics"]
+    }
+    for topic in _iterate_topics([line["response"] for line in lines if line.get("response")]):
+        if topic.get("topicName") in ids:
+            ids[topic["topicName"]] = topic["topicId"]
+        elif topic["topicId"] not in known_ids | created:
+            unnamed[topic["topicId"]] = max([unnamed.get(topic["topicId"], 0), *topic["partitions"]])
+    for topic_id, highest in unnamed.items():
+        name = INTERNAL_TOPICS[0 if highest else 1]
+        if ids[name] == _UNSEEN_IDS[name] and topic_id not in ids.values():
+            ids[name] = topic_id
+    return ids
+
+
+def _iterate_topics(value: Any) -> Iterator[Json]:
+    """Yield all objects that say which partitions of a topic a member has."""
+    if isinstance(value, dict):
+        numbers = value.get("partitions")
+        if "topicId" in value and isinstance(numbers, list) and all(isinstance(each, int) for each in numbers):
+            yield value
+        for each in value.values():
+            yield from _iterate_topics(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _iterate_topics(each)
+
 
 MAX_EXPIRATIONS = 100_000
 """A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the
@@ -50,15 +251,13 @@ class Player:
     Parameters
     ----------
     header, lines
-        The conversation, as `read_conversation` returns it. The times in the lines are in ms since the start of the
-        conversation: `ms` is the time of a request, append or restart, and `up_ms` is the end of a restart.
+        The conversation, as `read_conversation` returns it.
     out
         A new or empty folder, into which our coordinator writes its log.
     kafka
         The Kafka version whose rules the coordinator follows. None: the version of the recorded broker.
     recorded_log
-        The folder with the log that the recorded broker wrote. It is only read if the conversation has share or streams
-        groups: their batches are input (`recorded_batches.py`).
+        The folder with the log that the recorded broker wrote: batches of share and streams groups are input.
 
     Raises
     ------
@@ -112,10 +311,9 @@ class Player:
         self.transactions = Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
-        """Replay the conversation. Yield a JSON line for each request, and for each append that no request caused.
+        """Yield a JSON line for each request, and for each append that no request caused.
 
-        The command `replay` prints these lines. If our coordinator did not answer a request, the field `response` is
-        null.
+        If our coordinator did not answer a request, the field `response` is null.
         """
         for line in self.lines:
             if "api" in line:
@@ -137,7 +335,6 @@ class Player:
         yield from self._output
 
     def _check_duration(self) -> None:
-        """Raise UsageError if the replay would delete expired offsets more often than MAX_EXPIRATIONS times."""
         interval_ms = self.settings.offsets_retention_check_interval_ms
         if self._end_ms > MAX_EXPIRATIONS * interval_ms:
             raise UsageError(
@@ -161,10 +358,7 @@ class Player:
         return coordinator
 
     def _find_expiration_delay(self) -> int:
-        """Return the delay, in ms, from this start of the broker to the first deletion of expired offsets.
-
-        The delay is computed from the recorded deletions of expired offsets between this start and the next restart.
-        """
+        """Return the delay from this start of the broker to the first deletion of expired offsets, as recorded."""
         interval_ms = self.settings.offsets_retention_check_interval_ms
         broker_start_ms = self.clock.now_ms - self.start_ms
         restart_times_ms = [line["ms"] for line in self.lines if line.get("event") == "restart"]
@@ -214,8 +408,7 @@ class Player:
                     result for result in line["response"]["results"] if result["groupId"] in share_groups
                 ]
             self._request_appends = None
-            self._move_late_appends(line, output)
-            self._move_shared_appends(line, output)
+            self._move_appends(line, output)
             if line["api"] == "TxnOffsetCommit":
                 producer = line["request"]
                 for batch in output["appended"]:
@@ -229,39 +422,30 @@ class Player:
         elif line["response"] is not None:
             self._apply_decision(line["api"], line["request"], line["response"])
 
-    def _move_late_appends(self, line: Json, output: Json) -> None:
-        """Move the batch of a refused JoinGroup to the request during which the recorded broker appended it.
+    def _move_appends(self, line: Json, output: Json) -> None:
+        """Move batches to the request for which the recording counts them.
 
-        Since 4.0, a broker refuses a JoinGroup, and only then builds the batch with the record of the new group. So the
-        next request can arrive before the batch is in the log, and the recording counts the batch there.
+        - Since 4.0, a broker builds the batch with the record of a new group after it refused the JoinGroup, so the
+          next request can arrive before the batch is in the log.
+        - The leader's SyncGroup writes, and all SyncGroups that wait are answered then.
         """
-        if line["api"] != "JoinGroup" or not (output["response"] or {}).get("errorCode"):
-            return
-        next_number = line["n"] + 1
+        goals: dict[int, list[Json]] = {}
+        if line["api"] == "JoinGroup" and (output["response"] or {}).get("errorCode"):
+            goals = {line["n"] + 1: self._late_appends.setdefault(line["n"] + 1, [])}
+        elif line["api"] == "SyncGroup":
+            goals = {each["n"]: each["appended"] for each in self._output if each.get("api") == "SyncGroup"}
         for batch in list(output["appended"]):
-            if self._recorded_requests.get((batch["partition"], batch["first"])) == next_number:
+            key = (batch["partition"], batch["first"])
+            goal = goals.get(self._recorded_requests[key]) if key in self._recorded_requests else None
+            if goal is not None and goal is not output["appended"]:
                 output["appended"].remove(batch)
-                self._late_appends.setdefault(next_number, []).append(batch)
-
-    def _move_shared_appends(self, line: Json, output: Json) -> None:
-        """Move the batch of a leader's SyncGroup to an earlier SyncGroup, if the recording counts the batch there.
-
-        The leader's SyncGroup writes, and all SyncGroups that wait are answered then.
-        """
-        if line["api"] != "SyncGroup":
-            return
-        waiting = {each["n"]: each for each in self._output if each.get("api") == "SyncGroup"}
-        for batch in list(output["appended"]):
-            number = self._recorded_requests.get((batch["partition"], batch["first"]), line["n"])
-            if number in waiting and number != line["n"]:
-                output["appended"].remove(batch)
-                waiting[number]["appended"].append(batch)
+                goal.append(batch)
 
     def _find_coordinator(self, line: Json) -> GroupCoordinator:
         """Return the coordinator that answers a request.
 
-        While the broker stops or starts, no line says when it gives up or loads its partitions. The recorded response
-        says whether they were there: then another coordinator answers, which has no partition, or loads them all.
+        No line says when a broker that stops or starts gives up or loads its partitions, but the recorded response
+        does. Then another coordinator answers, which has no partition, or loads them all.
         """
         error = (line["response"] or {}).get("errorCode")
         if line["ms"] >= self._up_ms or error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS):
@@ -272,7 +456,6 @@ class Player:
         return coordinator
 
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
-        """Handle a request to another part of the broker, whose decision is in the recorded response."""
         if api == "InitProducerId":
             self.transactions.init_producer_id(request, response)
         elif api == "AddOffsetsToTxn":
@@ -291,7 +474,6 @@ class Player:
             self._alter_configs(request, response)
 
     def _alter_configs(self, request: Json, response: Json) -> None:
-        """Store the settings of single groups, if the broker accepted them."""
         accepted = {each["resourceName"] for each in response["responses"] if not each["errorCode"]}
         for resource in request["resources"]:
             if resource["resourceType"] != GROUP_RESOURCE or resource["resourceName"] not in accepted:
@@ -327,7 +509,7 @@ class Player:
             self.topic_ids.pop(topic, None)
 
     def _play_append(self, line: Json) -> None:
-        """If a recorded append is a transaction marker, append it. Our coordinator makes all other appends itself."""
+        """Only transaction markers are appended. Our coordinator makes all other appends itself."""
         if "marker" not in line:
             return
         producer_id = line["producer_id"]
@@ -348,12 +530,10 @@ class Player:
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
 
     def _find_share_groups(self, request: Json) -> list[str]:
-        """Return the share groups that a DeleteGroups names. The share coordinator takes part in their deletion."""
         groups = {name: self.coordinator.manager.find_modern_group(name) for name in request["groupsNames"]}
         return [name for name, group in groups.items() if group is not None and group.type == "share"]
 
     def _append_recorded(self, line: Json, group_types: Collection[str] = ("share", "streams")) -> None:
-        """Append the batches of share and streams groups that a line names."""
         self._append_reason = line.get("why", "")
         manager = self.coordinator.manager
         for batch in line.get("appended") or ():
@@ -373,8 +553,8 @@ class Player:
 def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
     """Return the ids of the topics in the header, by name, for a recording that does not contain them.
 
-    The ids that requests contain and that the broker knows belong to the topics in the header's order. The other ids do
-    not matter, because no client has seen them.
+    The ids that requests contain and that the broker knows belong to the topics in the header's order. No client has
+    seen the others.
     """
     known_ids: dict[str, None] = {}
     for line in lines:
@@ -388,12 +568,10 @@ def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
 
 
 def _make_topic_id(text: str) -> str:
-    """Return an id in Kafka's form, always the same for the same text."""
     return base64.urlsafe_b64encode(uuid5(NAMESPACE_URL, text).bytes).decode().rstrip("=")
 
 
 def _find_count(header: Json) -> int:
-    """Return the partition count of the topic of transactions."""
     return int(header["config"].get("transaction.state.log.num.partitions", 50))
 
 

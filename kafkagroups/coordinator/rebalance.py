@@ -23,7 +23,7 @@ from functools import partial
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import GroupStore, Sessions
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     JoinGroupResult,
     ResponseFuture,
     SyncGroupResult,
@@ -41,9 +41,14 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 logger = logging.getLogger("kafkagroups.coordinator")
 
 
-class Rebalances:
-    """The rebalances of all groups of one coordinator."""
+def cancel_timers(group: ClassicGroup) -> None:
+    sessions = (member.session_timer for member in group.members.values())
+    for timer in (*sessions, group.join_timer, group.sync_timer, *group.pending_members.values()):
+        if timer is not None:
+            timer.cancel()
 
+
+class Rebalances:
     def __init__(self, manager: GroupStore) -> None:
         self.manager = manager
         self.settings = manager.settings
@@ -53,10 +58,7 @@ class Rebalances:
     # Members that join, leave or fail
 
     def add_member(self, group: ClassicGroup, member: ClassicMember, response: ResponseFuture[JoinGroupResult]) -> None:
-        """Add a new member and start a rebalance.
-
-        Since 2.2 a new member waits at most five minutes for its first generation. Before 2.2 there is no limit.
-        """
+        """Add a new member and start a rebalance. Since 2.2 it waits at most five minutes for its generation."""
         is_in_first_delay = group.generation == 0 if self.settings.is_before(4, 0) else not group.can_end_join_early
         if group.state is ClassicState.PREPARING_REBALANCE and is_in_first_delay:
             group.new_member_added = True
@@ -74,20 +76,14 @@ class Rebalances:
         joining: ClassicMember,
         response: ResponseFuture[JoinGroupResult],
     ) -> None:
-        """Store the protocols of a member that joins again. Start a rebalance if the group's state allows a rebalance.
-
-        `joining` has the fields of the new JoinGroup.
-        """
+        """Store the protocols of a member that joins again, and start a rebalance if the group's state allows it."""
         self.update_subscription(member, joining, response)
         self.maybe_prepare(group)
 
     def update_subscription(
         self, member: ClassicMember, joining: ClassicMember, response: ResponseFuture[JoinGroupResult]
     ) -> None:
-        """Store the protocols of a member that joins again. Since 3.4 also store the member's timeouts.
-
-        `joining` has the fields of the new JoinGroup.
-        """
+        """Store the protocols of a member that joins again. Since 3.4 also store its timeouts."""
         member.protocols = joining.protocols
         member.awaiting_join = response.complete
         if self.settings.is_at_least(3, 4):
@@ -97,7 +93,7 @@ class Rebalances:
     def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Remove a member that left or timed out.
 
-        Then start a rebalance, or complete the running rebalance if it waited only for this member.
+        Then start a rebalance, or complete the running one if it waited only for this member.
         """
         if self.settings.is_at_least(2, 2):
             answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
@@ -115,28 +111,24 @@ class Rebalances:
         self._end_delay_if_all_joined(group)
 
     def _end_delay_if_all_joined(self, group: ClassicGroup) -> None:
-        """Complete the join phase after a timeout if only joined members are left: since 4.0 even the initial delay."""
+        """After a timeout since 4.0, even the initial delay ends if only joined members are left."""
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         if is_preparing and group.have_all_joined and self.settings.is_at_least(4, 0):
             self.complete_join(group)
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
-        """Store a pending member id: a new member got this id and must join again with it (KIP-394).
-
-        If the member does not join within the session timeout, the id is removed.
-        """
+        """Store the id that a new member got and must join again with within its session timeout (KIP-394)."""
         expire = partial(self._expire_pending, group, member_id)
         group.pending_members[member_id] = self.manager.after(group, session_timeout_ms, expire)
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove a pending member id. Then complete the running rebalance if it waited only for this id."""
+        """Remove a pending member id, and complete the running rebalance if it waited only for this id."""
         group.remove_pending_member(member_id)
         self.try_complete_join(group)
 
     # PreparingRebalance: waiting for joins
 
     def maybe_prepare(self, group: ClassicGroup) -> None:
-        """Start a rebalance if the group's state allows a rebalance."""
         if group.can_rebalance:
             self.prepare(group)
 
@@ -161,10 +153,10 @@ class Rebalances:
             self._wait_for_joins(group)
 
     def _wait_for_first_joins(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        """Wait `delay_ms` milliseconds for the first members, then end the join phase or wait again.
+        """Wait for the first members, then end the join phase or wait again.
 
         The group waits again if members joined during the wait and the rebalance timeout is not over. `remaining_ms` is
-        what remains of the rebalance timeout after this wait.
+        what remains of it after this wait.
         """
 
         def expire() -> None:
@@ -197,8 +189,8 @@ class Rebalances:
     def complete_join(self, group: ClassicGroup) -> None:
         """Complete the join phase: remove members that did not join, and begin the next generation.
 
-        Since 2.3, static members that did not join stay until their sessions time out. If only members that did not
-        join remain, the group waits for one more rebalance timeout.
+        Since 2.3, static members that did not join stay until their sessions time out. If only they remain, the group
+        waits for one more rebalance timeout.
         """
         if group.join_timer:
             group.join_timer.cancel()
@@ -243,11 +235,7 @@ class Rebalances:
                 callback(result)
 
     def _warn_if_not_stored(self, group: ClassicGroup, error: Errors) -> None:
-        """Log a warning if the append of the Empty group's record failed.
-
-        The log then still contains the previous generation. After the next load, the group has the previous members,
-        until their sessions time out.
-        """
+        """If it failed, the next load finds the previous members, until their sessions time out."""
         if error is not Errors.NONE:
             logger.warning("Failed to write empty metadata for group %s: %s", group.group_id, error.name)
 
@@ -288,7 +276,6 @@ class Rebalances:
         self.manager.store_group(group, all_assignments, complete)
 
     def mark_synced(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Note that the member has sent its SyncGroup. If all members have sent SyncGroup, cancel the sync timer."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._stop_waiting_for_syncs(group)
@@ -299,7 +286,6 @@ class Rebalances:
             group.sync_timer.cancel()
 
     def _expire_syncs(self, group: ClassicGroup) -> None:
-        """Remove the members that sent no SyncGroup within the rebalance timeout, and start a rebalance."""
         has_generation = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
         if has_generation and group.pending_sync:
             for member_id in list(group.pending_sync):
@@ -307,10 +293,7 @@ class Rebalances:
             self.prepare(group)
 
     def _propagate_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes], error: Errors) -> None:
-        """Set the assignment of each member. Answer each waiting SyncGroup with the member's assignment or the error.
-
-        The keys of `assignments` are member ids. If a member id is missing, the member's assignment becomes empty.
-        """
+        """Set each member's assignment, and answer each waiting SyncGroup with it or with the error."""
         for member in group.ordered_members():
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is not None:

@@ -19,8 +19,7 @@ from typing import TypedDict
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.coordinator.results import CommitErrors
-from kafkagroups.coordinator.settings import Settings
+from kafkagroups.coordinator.messages import CommitErrors
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.offsets import TopicPartition
@@ -47,11 +46,9 @@ class Surroundings(TypedDict, total=False):
 
     - `topics`: the partition count of each topic that exists. None: every topic exists.
     - `topic_ids`: the ids of topics, by name, as base64url text. Since 4.1, commits contain them.
-    - `authorize`: a function that says whether a client is allowed to do something. Without it, everything is allowed.
-    - `verify`: a function that replaces the transaction coordinator: it returns NONE if a transaction includes a
-      partition of the offsets topic, otherwise an error. Before 3.7, group coordinators do not verify transactions.
-    - `zookeeper`: the offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id,
-      topic, partition). None: no offsets are stored yet.
+    - `authorize`: says whether a client is allowed to do something. Without it, everything is allowed.
+    - `verify`: replaces the transaction coordinator, which group coordinators ask since 3.7.
+    - `zookeeper`: the offsets that OffsetCommit requests of version 0 have stored. None: no offsets are stored yet.
     - `group_configs`: the settings of single groups, by group id, with Kafka's names (`consumer.session.timeout.ms`).
     """
 
@@ -74,18 +71,20 @@ APIS_WITH_REQUIRED_GROUP_ID = (
 """The requests that refuse the group id "". Other requests accept it, because old clients committed offsets with it."""
 
 
+PARTITION_ERRORS = (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
+"""The errors about the group's partition, which since 4.0 come after those of the request."""
+
+
 def allow_all(operation: str, resource_type: str, name: str) -> bool:
-    """Return True for every call, so that every client is allowed to do everything."""
     return True
 
 
 def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
-    """Return NONE for every call, as if every transaction included every partition."""
     return Errors.NONE
 
 
 class RequestValidator:
-    """The checks that do not depend on a member."""
+    """The checks of one coordinator. Each returns NONE, or the error with which the request is refused."""
 
     def __init__(self, manager: GroupStore, surroundings: Surroundings) -> None:
         self.manager = manager
@@ -96,19 +95,19 @@ class RequestValidator:
         self.is_running = True
 
     def check_request(self, group_id: str, api: str, operation: str) -> Errors:
-        """Return NONE if the client is authorized and `check_group` finds no error, otherwise the error.
+        """Check that the client is authorized, and `check_group`.
 
-        `api` is the name of the request ("JOIN_GROUP"). `operation` is what the client wants to do ("READ").
+        `api` is the name of the request ("JOIN_GROUP"), `operation` what the client wants to do ("READ").
         """
         if not self.authorize(operation, "GROUP", group_id):
             return Errors.GROUP_AUTHORIZATION_FAILED
         return self.check_group(group_id, api)
 
     def check_group(self, group_id: str, api: str) -> Errors:
-        """Return NONE if this broker can answer requests for the group, otherwise the error.
+        """Check that this broker can answer requests for the group.
 
-        Before 2.0, only JoinGroup needs a group id, and the check for NOT_COORDINATOR comes before the check for
-        COORDINATOR_LOAD_IN_PROGRESS. Since 4.0, a coordinator that is not running does not look at the group id.
+        Before 2.0, only JoinGroup needs a group id, and NOT_COORDINATOR comes before COORDINATOR_LOAD_IN_PROGRESS.
+        Since 4.0, a coordinator that is not running does not look at the group id.
         """
         if not self.is_running and self.settings.is_at_least(4, 0):
             return Errors.COORDINATOR_NOT_AVAILABLE
@@ -125,9 +124,9 @@ class RequestValidator:
         return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
 
     def find_refused_partitions(self, partitions: Iterable[TopicPartition]) -> CommitErrors:
-        """Return an error for each partition that does not exist, or that the client is not authorized to read.
+        """Return an error for each partition that does not exist, or that the client may not read.
 
-        Before 2.0, Kafka checks whether the topic exists, but does not check the partition number.
+        Before 2.0, Kafka does not check the partition number.
         """
         errors = {}
         for partition in partitions:
@@ -138,11 +137,7 @@ class RequestValidator:
         return errors
 
     def choose_error_without_group(self, group_id: str) -> Errors:
-        """Return the error of a request whose group is not in the cache or is Dead.
-
-        If this broker owns the group's partition, the group does not exist. Otherwise another broker may have the
-        group, and the error is NOT_COORDINATOR.
-        """
+        """Return the error for a group that is not in the cache or is Dead: another broker may have it."""
         return Errors.GROUP_ID_NOT_FOUND if self.manager.is_missing(group_id) else Errors.NOT_COORDINATOR
 
     def _exists(self, partition: TopicPartition) -> bool:
@@ -153,21 +148,15 @@ class RequestValidator:
             return False
         return self.settings.is_before(2, 0) or 0 <= partition.partition < partition_count
 
-
-class MemberValidator:
-    """Checks whether the member in a request belongs to the group and to the group's current generation."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    # Members
 
     def validate_member(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, *, is_join_request: bool = False
     ) -> Errors:
-        """Return NONE if the request comes from a member of the group, otherwise the error.
+        """Check the member id and the instance id.
 
         - FENCED_INSTANCE_ID: another member has the instance id.
-        - UNKNOWN_MEMBER_ID: no member has the instance id (up to 2.8, only in JoinGroup), or no member has the
-          member id.
+        - UNKNOWN_MEMBER_ID: no member has the member id, or the instance id (up to 2.8, only in JoinGroup).
         """
         if instance_id is not None:
             if _is_fenced(group, member_id, instance_id):
@@ -180,7 +169,6 @@ class MemberValidator:
     def validate_generation(
         self, group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None
     ) -> Errors:
-        """Return NONE if the request comes from a member of the group's current generation, otherwise the error."""
         if group is None:
             return Errors.UNKNOWN_MEMBER_ID
         if group.state is ClassicState.DEAD:
@@ -191,11 +179,11 @@ class MemberValidator:
         return Errors.NONE if generation == group.generation else Errors.ILLEGAL_GENERATION
 
     def validate_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> Errors:
-        """Return NONE if the commit is accepted, otherwise the error.
+        """Check the member of a commit.
 
         A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must come
-        from a member of the current generation. While the group waits for the leader's assignment, no commit is
-        accepted: the error is REBALANCE_IN_PROGRESS. Since 2.4, an error of the member comes first.
+        from a member of the current generation, and none is accepted while the group waits for the leader's assignment.
+        Since 2.4, an error of the member comes first.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
@@ -216,14 +204,11 @@ class MemberValidator:
     def validate_txn_commit(
         self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None, producer_id: int
     ) -> Errors:
-        """Return NONE if the transactional commit is accepted, otherwise the error.
+        """Check the member of a transactional commit, which may contain none (generation below 0, member id "").
 
-        A transactional commit does not have to contain a member (generation below 0, member id "", no instance id).
-
-        - Before 2.5, the member is ignored. A commit with a producer is accepted. A commit without a producer
-          (`producer_id` -1) is checked like a commit of a client that is not a member.
-        - Since 3.0, a commit without a member is accepted. In an Empty group, every commit with a generation below 0 is
-          accepted. Any other commit must come from a member of the current generation.
+        - Before 2.5, the member is ignored, and a commit without a producer is checked like one of no member.
+        - Since 3.0, a commit without a member is accepted; in an Empty group, every commit with a generation below 0.
+          Any other commit must come from a member of the current generation.
         - From 2.5 to 2.8 (KIP-447), the instance id, the member id and the generation are checked separately, each only
           if the commit contains it.
         """
@@ -245,15 +230,11 @@ class MemberValidator:
         return Errors.ILLEGAL_GENERATION if has_generation and generation != group.generation else Errors.NONE
 
     def choose_dead_group_error(self) -> Errors:
-        """Return the error for a Dead group.
-
-        The group was just deleted or moved to another broker, so the client must find the group's coordinator again.
-        """
+        """A Dead group was just deleted or has moved, so the client must find its coordinator again."""
         return Errors.COORDINATOR_NOT_AVAILABLE if self.settings.is_at_least(2, 3) else Errors.UNKNOWN_MEMBER_ID
 
 
 def _is_fenced(group: ClassicGroup, member_id: str, instance_id: str | None) -> bool:
-    """Return whether another member has this instance id."""
     if instance_id is None:
         return False
     return group.static_members.get(instance_id, member_id) != member_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafkagroups.errors import UsageError
@@ -20,8 +20,8 @@ CHECKED_VERSIONS = ("1.0.1", "2.8.2", "3.9.2", "4.3.1", "4.4.0")
 class ConsumerSettings:
     """The broker's settings `group.consumer.*`, with Kafka's names and defaults. Times are in ms.
 
-    `migration_policy` is `bidirectional`, `upgrade`, `downgrade` or `disabled`: how a group may change its protocol
-    while it has members. The limits `min_…` and `max_…` hold for the settings of single groups.
+    `migration_policy` is `bidirectional`, `upgrade`, `downgrade` or `disabled`. The limits `min_…` and `max_…` hold for
+    the settings of single groups.
     """
 
     session_timeout_ms: int = 45_000
@@ -51,7 +51,7 @@ class ConsumerSettings:
     def find(self, name: str, group_config: Mapping[str, str]) -> int:
         """Return a group's own setting within the broker's limits; the broker's if the group has none.
 
-        `name` is a field of this class. `group_config` has the group's settings, with Kafka's names.
+        `name` is a field of this class. `group_config` has Kafka's names.
         """
         own = group_config.get("consumer." + name.replace("_", "."))
         if own is None:
@@ -60,7 +60,6 @@ class ConsumerSettings:
 
 
 def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
-    """Return the settings. `properties` are the contents of server.properties; others than ours are ignored."""
     values: dict[str, Any] = {}
     for name in ConsumerSettings.__dataclass_fields__:
         value = properties.get("group.consumer." + name.replace("_", "."))
@@ -77,7 +76,7 @@ def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one broker, with the names and defaults of Kafka 3.9's server.properties.
+    """The settings of one broker, with the names and defaults of Kafka 3.9's server.properties. Times are in ms.
 
     Parameters
     ----------
@@ -89,20 +88,18 @@ class Settings:
         The codec of the batches that the coordinator appends.
     offset_metadata_max_bytes
         The largest size of a commit's metadata. Kafka counts UTF-16 units here, although the name says bytes.
-    offsets_retention_ms
-        How long an offset is kept, in ms.
-    offsets_retention_check_interval_ms
-        The time between two runs of the task that deletes expired offsets, in ms.
+    offsets_retention_ms, offsets_retention_check_interval_ms
+        How long an offset is kept, and the time between two deletions of expired offsets.
     group_min_session_timeout_ms, group_max_session_timeout_ms
-        The limits of a member's session timeout, in ms.
+        The limits of a member's session timeout.
     group_initial_rebalance_delay_ms
-        How long the first rebalance of an Empty group waits for more members, in ms.
+        How long the first rebalance of an Empty group waits for more members.
     group_max_size
         The largest number of members of a group (since 2.2, KIP-389).
-    consumer
-        The settings of consumer groups (since 4.0).
     zookeeper
         Whether the broker has a ZooKeeper, in which version 0 of OffsetCommit stores offsets.
+    consumer
+        The settings of consumer groups (since 4.0).
 
     Raises
     ------
@@ -112,8 +109,8 @@ class Settings:
     Notes
     -----
     A version check in the code, for example `is_at_least(2, 3)`, names the version that introduced the rule. The checks
-    are complete only for `CHECKED_VERSIONS`, so all other versions are refused. For example, 2.3.1 passes
-    `is_at_least(2, 3)`, but unlike 2.8.2 it writes no group record when a static member is replaced.
+    are complete only for `CHECKED_VERSIONS`: 2.3.1 would pass this one, but unlike 2.8.2 it writes no group record when
+    a static member is replaced.
     """
 
     kafka: str = "3.9.2"
@@ -142,62 +139,47 @@ class Settings:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The Kafka version as numbers, for example (3, 9, 2)."""
         return parse_release(self.kafka)
 
     def is_at_least(self, *version: int) -> bool:
-        """Return whether the broker's version is `version` or later."""
         return self.version >= version
 
     def is_before(self, *version: int) -> bool:
-        """Return whether the broker's version is older than `version`."""
         return self.version < version
 
     @property
     def coordinator(self) -> Coordinator:
-        """Which coordinator this version has: the classic one up to 3.9, the new one since 4.0."""
         return "classic" if self.is_before(*FIRST_WITHOUT_CLASSIC_COORDINATOR) else "new"
 
     @property
     def fences_producers(self) -> bool:
         """Whether an append with an old producer epoch is refused with INVALID_PRODUCER_EPOCH.
 
-        Up to 2.4, a broker does not check the epoch if the group coordinator appends. In the recorded conversation
-        1.0.1-txnodd, a commit with an old epoch is appended. In those of 2.8.2 and 3.9.2, the append is refused.
+        Up to 2.4, a broker does not check it if the group coordinator appends, as in the recorded conversation
+        1.0.1-txnodd.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
-        ProducerAppendInfo.checkProducerEpoch (since 2.5 the check is skipped only for AppendOrigin.Replication).
+        ProducerAppendInfo.checkProducerEpoch (since 2.5).
         """
         return self.is_at_least(2, 5)
 
 
 def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
-    """Return the settings of a broker of version `kafka`. `properties` are the contents of its server.properties.
-
-    A missing property has the default value of the version.
-    """
+    """Return the settings of a broker of version `kafka` from its server.properties, with that version's defaults."""
     defaults = Settings(kafka)
     is_before_2_0 = defaults.is_before(2, 0)
     default_retention_minutes = 24 * 60 if is_before_2_0 else 7 * 24 * 60
     default_max_session_timeout_ms = 300_000 if is_before_2_0 else defaults.group_max_session_timeout_ms
 
-    def read_number(name: str, default: int) -> int:
-        return int(properties.get(name, default))
-
+    minutes = int(properties.get("offsets.retention.minutes", default_retention_minutes))
+    numbers: dict[str, int] = {"group_max_session_timeout_ms": default_max_session_timeout_ms}
+    for setting in fields(Settings):
+        name = setting.name.replace("_", ".")
+        if setting.type == "int" and name in properties:
+            numbers[setting.name] = int(properties[name])
     return Settings(
         kafka,
-        offsets_topic_num_partitions=read_number("offsets.topic.num.partitions", defaults.offsets_topic_num_partitions),
-        offsets_topic_compression_codec=CompressionType(read_number("offsets.topic.compression.codec", 0)),
-        offset_metadata_max_bytes=read_number("offset.metadata.max.bytes", defaults.offset_metadata_max_bytes),
-        offsets_retention_ms=read_number("offsets.retention.minutes", default_retention_minutes) * MINUTE_MS,
-        offsets_retention_check_interval_ms=read_number(
-            "offsets.retention.check.interval.ms", defaults.offsets_retention_check_interval_ms
-        ),
-        group_min_session_timeout_ms=read_number("group.min.session.timeout.ms", defaults.group_min_session_timeout_ms),
-        group_max_session_timeout_ms=read_number("group.max.session.timeout.ms", default_max_session_timeout_ms),
-        group_initial_rebalance_delay_ms=read_number(
-            "group.initial.rebalance.delay.ms", defaults.group_initial_rebalance_delay_ms
-        ),
-        group_max_size=read_number("group.max.size", defaults.group_max_size),
+        offsets_topic_compression_codec=CompressionType(int(properties.get("offsets.topic.compression.codec", 0))),
         zookeeper=bool(properties.get("zookeeper.connect", defaults.is_before(3, 0))),
         consumer=read_consumer_settings(properties),
+        **{**numbers, "offsets_retention_ms": minutes * MINUTE_MS},
     )

@@ -4,24 +4,17 @@
        ▲                      │                     │
        └──────────────────────┴─────────────────────┘ REBALANCE_IN_PROGRESS, an old generation, an unknown member id
 
-There are two ways to use a consumer:
-
-- `poll` handles the responses that have arrived and sends the next request. While a request waits for its response,
-  `poll` does nothing else.
-- `request_join`, `request_sync` and `request_heartbeat` send one request. The caller passes the responses to
-  `handle_join` and `handle_sync`.
-
-After an error, the consumer does the same as Kafka's client:
+`poll` handles the responses that have arrived and sends the next request; while a request waits for its response, it
+does nothing else. With `request_join`, `request_sync` and `request_heartbeat`, the caller sends one request and passes
+the responses to `handle_join` and `handle_sync`. After an error, the consumer does the same as Kafka's client:
 
 - UNKNOWN_MEMBER_ID: the consumer gives up its partitions and joins as a new member.
 - ILLEGAL_GENERATION: the consumer gives up its partitions and joins again with the same member id.
 - FENCED_INSTANCE_ID: the consumer stops, because another process has its instance id.
 - Other errors: the consumer joins again.
 
-Simpler than Kafka: Kafka's client also supports the cooperative protocol, sends several requests at a time, reads the
-records, and can commit automatically. This consumer supports only the eager protocol (a member gives up all partitions
-before a rebalance). It sends one request at a time, counts records instead of reading them, and commits only in
-`commit`.
+Simpler than Kafka: this consumer supports only the eager protocol (a member gives up all partitions before a
+rebalance), sends one request at a time, counts records instead of reading them, and commits only in `commit`.
 Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
@@ -33,11 +26,11 @@ from enum import Enum
 from random import Random
 from typing import TypeVar
 
-from kafkagroups.coordinator.client_assignors import ASSIGNORS, Subscriber
+from kafkagroups.coordinator.assignors import ASSIGNORS, Subscriber
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.results import (
+from kafkagroups.coordinator.messages import (
     CommitErrors,
     JoinGroupResult,
     LeaveGroupResult,
@@ -67,14 +60,9 @@ def write_subscription(
     generation: int = -1,
     version: int = NEWEST_LAYOUT_VERSION,
 ) -> bytes:
-    """Return the bytes of a subscription.
+    """Return the bytes of a subscription. `owned` are the partitions that the member has now.
 
-    `owned` are the partitions that the member has now. `version` is the version of the byte layout:
-
-    version    contains
-    0          topics
-    1          topics, owned partitions
-    2 and 3    topics, owned partitions, generation
+    Layout version 0 contains topics; 1 also owned partitions; 2 and 3 also the generation.
     """
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
@@ -91,7 +79,6 @@ def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicParti
 
 
 def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_LAYOUT_VERSION) -> bytes:
-    """Return the bytes of an assignment."""
     return encode_versioned(VersionedMessage(version, ConsumerProtocolAssignment(_group_by_topic(partitions))))
 
 
@@ -192,7 +179,6 @@ class Consumer:
             self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
     def commit(self) -> None:
-        """Commit all positions, if the consumer has an assignment."""
         if not self.assignment:
             return
         sent_offsets = dict(self.positions)
@@ -230,7 +216,7 @@ class Consumer:
         self.state = ConsumerState.JOINING
 
     def connect(self, coordinator: GroupCoordinator) -> None:
-        """Use another coordinator, with the same member id. A request that waits at the old coordinator is lost."""
+        """Use another coordinator, with the same member id. A request that waits at the old one is lost."""
         self.coordinator = coordinator
         if self.waiting_for:
             self._join_again()
@@ -238,11 +224,7 @@ class Consumer:
     # Single requests
 
     def request_join(self) -> ResponseFuture[JoinGroupResult]:
-        """Send a JoinGroup.
-
-        If `protocol_version` is 2 or higher, the subscription contains the partitions that the member has now. The
-        sticky assignor reads them.
-        """
+        """Send a JoinGroup. Since version 2, the subscription has the partitions of now, for the sticky assignor."""
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
         self.waiting_for = "JoinGroup"
@@ -257,7 +239,6 @@ class Consumer:
         )
 
     def handle_join(self, result: JoinGroupResult) -> None:
-        """Handle the response to a JoinGroup."""
         self.waiting_for = ""
         if result.error is Errors.MEMBER_ID_REQUIRED:
             self.member_id = result.member_id
@@ -285,10 +266,7 @@ class Consumer:
         )
 
     def handle_sync(self, result: SyncGroupResult) -> None:
-        """Handle the response to a SyncGroup.
-
-        Each position starts at the committed offset, or at 0 if the partition has no committed offset.
-        """
+        """Handle the response to a SyncGroup. Each position starts at the committed offset, or else at 0."""
         self.waiting_for = ""
         if result.error is not Errors.NONE:
             self._handle_error(result.error)
@@ -301,10 +279,7 @@ class Consumer:
         self.state = ConsumerState.STABLE
 
     def request_heartbeat(self) -> Errors:
-        """Send a Heartbeat and handle its error.
-
-        From the JoinGroup until the response to the SyncGroup, REBALANCE_IN_PROGRESS is ignored.
-        """
+        """Send a Heartbeat and handle its error; while it joins, REBALANCE_IN_PROGRESS is ignored."""
         error = self.coordinator.heartbeat(
             self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id
         )
@@ -317,7 +292,7 @@ class Consumer:
     def request_commit(
         self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
     ) -> ResponseFuture[CommitErrors]:
-        """Send an OffsetCommit. If `generation` is None, the request contains the member's generation."""
+        """Send an OffsetCommit, with the member's generation if `generation` is None."""
         return self.coordinator.offset_commit(
             self.group_id,
             offsets,
@@ -327,11 +302,10 @@ class Consumer:
         )
 
     def request_leave(self) -> LeaveGroupResult:
-        """Send a LeaveGroup."""
         return self.coordinator.leave_group(self.group_id, [MemberIdentity(self.member_id, self.group_instance_id)])
 
     def _assign(self) -> dict[str, bytes]:
-        """Run the assignor that the group chose. Return the assignment of each member as bytes, by member id."""
+        """Run the assignor that the group chose. Return the assignment of each member as bytes."""
         if self._join_result is None:
             return {}
         members = []
@@ -364,9 +338,9 @@ class Consumer:
             handle()
 
     def _defer(self, handle: Callable[[Result], None]) -> Callable[[Result], None]:
-        """Return a callback that stores a response until the next poll. The poll then calls `handle` with the response.
+        """Return a callback that stores a response until the next poll, which then calls `handle` with it.
 
-        The response is ignored if the consumer has meanwhile sent another request, handled an error or crashed.
+        It is ignored if the consumer has meanwhile sent another request, handled an error or crashed.
         """
         self._attempt += 1
         attempt = self._attempt

@@ -1,103 +1,84 @@
-"""OffsetCommit and TxnOffsetCommit: checks and storing; and the end of a transaction.
+"""The requests that write: commits, deletions of offsets and groups, and the task that deletes expired offsets.
 
-The checks are: may the client commit, do the topics exist, is the client a member of the group? Then the manager
-(manager.py) stores the offsets in the log and the cache. Version 0 of OffsetCommit stores them only in ZooKeeper.
-Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest (3.9; tags 2.8.2 and 1.0.1);
-GroupCoordinator.handleCommitOffsets, handleTxnCommitOffsets (3.9; tags 2.8.2 and 1.0.1).
+A commit is checked first: may the client commit, do the topics exist, is the client a member of the group? Then the
+manager stores the offsets in the log and the cache. Version 0 of OffsetCommit stores them only in ZooKeeper.
+Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest; GroupCoordinator.handleCommitOffsets,
+handleTxnCommitOffsets, handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9; tags 2.8.2 and 1.0.1);
+GroupMetadataManager.cleanupGroupMetadata (3.9).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests, Requests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
-from kafkagroups.coordinator.group_store import Sessions
-from kafkagroups.coordinator.request_fields import OffsetCommitRequest, TxnOffsetCommitRequest
+from kafkagroups.coordinator.messages import (
+    CommitErrors,
+    OffsetCommit,
+    OffsetCommitRequest,
+    OffsetDeleteResult,
+    ResponseFuture,
+    TxnOffsetCommitRequest,
+)
+from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import (
-    MemberValidator,
+    PARTITION_ERRORS,
     RequestValidator,
     TransactionVerifier,
     ZooKeeperOffsets,
 )
-from kafkagroups.coordinator.results import CommitErrors, OffsetCommit, ResponseFuture
-from kafkagroups.groups.classic_group import NOT_APPENDED, ClassicGroup
+from kafkagroups.groups.classic_group import CONSUMER, NOT_APPENDED, ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.batch_frames import to_int64
 from kafkagroups.records.wire import utf16_length
 
 _Commits = dict[TopicPartition, OffsetCommit]
 
 
-class CommitRequests:
-    """The commits of all groups.
-
-    `verify` replaces the transaction coordinator. It is called only with the rules of Kafka 3.7 and later.
-    """
+class CommitRequests(Requests):
+    """The commits of all groups. `verify` replaces the transaction coordinator (since 3.7)."""
 
     def __init__(
         self,
         validator: RequestValidator,
-        member_validator: MemberValidator,
-        sessions: Sessions,
+        rebalances: Rebalances,
+        modern: ModernRequests | None,
         verify: TransactionVerifier,
         zookeeper: ZooKeeperOffsets,
-        modern: ModernRequests | None = None,
     ) -> None:
-        self.modern = modern
-        self.validator = validator
-        self.member_validator = member_validator
-        self.sessions = sessions
+        super().__init__(validator, rebalances, modern)
         self.verify = verify
         self.zookeeper = zookeeper
-        self.manager = validator.manager
-        self.settings = validator.settings
-        self.clock = validator.manager.clock
 
     def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Store a commit that is not in a transaction.
+        def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+            group = self._find_group(request, offsets)
+            if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
+                self.rebalances.sessions.restart(group, group.members[request.member_id])
+            self._store(group, offsets, partial(self._build_stored_offset, request.retention_ms), response)
 
-        If the group does not exist and the generation is below 0, the group is created.
-        """
+        return self._store_accepted(request.group_id, request.offsets, store)
 
-        def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
-            error = self.validator.check_group(request.group_id, "OFFSET_COMMIT")
-            if error is Errors.NONE and self.modern is not None:
-                modern_group = self.manager.find_modern_group(request.group_id)
-                if modern_group is not None:
-                    self._store_modern(modern_group, request, accepted_offsets, response)
-                    return
-            group = self.manager.get_group(request.group_id)
-            if error is Errors.NONE and group is None and request.generation < 0:
-                group = self.manager.get_or_create(request.group_id)
-            if error is Errors.NONE and group is None:
-                knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
-                error = Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
-            elif error is Errors.NONE and group is not None:
-                error = self.member_validator.validate_commit(
-                    group, request.generation, request.member_id, request.group_instance_id
-                )
-            if error is not Errors.NONE or group is None:
-                response.complete(dict.fromkeys(accepted_offsets, error))
-                return
-            if group.state is not ClassicState.EMPTY:
-                self.sessions.restart(group, group.members[request.member_id])
-            stored_offsets = {
-                partition: self._build_stored_offset(partition, offset, request.retention_ms)
-                for partition, offset in accepted_offsets.items()
-            }
-            self.manager.store_offsets(group, stored_offsets, response.complete)
+    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+        def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+            group = self._find_group_in_transaction(request, offsets)
+            producer = (request.producer_id, request.producer_epoch)
+            self._store(group, offsets, self._build_pending_offset, response, producer)
 
+        if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", request.transactional_id):
+            error = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return ResponseFuture.of(dict.fromkeys(request.offsets, error))
         return self._store_accepted(request.group_id, request.offsets, store)
 
     def commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit of version 0 in ZooKeeper. Only the offset is stored, and no record is written."""
-
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             response.complete(
                 {
@@ -108,89 +89,60 @@ class CommitRequests:
 
         return self._store_accepted(group_id, offsets, store)
 
-    def _store_modern(
+    def _store(
         self,
-        group: ModernGroup,
-        request: OffsetCommitRequest,
+        group: LivingGroup | Errors,
         offsets: _Commits,
+        build: Callable[[TopicPartition, OffsetCommit], OffsetAndMetadata],
         response: ResponseFuture[CommitErrors],
+        producer: tuple[int, int] = (NO_PRODUCER_ID, -1),
     ) -> None:
-        """Store a commit to a consumer or streams group."""
-        assert self.modern is not None
-        error = self.modern.validate_commit(group, request, offsets)
-        if error is not Errors.NONE:
-            response.complete(dict.fromkeys(offsets, error))
+        if isinstance(group, Errors):
+            response.complete(dict.fromkeys(offsets, group))
             return
-        stored_offsets = {
-            partition: self._build_stored_offset(partition, offset, request.retention_ms)
-            for partition, offset in offsets.items()
-        }
-        self.manager.store_offsets(group, stored_offsets, response.complete)
+        built = {partition: build(partition, offset) for partition, offset in offsets.items()}
+        self.manager.store_offsets(group, built, response.complete, *producer)
 
-    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Store a commit in a transaction. The commit is pending until the transaction's marker is written."""
+    def _find_group(self, request: OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
+        """Return the group, which a commit without a generation creates, or the error that refuses the commit."""
+        group_id = request.group_id
+        error = self.validator.check_group(group_id, "OFFSET_COMMIT")
+        if error is not Errors.NONE:
+            return error
+        modern_group = self.manager.find_modern_group(group_id)
+        if modern_group is not None:
+            return self.modern.validate_commit(modern_group, request, offsets) or modern_group
+        group = self.manager.get_or_create(group_id) if request.generation < 0 else self.manager.get_group(group_id)
+        if group is None:
+            knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
+            return Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
+        member = (request.member_id, request.group_instance_id)
+        return self.validator.validate_commit(group, request.generation, *member) or group
 
-        def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
-            group = self._find_group_in_transaction(request)
-            if isinstance(group, Errors):
-                error = group
-            elif isinstance(group, ModernGroup):
-                assert self.modern is not None
-                error = self.modern.validate_commit(group, request, accepted_offsets)
-            else:
-                error = self._validate_txn_member(group, request)
-            if error is not Errors.NONE or isinstance(group, Errors):
-                response.complete(dict.fromkeys(accepted_offsets, error))
-                return
-            pending_offsets = {
-                partition: self._build_pending_offset(partition, offset)
-                for partition, offset in accepted_offsets.items()
-            }
-            self.manager.store_offsets(
-                group, pending_offsets, response.complete, request.producer_id, request.producer_epoch
-            )
-
-        if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", request.transactional_id):
-            denied_response: ResponseFuture[CommitErrors] = ResponseFuture()
-            denied_response.complete(dict.fromkeys(request.offsets, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-            return denied_response
-        return self._store_accepted(request.group_id, request.offsets, store)
-
-    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest) -> LivingGroup | Errors:
+    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
         """Return the group of a transactional commit, or the error that refuses the commit.
 
         Up to 3.9, a group that does not exist is created before the transaction is checked. Since 4.0 the transaction
-        is checked first, even before the state of the group's partition, and a commit with a generation creates no
-        group.
+        comes first, even before the group's partition, and a commit with a generation creates no group.
         """
         group_id = request.group_id
+        is_classic = self.settings.is_before(4, 0)
         error = self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
-        if self.settings.is_before(4, 0):
-            if error is not Errors.NONE:
-                return error
-            group = self.manager.get_or_create(group_id)
-            return self._verify(request) or group
-        if error in (Errors.NONE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR):
+        if is_classic and error is Errors.NONE:
+            self.manager.get_or_create(group_id)
+            error = self._verify(request)
+        elif not is_classic and error in (Errors.NONE, *PARTITION_ERRORS):
             error = self._verify(request) or error
-        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+        if error is not Errors.NONE:
+            return error
+        modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None:
-            return modern_group
-        if error is Errors.NONE and request.generation >= 0 and self.manager.get_group(group_id) is None:
-            error = Errors.ILLEGAL_GENERATION
-        return error or self.manager.get_or_create(group_id)
-
-    def _validate_txn_member(self, group: ClassicGroup, request: TxnOffsetCommitRequest) -> Errors:
-        return self.member_validator.validate_txn_commit(
-            group, request.generation, request.member_id, request.group_instance_id, request.producer_id
-        )
-
-    def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets in the producer's open transaction.
-
-        `partitions` are the partitions of the offsets topic that contain the transaction's marker. `commits` says
-        whether the marker commits or aborts the transaction.
-        """
-        self.manager.complete_transaction(producer_id, partitions, commits=commits)
+            return self.modern.validate_commit(modern_group, request, offsets) or modern_group
+        if not is_classic and request.generation >= 0 and self.manager.get_group(group_id) is None:
+            return Errors.ILLEGAL_GENERATION
+        group = self.manager.get_or_create(group_id)
+        member = (request.member_id, request.group_instance_id, request.producer_id)
+        return self.validator.validate_txn_commit(group, request.generation, *member) or group
 
     def _store_accepted(
         self,
@@ -198,14 +150,10 @@ class CommitRequests:
         offsets: Mapping[TopicPartition, OffsetCommit],
         store: Callable[[_Commits, ResponseFuture[CommitErrors]], None],
     ) -> ResponseFuture[CommitErrors]:
-        """Call `store` with the offsets of the accepted partitions. The response has an error for every partition.
-
-        A partition is accepted if it exists and the client may read its topic.
-        """
-        response: ResponseFuture[CommitErrors] = ResponseFuture()
+        """Call `store` with the offsets of the partitions that exist and that the client may read."""
         if not self.validator.authorize("READ", "GROUP", group_id):
-            response.complete(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
-            return response
+            return ResponseFuture.of(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
+        response: ResponseFuture[CommitErrors] = ResponseFuture()
         refused_partitions = self.validator.find_refused_partitions(offsets)
         accepted_offsets = {
             partition: offset for partition, offset in offsets.items() if partition not in refused_partitions
@@ -232,9 +180,9 @@ class CommitRequests:
         return Errors.NONE
 
     def _verify(self, request: TxnOffsetCommitRequest) -> Errors:
-        """Ask the transaction coordinator whether the transaction includes the group's partition (since Kafka 3.7).
+        """Ask the transaction coordinator whether the transaction includes the group's partition (since 3.7).
 
-        Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, the client gets INVALID_TXN_STATE instead.
+        Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, it gets INVALID_TXN_STATE instead.
         """
         if self.settings.is_before(3, 7):
             return Errors.NONE
@@ -248,11 +196,9 @@ class CommitRequests:
         return convert_commit_append_error(error, verifies_transactions=True)
 
     def _build_stored_offset(
-        self, partition: TopicPartition, offset: OffsetCommit, retention_ms: int
+        self, retention_ms: int, partition: TopicPartition, offset: OffsetCommit
     ) -> OffsetAndMetadata:
-        """Return the offset that a commit stores.
-
-        `retention_ms` is the retention time that the client sent, in ms; -1 means that the client sent none.
+        """Return the offset that a commit stores. `retention_ms` is -1 if the client sent none.
 
         - Since 2.1: expire timestamp = now + client's retention time; None if the client sent no retention time.
         - Before 2.1: expire timestamp = (client's timestamp or now) + (client's or broker's retention time).
@@ -269,10 +215,7 @@ class CommitRequests:
         return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
 
     def _build_pending_offset(self, partition: TopicPartition, offset: OffsetCommit) -> OffsetAndMetadata:
-        """Return the offset that a commit in a transaction stores.
-
-        Since 2.1, the offset has no expire timestamp. It has the topic's id since 4.4; a plain commit since 4.1.
-        """
+        """Since 2.1, it has no expire timestamp. It has the topic's id since 4.4; a plain commit since 4.1."""
         now_ms = self.clock.now_ms
         expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
         topic_id = self.validator.topic_ids.get(partition.topic) if self.settings.is_at_least(4, 4) else None
@@ -292,3 +235,84 @@ def _build_offset(
         record_offset=NOT_APPENDED,
         batch_offset=NOT_APPENDED,
     )
+
+
+class DeleteRequests(Requests):
+    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
+        errors: dict[str, Errors] = {}
+        deleted_groups: list[LivingGroup] = []
+        for group_id in dict.fromkeys(group_ids):
+            group = self.manager.get_group(group_id)
+            modern_group = self.manager.find_modern_group(group_id)
+            error = self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
+            if error is not Errors.NONE:
+                errors[group_id] = error
+            elif modern_group is not None:
+                errors[group_id] = Errors.NON_EMPTY_GROUP if modern_group.members else Errors.NONE
+                deleted_groups += () if modern_group.members else (modern_group,)
+            elif group is None or group.state is ClassicState.DEAD:
+                errors[group_id] = self.validator.choose_error_without_group(group_id)
+            elif group.state is not ClassicState.EMPTY:
+                errors[group_id] = Errors.NON_EMPTY_GROUP
+            else:
+                errors[group_id] = Errors.NONE
+                deleted_groups.append(group)
+        return errors | self.manager.delete_groups(deleted_groups)
+
+    def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
+        if not self.validator.authorize("DELETE", "GROUP", group_id):
+            return OffsetDeleteResult(Errors.GROUP_AUTHORIZATION_FAILED)
+        errors = self.validator.find_refused_partitions(partitions)
+        error = self.validator.check_group(group_id, "OFFSET_DELETE")
+        modern_group = self.manager.find_modern_group(group_id)
+        if error is Errors.NONE and modern_group is not None:
+            return self._delete_modern_offsets(modern_group, partitions, errors)
+        group = self.manager.get_group(group_id)
+        if error is Errors.NONE and (group is None or group.state is ClassicState.DEAD):
+            error = self.validator.choose_error_without_group(group_id)
+        if error is not Errors.NONE or group is None:
+            return OffsetDeleteResult(error)
+        if group.state is not ClassicState.EMPTY and group.protocol_type != CONSUMER:
+            return OffsetDeleteResult(Errors.NON_EMPTY_GROUP)
+        deleted_partitions = []
+        for partition in partitions:
+            if partition in errors:
+                continue
+            if _is_subscribed(group, partition.topic):
+                errors[partition] = Errors.GROUP_SUBSCRIBED_TO_TOPIC
+            else:
+                errors[partition] = Errors.NONE
+                deleted_partitions.append(partition)
+        error = self.manager.delete_offsets(group, deleted_partitions)
+        return OffsetDeleteResult(error, {} if error else errors)
+
+    def _delete_modern_offsets(
+        self, group: ModernGroup, partitions: Sequence[TopicPartition], errors: CommitErrors
+    ) -> OffsetDeleteResult:
+        if group.type == "share":
+            return OffsetDeleteResult(Errors.GROUP_ID_NOT_FOUND)
+        topics = group.subscribed_topics
+        for partition in partitions:
+            is_subscribed = partition.topic in topics
+            errors.setdefault(partition, Errors.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else Errors.NONE)
+        deleted = [partition for partition in partitions if errors[partition] is Errors.NONE]
+        error = self.manager.delete_offsets(group, deleted)
+        return OffsetDeleteResult(error, {} if error else errors)
+
+    def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
+        return self.manager.delete_partitions(partitions, self.validator.topic_ids)
+
+    def start_expiration(self, first_ms: int) -> None:
+        """A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately."""
+        self.clock.after(max(first_ms, 1), self._delete_expired)
+
+    def _delete_expired(self) -> None:
+        self.manager.delete_expired()
+        self.clock.after(self.settings.offsets_retention_check_interval_ms, self._delete_expired)
+
+
+def _is_subscribed(group: ClassicGroup, topic: str) -> bool:
+    """A subscription that cannot be read counts as one to every topic."""
+    if group.state is ClassicState.EMPTY:
+        return False
+    return group.subscribed_topics is None or topic in group.subscribed_topics

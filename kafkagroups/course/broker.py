@@ -25,8 +25,8 @@ from kafkagroups.coordinator import (
     TopicPartition,
 )
 from kafkagroups.coordinator.logs import AppendCallback
+from kafkagroups.coordinator.messages import CommitErrors, OffsetFetchResult
 from kafkagroups.coordinator.request_validation import Authorizer, allow_all
-from kafkagroups.coordinator.results import CommitErrors, OffsetFetchResult
 from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.log_lines import Lines, read_batch_lines

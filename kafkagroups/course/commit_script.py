@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.coordinator.logs import AppendCallback
-from kafkagroups.coordinator.results import CommitErrors
+from kafkagroups.coordinator.messages import CommitErrors
 from kafkagroups.course.broker import start_broker, start_follower
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.offset_places import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
-from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
+from kafkagroups.coordinator.messages import JoinGroupResult, SyncGroupResult
 from kafkagroups.coordinator.simulated_consumers import read_assignment
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.log_lines import Lines

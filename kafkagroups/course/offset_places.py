@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkagroups.coordinator import GroupCoordinator, ResponseFuture, TopicPartition
-from kafkagroups.coordinator.results import CommitErrors
+from kafkagroups.coordinator.messages import CommitErrors
 from kafkagroups.course.log_lines import read_batch_lines
 
 ResponseByOffset = Mapping[int, ResponseFuture[CommitErrors]]

@@ -5,6 +5,7 @@ brokers elsewhere) and in the situations below. `new_coordinator_errors.json` ha
 and 4.4.0 answered in the conversations with them.
 """
 
+import functools
 import io
 import json
 from contextlib import redirect_stdout
@@ -64,6 +65,7 @@ def answered(tmp_path_factory):
     def watch(name, request):
         method = getattr(GroupCoordinator, name)
 
+        @functools.wraps(method)
         def call(self, *args, **kwargs):
             result = method(self, *args, **kwargs)
 

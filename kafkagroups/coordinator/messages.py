@@ -1,0 +1,689 @@
+"""The requests with many fields and all results as dataclasses, and which values a request can contain.
+
+Each field of a request has a type of Kafka's request schemas. Python callers can pass a value that does not fit, for
+example a producer epoch of 40,000. `check_fields` then raises UsageError before the coordinator changes anything.
+
+    text                                at most 32767 bytes in UTF-8; no half of a surrogate pair
+    producer epoch                      int16
+    offset, producer id, timestamp,     int64
+    retention time
+    all other numbers                   int32
+    subscription, assignment            bytes
+
+Source: the request schemas of 3.9 and 4.3.1 (JoinGroupRequest.json, TxnOffsetCommitRequest.json, …);
+GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid (4.3.1).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
+from kafkagroups.coordinator.error_codes import Errors, Refusal
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.wire import INT16, INT32, INT64, MAX_STRING_BYTES
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+Request = TypeVar("Request")
+Verbs = TypeVar("Verbs")
+
+# Results
+
+CommitErrors = dict[TopicPartition, Errors]
+"""The result of a commit: an error code for each partition."""
+
+
+@dataclass(frozen=True)
+class JoinedMember:
+    """A member in the leader's JoinGroup response. `metadata` is the member's subscription, as bytes."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True)
+class JoinGroupResult:
+    """The result of JoinGroup. `leader` is the leader's member id; only the leader gets `members`.
+
+    `skip_assignment` is True if the leader must not compute new assignments, because it is static and joined again
+    without a rebalance.
+    """
+
+    error: Errors
+    member_id: str
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True)
+class SyncGroupResult:
+    """The result of SyncGroup: the member's assignment, or an error."""
+
+    error: Errors
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True)
+class MemberIdentity:
+    """A member that leaves. A static member may have the member id "", because its instance id identifies it."""
+
+    member_id: str
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True)
+class LeaveGroupResult:
+    """The result of LeaveGroup: the error of the whole request, and that of each member."""
+
+    error: Errors
+    members: tuple[tuple[MemberIdentity, Errors], ...] = ()
+
+
+@dataclass(frozen=True)
+class OffsetCommit:
+    """An offset to commit.
+
+    `leader_epoch` -1: none. `timestamp` is in ms since 1970; -1: the coordinator's time. Only OffsetCommit v1 contains
+    one. The metadata None is stored as "".
+    """
+
+    offset: int
+    metadata: str | None = ""
+    leader_epoch: int = -1
+    timestamp: int = -1
+
+
+@dataclass(frozen=True)
+class FetchedOffset:
+    """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed.
+
+    `leader_epoch` -1: none. `topic_id` is the topic's id at the time of the commit; None before 4.1.
+    """
+
+    offset: int = -1
+    metadata: str = ""
+    leader_epoch: int = -1
+    error: Errors = Errors.NONE
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True)
+class OffsetFetchResult:
+    """The result of OffsetFetch. If the group has an `error`, `offsets` is empty."""
+
+    error: Errors
+    offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DescribedMember:
+    """A member as DescribeGroups returns it. `metadata` is the member's subscription, as bytes."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True)
+class DescribedGroup:
+    """A group as DescribeGroups returns it. The state of a group that does not exist is "Dead".
+
+    Only a Stable group has a protocol, and its members metadata. Up to 3.9 the same is true for assignments; the new
+    coordinator shows the last ones. `message` explains the error (since 4.0).
+    """
+
+    error: Errors
+    group_id: str
+    state: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[DescribedMember, ...] = ()
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class ListedGroup:
+    """A group as ListGroups returns it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str = "classic"
+
+
+@dataclass(frozen=True)
+class OffsetDeleteResult:
+    """The result of OffsetDelete. If the group has an `error`, `partitions` is empty."""
+
+    error: Errors
+    partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)
+
+
+class ResponseFuture(Generic[T]):
+    """The response to a request. `done` is True as soon as the request is answered.
+
+    Examples
+    --------
+    >>> response = ResponseFuture()
+    >>> response.then(print)
+    >>> response.complete("generation 1")
+    generation 1
+    >>> response.done, response.value
+    (True, 'generation 1')
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._listeners: list[Callable[[T], None]] = []
+
+    @classmethod
+    def of(cls, value: T) -> ResponseFuture[T]:
+        """Return the response of a request that is answered at once."""
+        response = cls()
+        response.complete(value)
+        return response
+
+    @property
+    def value(self) -> T:
+        """The response. Raises RuntimeError if the request is not answered yet."""
+        if self._value is None:
+            raise RuntimeError("the request is not answered yet; advance the clock or complete what it waits for")
+        return self._value
+
+    def complete(self, value: T) -> None:
+        """Answer the request with `value`, and call the listeners. If the request is already answered, do nothing."""
+        if self.done:
+            return
+        self.done = True
+        self._value = value
+        for listener in self._listeners:
+            listener(value)
+
+    def then(self, listener: Callable[[T], None]) -> None:
+        """Call the listener with the response: now if the request is answered, otherwise later."""
+        if self.done:
+            listener(self.value)
+        else:
+            self._listeners.append(listener)
+
+    def __repr__(self) -> str:
+        return f"ResponseFuture({self._value!r})" if self.done else "ResponseFuture(waiting)"
+
+
+def build_join_result(
+    group: ClassicGroup,
+    error: Errors,
+    member_id: str,
+    *,
+    leader: str | None = None,
+    with_members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResult:
+    """Return the JoinGroup result for the group's current generation.
+
+    `leader` is the leader's member id in the result; None: the current leader. `with_members` adds all members of the
+    group, as the leader needs them.
+    """
+    leader_id = group.leader if leader is None else leader
+    members = group.ordered_members() if with_members else []
+    return JoinGroupResult(
+        error,
+        member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=leader_id or "",
+        skip_assignment=skip_assignment,
+        members=tuple(
+            JoinedMember(member.member_id, member.group_instance_id, member.find_metadata(group.protocol))
+            for member in members
+        ),
+    )
+
+
+def build_sync_result(group: ClassicGroup, member: ClassicMember) -> SyncGroupResult:
+    return SyncGroupResult(Errors.NONE, group.protocol_type, group.protocol, member.assignment)
+
+
+def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
+    callback = member.awaiting_join
+    member.awaiting_join = None
+    if callback is not None:
+        callback(result)
+
+
+def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
+    callback = member.awaiting_sync
+    member.awaiting_sync = None
+    if callback is not None:
+        callback(result)
+
+
+# The types of fields
+
+
+class FieldType(Protocol):
+    """The type of a field. The integer types in records/wire.py are field types, too."""
+
+    def check(self, value: Any) -> Any:
+        """Return the value, an iterator as a list. Raises UsageError if no request can contain it."""
+
+
+def check_field(name: str, field_type: FieldType, value: Any) -> Any:
+    """Return the value of a field, as `FieldType.check` does. The error names the field."""
+    try:
+        return field_type.check(value)
+    except UsageError as error:
+        raise error.prefix_field(name) from None
+
+
+@dataclass(frozen=True)
+class Text:
+    max_bytes: int
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise _refuse_type("a string", value)
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            message = f"expected text with an encoding in UTF-8, found half of a surrogate pair at index {error.start}"
+            raise UsageError(message) from None
+        if size > self.max_bytes:
+            raise UsageError(f"expected at most {self.max_bytes} bytes of UTF-8, found {size} bytes")
+        return value
+
+
+class RawBytes:
+    """Bytes of any length."""
+
+    def check(self, value: Any) -> bytes:
+        if not isinstance(value, bytes):
+            raise _refuse_type("bytes", value)
+        return value
+
+
+@dataclass(frozen=True)
+class Nullable:
+    of: FieldType
+
+    def check(self, value: Any) -> Any:
+        return None if value is None else self.of.check(value)
+
+
+@dataclass(frozen=True)
+class ListOf:
+    of: FieldType
+
+    def check(self, value: Iterable[Any]) -> list[Any]:
+        return [check_field(f"[{index}]", self.of, element) for index, element in enumerate(value)]
+
+
+@dataclass(frozen=True)
+class MappingOf:
+    key: FieldType
+    value: FieldType
+
+    def check(self, value: Mapping[Any, Any]) -> dict[Any, Any]:
+        for index, key in enumerate(value):
+            check_field(f"[key {index}]", self.key, key)
+        return {key: check_field(f"[{key}]", self.value, content) for key, content in value.items()}
+
+
+@dataclass(frozen=True)
+class ObjectOf:
+    cls: type
+    attributes: Mapping[str, FieldType]
+
+    def check(self, value: Any) -> Any:
+        if not isinstance(value, self.cls):
+            raise _refuse_type(self.cls.__name__, value)
+        for name, attribute_type in self.attributes.items():
+            check_field(name, attribute_type, getattr(value, name))
+        return value
+
+
+class LeavingMember:
+    """A member of a LeaveGroup: a member id, or a MemberIdentity."""
+
+    def check(self, value: Any) -> str | MemberIdentity:
+        checked: str | MemberIdentity = (TEXT if isinstance(value, str) else _IDENTITY).check(value)
+        return checked
+
+
+class ProtocolList:
+    """Pairs of a protocol's name and the member's metadata. Two pairs with the same name are refused."""
+
+    def check(self, value: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        protocols: dict[str, bytes] = {}
+        for index, (name, metadata) in enumerate(value):
+            check_field(f"[{index}].name", TEXT, name)
+            check_field(f"[{index}].metadata", RAW_BYTES, metadata)
+            if name in protocols:
+                raise UsageError(f"expected each protocol once, found {name!r} again", field=f"[{index}].name")
+            protocols[name] = metadata
+        return list(protocols.items())
+
+
+def _refuse_type(expected: str, value: Any) -> UsageError:
+    return UsageError(f"expected {expected}, found a value of type {type(value).__name__}")
+
+
+MEMBER_ID_SUFFIX_BYTES = 37
+"""The hyphen and the UUID that a broker appends to a client id or an instance id to build a member id."""
+TEXT = Text(MAX_STRING_BYTES)
+CLIENT_TEXT = Text(MAX_STRING_BYTES - MEMBER_ID_SUFFIX_BYTES)
+"""A client id or an instance id. A member id that contains it must be a TEXT, too."""
+RAW_BYTES = RawBytes()
+PARTITION = ObjectOf(TopicPartition, {"topic": TEXT, "partition": INT32})
+COMMITS = MappingOf(
+    PARTITION,
+    ObjectOf(OffsetCommit, {"offset": INT64, "metadata": Nullable(TEXT), "leader_epoch": INT32, "timestamp": INT64}),
+)
+_IDENTITY = ObjectOf(MemberIdentity, {"member_id": TEXT, "group_instance_id": Nullable(TEXT)})
+
+
+_TEXTS = (
+    *("group_id", "member_id", "group_instance_id", "instance_id", "rack_id", "client_host", "transactional_id"),
+    *("protocol_type", "protocol", "server_assignor", "subscribed_topic_regex"),
+)
+_NUMBERS = ("generation", "member_epoch", "session_timeout_ms", "rebalance_timeout_ms", "partition", "epoch")
+FIELD_TYPES: dict[str, FieldType] = {
+    **dict.fromkeys(_TEXTS, TEXT),
+    **dict.fromkeys(("group_ids", "subscribed_topic_names", "states", "types"), ListOf(TEXT)),
+    **dict.fromkeys(_NUMBERS, INT32),
+    **dict.fromkeys(("producer_id", "retention_ms", "first_ms"), INT64),
+    **dict.fromkeys(("producer_epoch", "version"), INT16),
+    "client_id": CLIENT_TEXT,
+    "protocols": ProtocolList(),
+    "members": ListOf(LeavingMember()),
+    "assignments": MappingOf(TEXT, RAW_BYTES),
+    "offsets": COMMITS,
+    "partitions": ListOf(PARTITION),
+    "topic_partitions": MappingOf(TEXT, ListOf(INT32)),
+}
+"""The types of the parameters of all requests, by name. A parameter that may be None is nullable."""
+
+
+def check_fields(**special: FieldType) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that checks the arguments of a method before the method runs.
+
+    `special` has the types of those parameters that do not have the type in `FIELD_TYPES`.
+    """
+
+    def decorate(method: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(method)
+        types = _find_types(signature, special)
+
+        @functools.wraps(method)
+        def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
+            call = signature.bind(*args, **kwargs)
+            _check_arguments(call, types)
+            return method(*call.args, **call.kwargs)
+
+        return check_and_call
+
+    return decorate
+
+
+def take_fields(
+    request_class: Callable[P, Request], **special: FieldType
+) -> Callable[[Callable[[Verbs, Request], R]], Callable[Concatenate[Verbs, P], R]]:
+    """Return a decorator for a method that takes a request object, so that callers pass the fields of the request.
+
+    The fields are checked before the object is created, as `check_fields` checks arguments.
+    """
+    signature = inspect.signature(request_class)
+    types = _find_types(signature, special)
+
+    def decorate(method: Callable[[Verbs, Request], R]) -> Callable[Concatenate[Verbs, P], R]:
+        @functools.wraps(method)
+        def check_and_call(verbs: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            call = signature.bind(*args, **kwargs)
+            _check_arguments(call, types)
+            return method(verbs, request_class(*call.args, **call.kwargs))
+
+        own = inspect.signature(method)
+        parameters = [next(iter(own.parameters.values())), *signature.parameters.values()]
+        check_and_call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return check_and_call
+
+    return decorate
+
+
+def _find_types(signature: inspect.Signature, special: Mapping[str, FieldType]) -> dict[str, FieldType]:
+    types = {}
+    for name, parameter in signature.parameters.items():
+        field_type = special.get(name) or FIELD_TYPES.get(name)
+        if field_type is not None:
+            types[name] = Nullable(field_type) if "None" in str(parameter.annotation) else field_type
+    return types
+
+
+def _check_arguments(call: inspect.BoundArguments, types: Mapping[str, FieldType]) -> None:
+    for name, value in call.arguments.items():
+        if name in types:
+            call.arguments[name] = check_field(name, types[name], value)
+
+
+# Requests
+
+
+@dataclass(frozen=True)
+class JoinGroupRequest:
+    """The fields of a JoinGroup, which `GroupCoordinator.join_group` explains."""
+
+    group_id: str
+    _: KW_ONLY
+    protocols: Sequence[tuple[str, bytes]]
+    member_id: str = ""
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    protocol_type: str = CONSUMER
+    require_known_member_id: bool | None = None
+    supports_skip_assignment: bool | None = None
+
+    def build_member(self) -> ClassicMember:
+        return ClassicMember(
+            self.member_id,
+            self.group_instance_id,
+            self.client_id,
+            self.client_host,
+            self.rebalance_timeout_ms,
+            self.session_timeout_ms,
+            self.protocol_type,
+            list(self.protocols),
+        )
+
+
+@dataclass(frozen=True)
+class SyncGroupRequest:
+    """The fields of a SyncGroup, which `GroupCoordinator.sync_group` explains."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    assignments: Mapping[str, bytes] | None = None
+    _: KW_ONLY
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True)
+class OffsetFetchRequest:
+    """The fields of an OffsetFetch, which `GroupCoordinator.offset_fetch` explains."""
+
+    group_id: str
+    partitions: Iterable[TopicPartition] | None = None
+    _: KW_ONLY
+    require_stable: bool = False
+    by_topic_id: bool = False
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+@dataclass(frozen=True)
+class OffsetCommitRequest:
+    """The fields of an OffsetCommit, which `GroupCoordinator.offset_commit` explains."""
+
+    group_id: str
+    offsets: Mapping[TopicPartition, OffsetCommit]
+    _: KW_ONLY
+    generation: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    retention_ms: int = -1
+    supports_group_not_found: bool = True
+
+
+@dataclass(frozen=True)
+class TxnOffsetCommitRequest:
+    """The fields of a TxnOffsetCommit, which `GroupCoordinator.txn_offset_commit` explains."""
+
+    group_id: str
+    offsets: Mapping[TopicPartition, OffsetCommit]
+    _: KW_ONLY
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    generation: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    supports_abortable_error: bool = True
+    supports_stale_epoch: bool = True
+
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+"""The epochs in a heartbeat that do not stand for an epoch: the member joins, leaves, or leaves for a restart."""
+FIRST_WITH_CLIENT_MEMBER_ID = 1
+"""The first version of the request in which the client chooses the member id."""
+
+
+@dataclass(frozen=True)
+class ConsumerHeartbeat:
+    """A ConsumerGroupHeartbeat request. None, and -1 for the rebalance timeout, means: as before.
+
+    `topic_partitions` are the partitions that the member owns, by topic id.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    _: KW_ONLY
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: Collection[str] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    topic_partitions: Mapping[str, Collection[int]] | None = None
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    version: int = FIRST_WITH_CLIENT_MEMBER_ID
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the request repeats everything, so that the response repeats the assignment."""
+        has_subscription = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
+        return self.rebalance_timeout_ms != -1 and has_subscription and self.topic_partitions is not None
+
+
+@dataclass(frozen=True)
+class ConsumerHeartbeatResult:
+    """The result of ConsumerGroupHeartbeat. None: the assignment did not change, or the request was refused."""
+
+    error: Errors = Errors.NONE
+    message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Mapping[str, Collection[int]] | None = None
+
+
+@dataclass(frozen=True)
+class DescribedConsumer:
+    """A member in a DescribedConsumerGroup, with its partitions by topic id, of topics that exist."""
+
+    member: ConsumerMember
+    owned: Partitions
+    target: Partitions
+
+
+@dataclass(frozen=True)
+class DescribedConsumerGroup:
+    """The result of ConsumerGroupDescribe for one group. `topic_names` are the names of topics by id."""
+
+    error: Errors
+    group_id: str
+    message: str | None = None
+    state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+    topic_names: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_heartbeat(request: ConsumerHeartbeat, assignors: Collection[str]) -> None:
+    """Raise Refusal if a field has a value that no group accepts. The order of the checks is Kafka's."""
+    needs_member_id = request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
+    if needs_member_id or request.version >= FIRST_WITH_CLIENT_MEMBER_ID:
+        _require_text(request.member_id, "MemberId")
+    _require_text(request.group_id, "GroupId")
+    _require_text(request.instance_id, "InstanceId")
+    _require_text(request.rack_id, "RackId")
+    if request.member_epoch == JOIN_EPOCH:
+        _check_joining(request)
+    elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise Refusal(Errors.INVALID_REQUEST, "InstanceId can't be null.")
+    elif request.member_epoch < LEAVE_STATIC_EPOCH:
+        raise Refusal(Errors.INVALID_REQUEST, "MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        supported = ", ".join(assignors)
+        raise Refusal(
+            Errors.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}.",
+        )
+
+
+def _check_joining(request: ConsumerHeartbeat) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise Refusal(Errors.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or len(request.topic_partitions):
+        raise Refusal(Errors.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise Refusal(
+            Errors.INVALID_REQUEST,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        )
+
+
+def _require_text(value: str | None, name: str) -> None:
+    # Java's trim removes all characters up to the space.
+    if value is not None and not value.strip("".join(map(chr, range(33)))):
+        raise Refusal(Errors.INVALID_REQUEST, f"{name} can't be empty.")

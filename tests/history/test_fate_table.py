@@ -5,12 +5,11 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import UsageError
 from kafkagroups.api import load_table
-from kafkagroups.log.batch import crc32c
 from kafkagroups.log.folders import open_logs
 from tests.captured import captured, folders
 from tests.cases import case
 from tests.groups.small_logs import commit
-from tests.handmade import encode_batch
+from tests.handmade import crc32c, encode_batch
 
 
 @pytest.mark.thorough

@@ -9,7 +9,6 @@ import kafkagroups as kg
 from kafkagroups import stats, synth
 from kafkagroups.cli.stats import to_json
 from kafkagroups.history.totals import divide
-from kafkagroups.log.batch import rebuild_bytes
 from kafkagroups.log.folders import open_logs
 from tests.captured import captured
 from tests.cases import case
@@ -21,6 +20,7 @@ from tests.handmade import (
     OffsetCommitValue,
     decode_control_key,
     encode_batch,
+    rebuild_bytes,
 )
 from tests.history.test_fates import LOGS
 

@@ -15,7 +15,6 @@ from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.log.batch import rebuild_bytes
 from tests import cases
 from tests.captured import captured
 from tests.command import main
@@ -29,6 +28,7 @@ from tests.handmade import (
     encode_batch,
     encode_control_key,
     encode_end_transaction_marker,
+    rebuild_bytes,
 )
 
 CASES = captured("cleaner") / "cleaner"

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.log.batch import rebuild_bytes
 from kafkagroups.log.writer import recover
-from tests.handmade import LogRecord, LogWriter, encode_batch
+from tests.handmade import LogRecord, LogWriter, encode_batch, rebuild_bytes
 
 
 def batch(offset, records=1, size=1):

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.small_logs import encode_commit
-from kafkagroups.records import consumer_group
-from tests.handmade import GroupMetadataKey, GroupMetadataValue
+from tests.handmade import GroupMetadataKey, GroupMetadataValue, consumer_group
 from tests.quiz.pages import find_answer, read_bytes, read_quiz, read_table, solve, write_log
 
 

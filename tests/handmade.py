@@ -24,7 +24,7 @@ from kafkagroups.log.compression import CompressionType, compress, decompress
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records import consumer_group
+from kafkagroups.records import consumer_group, share_group, streams_group
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -79,4 +79,6 @@ __all__ = [
     "read_batches",
     "rebuild_bytes",
     "segment_name",
+    "share_group",
+    "streams_group",
 ]

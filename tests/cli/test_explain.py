@@ -7,8 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 import kafkagroups as kg
-from kafkagroups.records.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
-from kafkagroups.records.share_group import ShareGroupMetadataKey, ShareGroupMetadataValue
 from tests.captured import captured
 from tests.groups.small_logs import MEMBER, MINUTE, START, group_record, write
 from tests.groups.test_load_runs import DATA
@@ -18,7 +16,9 @@ from tests.handmade import (
     LogRecord,
     OffsetCommitKey,
     OffsetCommitValue,
+    consumer_group,
     encode_batch,
+    share_group,
 )
 
 LOG = DATA / "3.9.2"
@@ -488,10 +488,10 @@ def test_a_failed_load_is_explained_once(run, tmp_path, engine):
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     contents = [
-        kg.Record(3, ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(1), 0),
+        kg.Record(3, consumer_group.ConsumerGroupMetadataKey("g"), consumer_group.ConsumerGroupMetadataValue(1), 0),
         kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, -1, "", START), 3),
         kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(6, -1, "", START), 3),
-        kg.Record(11, ShareGroupMetadataKey("g"), ShareGroupMetadataValue(1), 0),
+        kg.Record(11, share_group.ShareGroupMetadataKey("g"), share_group.ShareGroupMetadataValue(1), 0),
         kg.Record(1, OffsetCommitKey("g", "t", 1), OffsetCommitValue(7, -1, "", START), 3),
     ]
     data = b"".join(

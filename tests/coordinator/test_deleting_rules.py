@@ -6,8 +6,6 @@ Sources: Kafka 3.9's GroupMetadataManager (GMM), GroupMetadata (GMD), GroupCoord
 import pytest
 
 from kafkagroups.coordinator import Errors, OffsetCommit, Settings
-from kafkagroups.groups.offsets import OffsetAndMetadata
-from kafkagroups.log.batch import Batch
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
 
 MINUTE = 60_000
@@ -21,7 +19,7 @@ def sweep(kafka):
     return kafka.coordinator.manager.delete_expired()
 
 
-def batches(kafka) -> list[Batch]:
+def batches(kafka):
     return list(kafka.read(0))
 
 
@@ -276,8 +274,8 @@ def test_an_offset_with_an_expire_timestamp_says_so_in_its_value(broker):
     kafka = broker()
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1)}, retention_ms=MINUTE)
     kafka.commit("g", 1, ORDERS_1)
-    committed: dict = kafka.group("g").offsets.committed
-    there: OffsetAndMetadata = committed[ORDERS]
+    committed = kafka.group("g").offsets.committed
+    there = committed[ORDERS]
     assert there.expire_timestamp == there.commit_timestamp + MINUTE
     assert committed[ORDERS_1].expire_timestamp is None
     versions = [record.value[:2] for batch in batches(kafka) for record in batch.records]

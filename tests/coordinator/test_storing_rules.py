@@ -6,7 +6,6 @@ Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadataManager (GMM), GroupMet
 import pytest
 
 from kafkagroups.coordinator import Errors, OffsetCommit
-from kafkagroups.groups.group import ClassicState
 from tests.coordinator.conftest import ORDERS, ORDERS_1
 
 APPEND_ERRORS = list(Errors)
@@ -189,18 +188,6 @@ def test_a_commit_in_preparing_rebalance_is_written(broker, version):
     kafka.join("g")
     assert kafka.state("g") == "PreparingRebalance"
     assert kafka.commit("g", 1, member_id=member_id, generation=1).value == {ORDERS: Errors.NONE}
-
-
-@pytest.mark.parametrize(
-    ("version", "error"), [("1.0.1", Errors.UNKNOWN_MEMBER_ID), ("3.9.2", Errors.COORDINATOR_NOT_AVAILABLE)]
-)
-def test_a_commit_to_a_dead_group(broker, version, error):
-    """GC.validateOffsetCommit: the client is to look for the coordinator again; 1.0.1 said UNKNOWN_MEMBER_ID."""
-    kafka = broker(version)
-    kafka.commit("g", 1)
-    kafka.group("g").transition_to(ClassicState.DEAD, kafka.clock.now_ms)
-    assert kafka.commit("g", 2).value == {ORDERS: error}
-    assert kafka.txn_commit("g", 2).value == {ORDERS: error}
 
 
 def test_an_accepted_commit_restarts_the_session(kafka):

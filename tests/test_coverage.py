@@ -101,10 +101,15 @@ def test_every_question_is_in_a_lesson_of_its_row():
                 assert any(question in ANSWERED.findall(read_section(path, QUESTIONS) or "") for path in lessons)
 
 
+@functools.cache
+def list_functions(file):
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
 def test_every_test_is_in_its_file():
     """Each test is a function of the named file."""
     for row in read_rows():
         for file, name in TEST.findall(row.tests):
             with case(f"{row.id}: {file}::{name}"):
-                tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-                assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+                assert name in list_functions(file)

@@ -172,7 +172,7 @@ def test_committed_offsets(ours, ask, stable):
 def test_pending_offsets(ours, ask):
     """OffsetFetch of named partitions with requireStable answers UNSTABLE_OFFSET_COMMIT where we say pending."""
     pending = {
-        group: set(map(str, holder.pending))
+        group: {str(key) for offsets in holder.pending.values() for key in offsets}
         for group, holder in [*ours.items(), *ours.orphans.items()]
         if holder.pending and not failed(ours, group)
     }

@@ -9,6 +9,13 @@ ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "harbour" / "3.9.2"
 
 
+def test_the_command_alone_shows_what_help_shows(run):
+    """Alone, it is bad usage."""
+    status, alone, err = run()
+    assert (status, err.count("\n")) == (2, 1) and "COMMAND" in err
+    assert run("--help") == (0, alone, "")
+
+
 @pytest.mark.parametrize("word", ["--partition", "--part", "--jso", "--coord=classic"])
 def test_options_are_never_abbreviated(run, word):
     """`load --partition 2` was once taken for `--partitions 2`, which gives other answers."""

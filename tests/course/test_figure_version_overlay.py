@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import course
+from kafkagroups import UsageError, course
 from kafkagroups.course import VersionOverlay
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
@@ -72,3 +72,9 @@ def test_another_leader_epoch(figure):
     assert "version 3: refuses it ✗" in lines
     assert "version 4: refuses it ✗" in lines
     assert "version 3 leaderEpoch: -1" in content.scenes[(KNOWS,)].text
+
+
+@pytest.mark.parametrize("typed", ["", "-2", "zero", "2147483648"])
+def test_a_leader_epoch_that_makes_no_sense(figure, typed):
+    with pytest.raises(UsageError, match="expected a leader epoch from -1"):
+        figure.compute_content(typed)

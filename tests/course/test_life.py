@@ -2,6 +2,7 @@
 
 import pytest
 
+import kafkagroups as kg
 from kafkagroups import course
 
 REBALANCE = course.play_conversation("3.9.2-rebalance")
@@ -116,6 +117,15 @@ def test_a_returning_static_leader_sends_no_assignments():
         share,
         [],
     )
+
+
+def test_a_life_prints_each_request_once(capsys):
+    life = course.GroupLife("billing")
+    life.join("billing-1")
+    out = capsys.readouterr().out
+    assert out.count("\n") == 2 and "MEMBER_ID_REQUIRED, billing-1-1" in out
+    with pytest.raises(kg.UsageError, match="no record at offset 0"):
+        life.read_record(0)
 
 
 def test_the_silent_member_is_removed_and_its_commit_refused():

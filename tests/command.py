@@ -1,10 +1,19 @@
-"""The command line in process: the fixture `run`, and `main` for tests that capture its output themselves."""
+"""The command line in process: `run`, `ask_json`, and `main` for tests that capture its output themselves."""
 
+import contextlib
 import io
+import json
 
 import pytest
 
 from kafkagroups.cli import main
+
+
+def ask_json(*arguments):
+    """Return the one object that a command prints as JSON. Its messages are dropped."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
+        main([str(argument) for argument in arguments])
+    return json.loads(out.getvalue())
 
 
 @pytest.fixture

@@ -61,15 +61,3 @@ def test_files_that_the_docs_name_exist():
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *kit):
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
-
-
-def test_the_terms_of_ours_are_in_the_code():
-    """Every name in the first column of docs/terms.md is defined in the coordinator or in groups/."""
-    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "terms.md").read_text(), re.M)
-    rooms = (ROOT / "kafkagroups" / room for room in ("coordinator", "groups"))
-    text = "\n".join(path.read_text() for room in rooms for path in room.glob("*.py"))
-    names = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
-    assert len(names) > 80
-    for name in names:
-        for part in name.split("."):
-            assert re.search(rf"(class|def) {part}\b|\b{part}(:| =)", text), name

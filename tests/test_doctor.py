@@ -8,20 +8,27 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafkagroups.cli import doctor
-from kafkagroups.cli.options import Parser
+from tests.command import main
 
 NO_JAVA = "no java on the PATH, and JAVA_HOME is not set"
+GIB = 1024**3
 
 
 def run(*arguments: str) -> int:
-    parser = Parser("kafkagroups doctor", "")
-    parser.declare(doctor.ARGUMENTS)
-    return doctor.run(parser.parse_args(arguments))
+    return main(["doctor", *arguments])
 
 
-def check(name: str) -> doctor.Check:
-    return next(each for each in doctor.run_checks() if each.check == name)
+@pytest.fixture
+def check(capsys):
+    """A function that returns one line of the command's JSON."""
+
+    def find(name: str) -> SimpleNamespace:
+        capsys.readouterr()
+        run("--json")
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return next(SimpleNamespace(**line) for line in lines if line["check"] == name)
+
+    return find
 
 
 @pytest.fixture
@@ -47,7 +54,7 @@ def fake_engine(monkeypatch):
     def install(version: str, interface: int) -> None:
         engine = SimpleNamespace(__version__=version, INTERFACE=interface)
         monkeypatch.setitem(sys.modules, "kafkagroups_engine", engine)
-        monkeypatch.setattr(doctor, "INTERFACE", 7)
+        monkeypatch.setattr("kafkagroups.cli.doctor.INTERFACE", 7)
         monkeypatch.delenv("KAFKAGROUPS_ENGINE", raising=False)
 
     return install
@@ -58,8 +65,8 @@ def healthy(monkeypatch, fake_java, fake_engine):
     """A machine on which everything is ok."""
     fake_engine("0.3.0", 7)
     monkeypatch.setenv("JAVA_HOME", str(fake_java('openjdk version "17.0.15" 2025-04-15')))
-    monkeypatch.setattr(doctor, "_read_available_memory", lambda: 8 * doctor.GIB)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(free=9 * doctor.GIB))
+    monkeypatch.setattr("kafkagroups.cli.doctor._read_available_memory", lambda: 8 * GIB)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=9 * GIB))
 
 
 def test_a_healthy_machine(healthy, capsys):
@@ -83,7 +90,7 @@ def test_a_healthy_machine(healthy, capsys):
 
 def test_the_table_uses_words(healthy, monkeypatch, capsys):
     """For people there is a table; ok and NOT OK are words, and a file or a pipe gets no colour codes."""
-    monkeypatch.setattr(doctor, "_read_available_memory", lambda: 1)
+    monkeypatch.setattr("kafkagroups.cli.doctor._read_available_memory", lambda: 1)
     assert run() == 1
     out = capsys.readouterr().out
     text = " ".join(out.split())
@@ -91,7 +98,7 @@ def test_the_table_uses_words(healthy, monkeypatch, capsys):
     assert "\x1b" not in out
 
 
-def test_wrong_java_home(healthy, monkeypatch, capsys):
+def test_wrong_java_home(check, healthy, monkeypatch, capsys):
     """A JAVA_HOME without a java is named even when a good java is on the PATH, since Spark would use it."""
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
     assert run("--json") == 1
@@ -101,7 +108,7 @@ def test_wrong_java_home(healthy, monkeypatch, capsys):
     assert "unset JAVA_HOME" in java.fix
 
 
-def test_java_11(fake_java, monkeypatch):
+def test_java_11(check, fake_java, monkeypatch):
     """Java 11 is too old for Spark 4."""
     home = fake_java('openjdk version "11.0.22" 2024-01-16')
     monkeypatch.setenv("JAVA_HOME", str(home))
@@ -119,7 +126,7 @@ def test_java_11(fake_java, monkeypatch):
         ('openjdk version "26-ea" 2026-03-17', True, "26-ea"),
     ],
 )
-def test_java_on_the_path(fake_java, monkeypatch, line, ok, version):
+def test_java_on_the_path(check, fake_java, monkeypatch, line, ok, version):
     """Without JAVA_HOME the java on the PATH counts, however it writes its version."""
     folder = fake_java(line) / "bin"
     monkeypatch.setenv("PATH", str(folder))
@@ -127,13 +134,13 @@ def test_java_on_the_path(fake_java, monkeypatch, line, ok, version):
     assert (java.ok, java.found) == (ok, f"{version} ({folder}/java)")
 
 
-def test_java_that_says_something_else(fake_java, monkeypatch):
+def test_java_that_says_something_else(check, fake_java, monkeypatch):
     """macOS has a java that only says that there is none."""
     monkeypatch.setenv("PATH", str(fake_java("Unable to locate a Java Runtime.") / "bin"))
     assert not check("java").ok
 
 
-def test_no_java(monkeypatch, tmp_path):
+def test_no_java(check, monkeypatch, tmp_path):
     """Without any Java the fix is the command that installs one, and the lessons that need none are no worse off."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -143,7 +150,7 @@ def test_no_java(monkeypatch, tmp_path):
     assert "only the Spark cells (in 00, 03, 09 and 10) need Java" in java.fix
 
 
-def test_a_package_out_of_range(monkeypatch):
+def test_a_package_out_of_range(check, monkeypatch):
     """A package of another version than pyproject.toml asks for is named with both."""
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.1.1" if name == "pandas" else real(name))
@@ -152,7 +159,7 @@ def test_a_package_out_of_range(monkeypatch):
     assert "make lab" in packages.fix
 
 
-def test_a_package_missing(monkeypatch):
+def test_a_package_missing(check, monkeypatch):
     """A package that is not there is named."""
     real = importlib.metadata.version
 
@@ -165,17 +172,18 @@ def test_a_package_missing(monkeypatch):
     assert check("packages").found == "crc32c is missing"
 
 
-def test_the_native_engine(fake_engine, monkeypatch):
+def test_the_native_engine(check, fake_engine, monkeypatch):
     """The engine is shown with its version, also where it is switched off."""
     fake_engine("0.3.0", 7)
-    assert check("engine") == doctor.Check("engine", True, "kafkagroups_engine 0.3.0")
+    engine = check("engine")
+    assert (engine.ok, engine.found, engine.fix) == (True, "kafkagroups_engine 0.3.0", "")
     monkeypatch.setenv("KAFKAGROUPS_ENGINE", "off")
     engine = check("engine")
     assert (engine.ok, engine.found) == (True, "kafkagroups_engine 0.3.0, switched off")
     assert "unset KAFKAGROUPS_ENGINE" in engine.fix
 
 
-def test_no_native_engine(healthy, monkeypatch, capsys):
+def test_no_native_engine(check, healthy, monkeypatch, capsys):
     """All works without the engine, so that is ok; the fix is how to get it."""
     monkeypatch.setitem(sys.modules, "kafkagroups_engine", None)
     engine = check("engine")
@@ -185,7 +193,7 @@ def test_no_native_engine(healthy, monkeypatch, capsys):
     assert f"Not needed, but faster, engine: {engine.fix}." in capsys.readouterr().out
 
 
-def test_a_native_engine_of_another_kafkagroups(fake_engine):
+def test_a_native_engine_of_another_kafkagroups(check, fake_engine):
     """An engine that speaks another interface is not used, so the doctor names both numbers and the repair."""
     fake_engine("0.2.0", 6)
     engine = check("engine")
@@ -194,7 +202,7 @@ def test_a_native_engine_of_another_kafkagroups(fake_engine):
     assert "pip install ./engine" in engine.fix
 
 
-def test_a_native_engine_that_does_not_load(monkeypatch, tmp_path):
+def test_a_native_engine_that_does_not_load(check, monkeypatch, tmp_path):
     """A library of another machine is a problem, and not a missing engine."""
     (tmp_path / "kafkagroups_engine.py").write_text("raise ImportError('wrong ELF class')")
     monkeypatch.delitem(sys.modules, "kafkagroups_engine", raising=False)
@@ -203,7 +211,7 @@ def test_a_native_engine_that_does_not_load(monkeypatch, tmp_path):
     assert (engine.ok, engine.found) == (False, "kafkagroups_engine cannot be imported: wrong ELF class")
 
 
-def test_a_kernel_of_another_python(monkeypatch, tmp_path):
+def test_a_kernel_of_another_python(check, monkeypatch, tmp_path):
     """A kernel named python3 that starts another interpreter would run the lessons without the package."""
     kernel = tmp_path / "kernels" / "python3"
     kernel.mkdir(parents=True)
@@ -215,9 +223,9 @@ def test_a_kernel_of_another_python(monkeypatch, tmp_path):
     assert "ipykernel install" in found.fix
 
 
-def test_another_environment(monkeypatch, tmp_path):
+def test_another_environment(check, monkeypatch, tmp_path):
     """An interpreter that merely finds the package in the current folder is not the one to use."""
-    monkeypatch.setattr(doctor.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
     found = check("environment")
     assert (found.ok, found.found) == (False, str(tmp_path))
     assert "make lab" in found.fix

@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
 from kafkagroups import decode_assignment, decode_subscription, synth
-from kafkagroups.synth import files, request_batches as requests
 from tests.handmade import CompressionType, ControlType, decode_control_key
 
 pytestmark = pytest.mark.slow
@@ -131,7 +130,7 @@ def test_the_compiled_engine_finds_the_same(tmp_path):
 def test_the_size_of_the_parts_in_memory_changes_nothing(tmp_path, monkeypatch, at_once):
     """The segments have the same bytes."""
     synth.write(tmp_path / "a", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
-    monkeypatch.setattr(files, "_PART_BYTES", at_once)
+    monkeypatch.setattr("kafkagroups.synth.files._PART_BYTES", at_once)
     synth.write(tmp_path / "b", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
     whole = contents_of(tmp_path / "a")
     assert whole == contents_of(tmp_path / "b") and len(whole) > 10
@@ -143,7 +142,7 @@ def contents_of(folder):
 
 def test_requests_of_many_rounds_are_consistent(tmp_path, monkeypatch):
     """A group with a hanging transaction writes no tombstones in later rounds either."""
-    monkeypatch.setattr(requests, "_MAX_ROUND_REQUESTS", 100)
+    monkeypatch.setattr("kafkagroups.synth.request_batches._MAX_ROUND_REQUESTS", 100)
     written = synth.write(tmp_path / "log", 5000, partitions=2, **REALISTIC)
     agrees(tmp_path / "log", written, 2)
     assert written["transactions"]["open"] > 3

@@ -66,21 +66,6 @@ def test_java_is_added_if_it_is_wanted():
     assert java in plan("--java")
 
 
-def test_a_pin_has_all_its_hashes():
-    """pip accepts a file only if the lock has its hash."""
-    pins = TOOL["read_lock"](ROOT / "locks" / "learn.txt")
-    assert sum(len(pin.hashes) for pin in pins) == LOCK.count("--hash=sha256:")
-    numpy = [pin for pin in pins if pin.name == "numpy"]
-    assert [pin.marker for pin in numpy] == ["python_full_version < '3.12'", "python_full_version >= '3.12'"]
-
-
-def test_a_package_without_wheels_has_one_file_in_the_lock():
-    """A package that is published as source has one hash. If it gets wheels, the lock has more of them."""
-    pins = {pin.name: pin for pin in TOOL["read_lock"](ROOT / "locks" / "learn.txt")}
-    for name in TOOL["WITHOUT_WHEEL"]:
-        assert len(pins[name].hashes) == 1
-
-
 class FakePip:
     """It records its arguments and the requirements, and writes the files that pip would write."""
 
@@ -133,15 +118,6 @@ def test_a_source_is_built_once_and_its_hash_is_written(tmp_path, pip):
     assert (tmp_path / "wheelhouse.txt").read_text() == "linux-x86_64 3.12\nlinux-x86_64 3.13\n"
 
 
-def test_wheels_of_an_old_lock_are_removed(tmp_path, pip):
-    """A version that the lock no longer has would only need space."""
-    old = tmp_path / "pyspark-3.0.0-py3-none-any.whl"
-    old.write_text("")
-    TOOL["write_wheelhouse"](tmp_path, "linux-x86_64", "3.12", java=False)
-    assert not old.exists()
-    assert list(tmp_path.glob("pyspark-*.whl"))
-
-
 @pytest.fixture
 def built_engine(tmp_path, monkeypatch):
     """The native engine as set-up has built it on this machine: the wheel of version 2.0."""
@@ -167,22 +143,6 @@ def test_the_engine_of_this_machine_is_added(tmp_path, pip, built_engine):
     hashes = [f"--hash=sha256:{hashlib.sha256(each).hexdigest()}" for each in (b"for a Mac", b"the engine")]
     assert (folder / "engine.txt").read_text() == f"kafkagroups-engine==2.0 {' '.join(hashes)}\n"
     assert "kafkagroups" not in (folder / "built.txt").read_text()
-
-
-def test_the_engine_of_another_platform_is_built_there(tmp_path, pip, built_engine, capsys):
-    """This machine's wheel would not run on the other one, so the folder gets none, and a line says so."""
-    other = next(name for name in TOOL["PLATFORMS"] if name != TOOL["name_this_platform"]())
-    TOOL["write_wheelhouse"](tmp_path, other, "3.12", java=False)
-    assert not list(tmp_path.glob("kafkagroups_engine-*")) and not (tmp_path / "engine.txt").exists()
-    assert f"the native engine for {other} must be built there" in capsys.readouterr().err
-
-
-def test_a_machine_without_an_engine_writes_a_folder_without_one(tmp_path, pip, monkeypatch, capsys):
-    """The course works without the engine."""
-    monkeypatch.setitem(TOOL["write_wheelhouse"].__globals__, "BUILT_ENGINE", tmp_path / "nowhere")
-    assert TOOL["write_wheelhouse"](tmp_path, "linux-x86_64", "3.12", java=False) == 0
-    assert not (tmp_path / "engine.txt").exists()
-    assert "without the native engine" in capsys.readouterr().err
 
 
 def test_a_failed_download_is_one_line(tmp_path, monkeypatch, capsys):

@@ -11,14 +11,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kafkagroups.course import rescue_broker
-from kafkagroups.course.exercises.catalog import EXERCISES
 from tests.cases import case
 
 ROOT = Path(__file__).parent.parent
 # Lines of `course.check` for a wrong value and for a function that raises an error.
 WRONG = "✗ processed_twice: not 7.\n"
-RAISED = "! hash_of: for 'billing' your code raised TypeError: an integer is required\n"
 
 
 @pytest.fixture
@@ -70,7 +67,7 @@ def test_passed_failed_and_not_attempted(tmp_path, summarize):
     status, output, errors = summarize()
     assert (status, errors) == (0, "")
     assert row_of(output, "anna")[:3] == ["anna", "✓✗·", "···"]
-    assert row_of(output, "anna")[-3:] == ["1", "of", str(len(EXERCISES))]
+    assert row_of(output, "anna")[-3:-1] == ["1", "of"]
     assert row_of(output, "ben")[:3] == ["ben", "✓✓✓", "···"]
     assert row_of(output, "00      next_record")[2:] == ["2", "0", "0"]
     assert row_of(output, "00      processed_twice")[2:] == ["1", "1", "0"]
@@ -78,35 +75,11 @@ def test_passed_failed_and_not_attempted(tmp_path, summarize):
     assert "decode_commit" not in output  # No notebook contains lesson 01.
 
 
-def test_files_are_grouped_by_the_name_before_the_lesson(tmp_path, summarize):
-    """Without sub-folders, the files of a participant have the same beginning."""
-    save(tmp_path / "anna_00_start_here.ipynb", make_started_lesson())
-    failed = read_lesson("02_partitions")
-    find_check(failed, "hash_of")["outputs"][0]["text"] = RAISED
-    save(tmp_path / "anna_02_partitions.ipynb", failed)
-    save(tmp_path / "ben - 01_records (1).ipynb", read_lesson("01_records", solved=True))
-    status, output, _ = summarize()
-    assert status == 0
-    assert row_of(output, "anna")[:4] == ["anna", "✓✗·", "···", "✗··"]
-    assert row_of(output, "ben")[:4] == ["ben", "···", "✓✓✓", "···"]
-
-
 def test_all_solved_lessons_pass(summarize):
     """In the solved lessons of the project, every exercise is passed."""
-    count = len(EXERCISES)
     _, output, _ = summarize(ROOT / "notebooks" / "solutions")
-    assert f"{count} of {count}" in output
+    assert re.search(r" (\d+) of \1$", output, re.M)
     assert "✗" not in output.partition("participant")[2]
-
-
-def test_a_cell_without_an_output_is_not_attempted(tmp_path, summarize):
-    """If the outputs were cleared, or the cell was deleted, the exercise counts as not attempted."""
-    notebook = read_lesson("00_start_here", solved=True)
-    find_check(notebook, "next_record")["outputs"] = []
-    notebook["cells"].remove(find_check(notebook, "processed_twice"))
-    save(tmp_path / "anna" / "00.ipynb", notebook)
-    _, output, _ = summarize()
-    assert row_of(output, "anna")[1] == "··✓"
 
 
 def test_only_outputs_of_check_cells_count(tmp_path, summarize):
@@ -162,15 +135,6 @@ def test_hostile_notebooks_are_only_read(tmp_path, summarize):
     assert "\x1b" not in output
     assert row_of(output, "eve?[2J")[1] == "···"
     assert "link" not in output
-
-
-def test_a_folder_without_notebooks(tmp_path, summarize):
-    """One line says what is missing."""
-    for folder, words in ((tmp_path, "no notebook"), (tmp_path / "absent", "no such folder")):
-        with case(folder):
-            status, output, errors = summarize(folder)
-            assert status != 0 and output == ""
-            assert words in errors and len(errors.splitlines()) == 1
 
 
 @pytest.fixture(scope="module")
@@ -263,42 +227,3 @@ def test_make_lab_in_the_copy_does_what_it_does_in_the_project(workshop):
     ):
         assert (workshop / name).read_bytes() == run_git(workshop, "show", f"HEAD:{name}")
     assert "make lab" in (workshop / "README.md").read_text()
-
-
-def test_make_brokers_in_the_copy_fetches_the_broker_of_lesson_14(workshop, tmp_path):
-    """The copy has the commands that the message of the lesson names, with every file that they need."""
-    assert rescue_broker.FETCH_JARS == "make brokers KAFKA=4.3.1"
-    assert (workshop / rescue_broker.INSTALL_CLIENT.split()[-1]).read_text().count("kafka-python==") == 1
-    mvn = tmp_path / "mvn"
-    mvn.write_text('#!/bin/sh\nwhile [ "$1" != -f ]; do shift; done\ngrep -c "<id>4.3.1</id>" "$2"\n')
-    mvn.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
-    command = rescue_broker.FETCH_JARS.split()
-    done = subprocess.run(command, cwd=workshop, env=env, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    folder = tmp_path / "kafkagroups" / "kafka-4.3.1"
-    assert done.stdout.splitlines() == [f"fetching the jars of a Kafka 4.3.1 broker into {folder}", "1"]
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-
-
-def test_the_documents_that_lessons_name_are_in_the_copy(workshop):
-    """Each `docs/….md` in the text of a lesson is a file of the copy, with the documents that it links to."""
-    named = set()
-    for path in (workshop / "notebooks").glob("*.ipynb"):
-        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            named.update(re.findall(r"docs/[\w/]+\.md", "".join(cell["source"])))
-    assert "docs/operator.md" in named
-    for name in named:
-        for link in re.findall(r"\]\(([\w./]+\.md)", (workshop / name).read_text(encoding="utf-8")):
-            assert (workshop / name).parent.joinpath(link).exists(), (name, link)
-
-
-def test_without_git_one_line_says_so(tmp_path):
-    """A folder that is no clone has no last commit."""
-    (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "workshop.py", tmp_path / "tools")
-    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
-    command = [sys.executable, "tools/workshop.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1 and "needs git and a clone" in done.stderr

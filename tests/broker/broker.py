@@ -9,7 +9,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from kafkagroups.course.real_broker import SEGMENT_BYTES, RealBroker
+import pytest
+
+from kafkagroups.course.real_broker import SEGMENT_BYTES, RealBroker, has_jars
 
 VERSIONS = ("3.9.2", "4.3.1")
 CLASSIC = "3.9.2"
@@ -91,3 +93,9 @@ class Broker(RealBroker):
 def read_size(broker: Broker) -> int:
     """Return the bytes of all segments of the broker's partition 0."""
     return sum(segment.stat().st_size for segment in broker.partition(0).glob("*.log"))
+
+
+def need_jars(version: str) -> None:
+    """Skip the test if this machine has no jars of a broker."""
+    if not has_jars(version):
+        pytest.skip(f"no jars of Kafka {version}: make brokers")

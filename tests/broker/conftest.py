@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from kafkagroups import UsageError
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import VERSIONS, Broker
+from tests.broker.broker import VERSIONS, Broker, need_jars
 
 
 @pytest.fixture(scope="session", params=VERSIONS)
@@ -16,8 +15,7 @@ def broker(request, tmp_path_factory):
     from tests.broker import client, material  # the client is an extra
 
     version = request.param
-    if not has_jars(version):
-        pytest.skip(f"no jars of Kafka {version}: make brokers")
+    need_jars(version)
     folder = tmp_path_factory.mktemp(f"kafka-{version}-")
     broker = Broker(version, folder, material.PARTITIONS)
     try:

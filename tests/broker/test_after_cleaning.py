@@ -9,8 +9,7 @@ import shutil
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import Broker
+from tests.broker.broker import Broker, need_jars
 from tests.command import main
 from tests.history.test_check import STREAMS_OVER_CONSUMER, record_event, write_log
 from tests.releases.cases import loads
@@ -33,8 +32,7 @@ DELETED_STREAMS = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], record_ev
 @pytest.fixture
 def broker(tmp_path):
     """A broker with three partitions. Its cleaner cleans every closed segment, and tombstones expire immediately."""
-    if not has_jars(KAFKA):
-        pytest.skip(f"no jars of Kafka {KAFKA}: make brokers")
+    need_jars(KAFKA)
     broker = Broker(KAFKA, tmp_path, 3)
     with open(tmp_path / "server.properties", "a") as properties:
         properties.write(CLEANER)

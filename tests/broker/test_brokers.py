@@ -11,11 +11,10 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
-from kafkagroups.log.batches import read_batches
 from kafkagroups.repair.pull import pull as pull_topic
 from tests.broker.broker import CLASSIC, PASSWORD
 from tests.command import main
-from tests.handmade import CompressionType
+from tests.handmade import CompressionType, read_batches
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client, material

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import Broker, read_size
+from tests.broker.broker import Broker, need_jars, read_size
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -24,8 +23,7 @@ def test_a_fetch_returns_the_old_offset_until_the_commit_is_confirmed(tmp_path):
 
     A group that is deleted meanwhile is gone after the append, and both requests are answered NONE.
     """
-    if not has_jars(KAFKA):
-        pytest.skip(f"no jars of Kafka {KAFKA}: make brokers")
+    need_jars(KAFKA)
     broker = Broker(KAFKA, tmp_path, 1)
     try:
         broker.start()

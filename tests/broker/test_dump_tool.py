@@ -5,9 +5,9 @@ import subprocess
 import pytest
 
 from kafkagroups import synth
-from kafkagroups.course.real_broker import QUICK, find_jars, has_jars
+from kafkagroups.course.real_broker import QUICK, find_jars
 from kafkagroups.spark.java import find_java
-from tests.broker.broker import VERSIONS
+from tests.broker.broker import VERSIONS, need_jars
 from tests.broker.material import SYNTHETIC
 from tests.command import main
 from tests.handmade import CompressionType
@@ -22,8 +22,7 @@ OPTIONS = ("--offsets-decoder", "--print-data-log", "--files")
 @pytest.mark.parametrize("codec", [codec.name.lower() for codec in CompressionType])
 def test_the_dump_tool_reads_a_synthetic_segment(version, codec, tmp_path, monkeypatch, capsys):
     """Every batch is valid and every record is decoded: transactions, generations, groups of the new protocol."""
-    if not has_jars(version):
-        pytest.skip(f"no jars of Kafka {version}: make brokers")
+    need_jars(version)
     written = synth.write(tmp_path, codec=codec, **{**SYNTHETIC, "partitions": 1, "segment_bytes": 2**31 - 1})
     monkeypatch.chdir(tmp_path / "__consumer_offsets-0")
     segment = "00000000000000000000.log"

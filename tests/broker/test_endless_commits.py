@@ -3,8 +3,7 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import Broker
+from tests.broker.broker import Broker, need_jars
 from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -21,8 +20,7 @@ GROUPS = ("aborted", "deleted")
 
 def test_the_remedies_end_what_is_pending(tmp_path):
     """A restart does not help. An abort marker does, and so does a tombstone before a new commit."""
-    if not has_jars(KAFKA):
-        pytest.skip(f"no jars of Kafka {KAFKA}: make brokers")
+    need_jars(KAFKA)
     log = tmp_path / "logs" / "__consumer_offsets-0"
     log.mkdir(parents=True)
     batches = []

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import VERSIONS, Broker, read_size
+from tests.broker.broker import VERSIONS, Broker, need_jars, read_size
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -20,8 +19,7 @@ LONG_METADATA = "m" * 1000
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_commit_whose_append_fails_leaves_the_old_offset(version, tmp_path):
     """Both keep the old offset, and write nothing. The errors are those of lesson 04."""
-    if not has_jars(version):
-        pytest.skip(f"no jars of Kafka {version}: make brokers")
+    need_jars(version)
     broker = Broker(version, tmp_path, 1)
     try:
         broker.start()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import VERSIONS, Broker, read_size
+from tests.broker.broker import VERSIONS, Broker, need_jars, read_size
 from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -20,8 +19,7 @@ UNKNOWN_VERSION = bytes([0, 9])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_commit_after_a_failed_load(version, tmp_path):
     """3.9.2 answers from an empty cache, and accepts commits. 4.3.1 refuses all requests about the partition."""
-    if not has_jars(version):
-        pytest.skip(f"no jars of Kafka {version}: make brokers")
+    need_jars(version)
     log = tmp_path / "logs" / "__consumer_offsets-0"
     log.mkdir(parents=True)
     key, value = offset_record(0, OffsetCommitValue(5, commit_timestamp=START))

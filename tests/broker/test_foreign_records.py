@@ -5,8 +5,7 @@ import time
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import VERSIONS, Broker
+from tests.broker.broker import VERSIONS, Broker, need_jars
 from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -27,8 +26,7 @@ def test_a_running_coordinator_and_a_record_of_another_program(version, tmp_path
     The commit that finds the difference is answered NOT_COORDINATOR, although its record is in the log. 3.9.2 sees
     nothing until its next load.
     """
-    if not has_jars(version):
-        pytest.skip(f"no jars of Kafka {version}: make brokers")
+    need_jars(version)
     is_new = version != "3.9.2"
     broker = Broker(version, tmp_path, 1)
     try:

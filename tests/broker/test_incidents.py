@@ -27,11 +27,11 @@ from kafkagroups.course.exercises.incidents import (
     parse_errors,
 )
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
-from kafkagroups.course.real_broker import QUICK, RealBroker, find_jars, has_jars
+from kafkagroups.course.real_broker import QUICK, RealBroker, find_jars
 from kafkagroups.loading.group_json import offsets_json, pending_json
 from kafkagroups.repair.steps import Clean, Marker
 from kafkagroups.spark.java import find_java
-from tests.broker.broker import CLASSIC, VERSIONS, Broker
+from tests.broker.broker import CLASSIC, VERSIONS, Broker, need_jars
 from tests.handmade import GroupMetadataKey, encode_batch
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -56,8 +56,7 @@ def start(tmp_path_factory):
     properties = {}
 
     def on_logs(version, logs, settings=None):
-        if not has_jars(version):
-            pytest.skip(f"no jars of Kafka {version}: make brokers")
+        need_jars(version)
         if version not in brokers:
             broker = brokers[version] = Broker(version, tmp_path_factory.mktemp(f"incidents-{version}-"), PARTITIONS)
             broker.start()
@@ -204,8 +203,7 @@ def test_dark_monitor_the_formatter_of_3_9_2_reads_version_4(start, tmp_path):
 
 def test_parse_errors_the_dump_tool_prints_markers(tmp_path):
     """Incident 7: Kafka's own tool reads the records that the program cannot read, and calls them markers."""
-    if not has_jars(CLASSIC):
-        pytest.skip(f"no jars of Kafka {CLASSIC}: make brokers")
+    need_jars(CLASSIC)
     parse_errors.write(tmp_path, SEED)
     [segment] = (tmp_path / "__consumer_offsets-30").glob("*.log")
     options = ("--offsets-decoder", "--files", str(segment))
@@ -353,8 +351,7 @@ def test_dead_cluster_loads_in_the_classic_coordinator(start, dead_logs):
 
 def test_dead_cluster_the_rescue(dead_logs, tmp_path, monkeypatch, capsys):
     """The corrected plan gives exactly the recorded answers, and the broker is stopped."""
-    if not has_jars(rescue_broker.KAFKA):
-        pytest.skip(f"no jars of Kafka {rescue_broker.KAFKA}: make brokers")
+    need_jars(rescue_broker.KAFKA)
     monkeypatch.delenv("KAFKAGROUPS_BROKER", raising=False)
     processes = []
 
@@ -382,8 +379,7 @@ def test_dead_cluster_the_rescue(dead_logs, tmp_path, monkeypatch, capsys):
 
 def test_a_broker_is_stopped_after_an_interrupt(tmp_path):
     """Ctrl-C in a lesson stops the broker, and its folder can be removed."""
-    if not has_jars("4.3.1"):
-        pytest.skip("no jars of Kafka 4.3.1: make brokers")
+    need_jars("4.3.1")
     with pytest.raises(KeyboardInterrupt), RealBroker("4.3.1", tmp_path, 1) as broker:
         broker.start()
         process = broker.process

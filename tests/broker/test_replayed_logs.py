@@ -9,8 +9,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import Broker
+from tests.broker.broker import Broker, need_jars
 from tests.broker.material import name
 from tests.captured import captured
 from tests.command import main
@@ -27,8 +26,7 @@ CONVERSATIONS = sorted((captured("conversations") / "conversations").glob(f"{VER
 @pytest.fixture(scope="module")
 def empty_broker(tmp_path_factory):
     """A broker whose __consumer_offsets has as many partitions as in the recordings. It is not running."""
-    if not has_jars(VERSION):
-        pytest.skip(f"no jars of Kafka {VERSION}: make brokers")
+    need_jars(VERSION)
     broker = Broker(VERSION, tmp_path_factory.mktemp("kafka-"), PARTITIONS)
     broker.start()
     with client.asking(broker.address) as ask:

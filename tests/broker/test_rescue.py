@@ -15,11 +15,10 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import UsageError
-from kafkagroups.course.real_broker import has_jars
 from kafkagroups.repair.client import create_topics
 from kafkagroups.repair.plan import read_plan
 from kafkagroups.repair.pull import pull
-from tests.broker.broker import CLASSIC, PASSWORD, VERSIONS, Broker
+from tests.broker.broker import CLASSIC, PASSWORD, VERSIONS, Broker, need_jars
 from tests.command import main
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -49,8 +48,7 @@ def brokers(tmp_path_factory):
     started = []
 
     def start(version, topics):
-        if not has_jars(version):
-            pytest.skip(f"no jars of Kafka {version}: make brokers")
+        need_jars(version)
         folder = tmp_path_factory.mktemp(f"rescue-{version}-")
         broker = Broker(version, folder, PARTITIONS)
         started.append(broker)

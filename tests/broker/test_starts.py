@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from kafkagroups import UsageError
-from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import CLASSIC, VERSIONS, Broker
+from tests.broker.broker import CLASSIC, VERSIONS, Broker, need_jars
 from tests.log.odd_folders import FOLDERS, READ, write
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -18,8 +17,7 @@ NOT_COORDINATOR = 16
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def broker(request, tmp_path_factory):
-    if not has_jars(request.param):
-        pytest.skip(f"no jars of Kafka {request.param}: make brokers")
+    need_jars(request.param)
     broker = Broker(request.param, tmp_path_factory.mktemp("starts"), 1)
     try:
         client.create_offsets_topic(broker)

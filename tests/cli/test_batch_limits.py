@@ -16,10 +16,8 @@ from kafkagroups.api import load_table
 from kafkagroups.loading.snapshots import take_snapshot
 from kafkagroups.log import batch
 from kafkagroups.log.batch import MIN_RECORD_LIMIT
-from kafkagroups.log.batches import read_batches
-from kafkagroups.log.compression import decompress
 from tests.engine.same import shape
-from tests.handmade import CompressionType, LogRecord, compress, encode_batch
+from tests.handmade import CompressionType, LogRecord, compress, decompress, encode_batch, read_batches
 from tests.log.bombs import (
     batch_of,
     bombs,

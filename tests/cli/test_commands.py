@@ -208,12 +208,6 @@ def test_bad_usage_is_one_line_and_exit_code_2(run, args):
     assert (status, out) == (2, "") and err.count("\n") == 1 and err.startswith("kafkagroups")
 
 
-def test_help_shows_examples(run):
-    for command in ("decode", "encode", "partition", "dump", "load", "doctor"):
-        status, out, _ = run(command, "--help")
-        assert status == 0 and "examples:" in out
-
-
 ODD_LINES = [
     b"[" * 100_000,
     b'{"key_hex":1' + b"1" * 5000 + b"}",
@@ -263,8 +257,6 @@ def test_a_segment_that_cannot_be_read_stops_no_other_path(run, tmp_path):
 
 def test_names_do_not_move_the_cursor(run, tmp_path):
     """Control characters of a group, a topic or a note are shown as escapes, in every text for people."""
-    from kafkagroups.log.batch import LogRecord, encode_batch
-
     evil = "a\x1b[31m\nb\x9bc"
     key, value = kg.encode(
         kg.from_json(
@@ -370,9 +362,3 @@ def test_until_time_names_the_cut_of_every_partition(arguments, run, tmp_path):
     if command == "explain":
         _, out, _ = run(command, tmp_path, *options, "--until-time", "6", "--json")
         assert json.loads(out)["next_offsets"] == {"3": 0, "7": 10}
-
-
-def test_the_help_says_that_json_lines_do_not_name_the_cut(run):
-    """`dump --json` prints one object for each record."""
-    _, out, _ = run("dump", "--help")
-    assert "without the last line of text, which names the first offset after --until" in " ".join(out.split())

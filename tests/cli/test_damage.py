@@ -13,9 +13,9 @@ import os
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batches import read_batches
 from tests.captured import captured
 from tests.command import main
+from tests.handmade import read_batches
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 LOGS = {

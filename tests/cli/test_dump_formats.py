@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.groups.map_orders import hash_map_order
 from tests.captured import captured, rows
 from tests.handmade import LogRecord, encode_batch
 
@@ -112,22 +111,6 @@ def test_the_console_consumer_ends_at_a_record_that_it_cannot_read(run):
     log = captured("runs") / "runs" / "2.8.2-craft-a" / "log" / "__consumer_offsets-0"
     status, out, err = run("dump", "--format", "formatter", "--kafka", "2.8.2", log)
     assert (status, out.count("\n"), err.count("\n")) == (1, 5, 1)
-
-
-MEMBERS = [f"member-{number}" for number in range(13)]
-
-
-@pytest.mark.parametrize(
-    ("kafka", "twelve", "thirteen"),
-    [
-        ((1, 0, 1), [1, 4, 6, 9, 0, 3, 11, 2, 10, 5, 8, 7], [1, 4, 12, 6, 0, 9, 3, 11, 2, 5, 10, 8, 7]),
-        ((2, 8, 2), [5, 6, 3, 4, 9, 11, 10, 7, 8, 1, 2, 0], [5, 6, 3, 4, 12, 9, 11, 10, 7, 8, 1, 2, 0]),
-    ],
-)
-def test_members_stand_in_the_order_of_scalas_hash_map(kafka, twelve, thirteen):
-    """What mutable.HashMap of scala-library 2.11.12 and 2.13.5 gave for these keys, before and after it grew."""
-    assert hash_map_order(MEMBERS[:12], kafka) == [MEMBERS[number] for number in twelve]
-    assert hash_map_order(MEMBERS, kafka) == [MEMBERS[number] for number in thirteen]
 
 
 def group_log(folder, subscription, assignment, members=1):

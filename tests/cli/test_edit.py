@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batches import read_batches
+from tests.handmade import read_batches
 
 HARBOUR = Path(__file__).parents[2] / "data" / "harbour"
 CLASSIC = HARBOUR / "3.9.2" / "__consumer_offsets-9"

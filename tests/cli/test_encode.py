@@ -3,7 +3,6 @@
 import json
 
 import kafkagroups as kg
-from kafkagroups.records.versions import parse_release
 from tests.cases import case
 from tests.records.test_writers import TABLE, kafkas
 
@@ -39,7 +38,7 @@ def writers_of_row(version, row):
     """Return the Kafka versions that write these bytes."""
     if not row.get("value_hex"):
         return []
-    if "expireTimestamp -1" in row["scenario"] and parse_release(version) >= (2, 1):
+    if "expireTimestamp -1" in row["scenario"] and not version.startswith(("0.", "1.", "2.0")):
         return []
     named = sorted({kafka for end in row["version_args"] or ["any"] for kafka in kafkas(end, version)})
     return [kafka for kafka in named if not kafka.startswith("0.8") or not kind_of(version, row)]

@@ -7,8 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 import kafkagroups as kg
-from kafkagroups.records.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
-from kafkagroups.records.share_group import ShareGroupMetadataKey, ShareGroupMetadataValue
 from tests.captured import captured
 from tests.groups.small_logs import MEMBER, MINUTE, START, group_record, write
 from tests.groups.test_load_runs import DATA
@@ -18,7 +16,9 @@ from tests.handmade import (
     LogRecord,
     OffsetCommitKey,
     OffsetCommitValue,
+    consumer_group,
     encode_batch,
+    share_group,
 )
 
 LOG = DATA / "3.9.2"
@@ -53,20 +53,6 @@ def test_a_group_that_is_not_there_is_told_with_its_home(run):
     assert status == 0 and "No record of billing" in out and "partition 9 if the topic has 50" in out
     status, out, err = run("explain", LOG, "--group", "billing", "--partition", "0")
     assert status == 2 and "together with a topic" in err and not out
-
-
-@pytest.mark.slow
-def test_a_long_history_is_cut_for_a_person_and_whole_for_a_machine(run, tmp_path):
-    """Twenty records and what stands out; --all and --json have every one."""
-    from kafkagroups import synth
-
-    synth.write(tmp_path / "log", 4000, groups=1, partitions=1, tombstones=0)
-    arguments = ("explain", tmp_path / "log", "--group", "group-000000")
-    _, short, _ = run(*arguments)
-    _, whole, _ = run(*arguments, "--all")
-    _, machine, _ = run(*arguments, "--json")
-    assert len(short.splitlines()) < 40 and "of 4000 records" in short
-    assert len(whole.splitlines()) > 4000 and len(json.loads(machine)["history"]) == 4000
 
 
 def test_several_paths_are_several_lines(run):
@@ -268,21 +254,6 @@ def test_records_that_matter_are_never_cut(run, long_log, coordinator):
     assert shown_offsets(out) == {row["offset"] for row in rows}
 
 
-@pytest.mark.parametrize("folder", ["3.9.2", "4.3.1", "1.0.1"])
-def test_the_text_fits_80_columns_and_times_have_milliseconds(run, folder):
-    """Issue 18, point 8: every group of the shop."""
-    coordinator = "new" if folder == "4.3.1" else "classic"
-    for group in kg.load(DATA / folder, coordinator).partitions_of:
-        rows = explain_json(run, DATA / folder, group, coordinator)["history"]
-        options = ("--coordinator", coordinator, "--all", "--retention", "7d")
-        _, out, _ = run("explain", DATA / folder, "--group", group, *options)
-        assert max(map(len, out.splitlines())) <= 80
-        assert shown_offsets(out) >= {row["offset"] for row in rows}
-        for row in rows:
-            if row["timestamp_ms"] is not None:
-                assert f".{row['timestamp_ms'] % 1000:03}" in out
-
-
 def test_a_topic_alone_a_time_and_a_pattern(run):
     """CONTRACT 32: a topic without a partition, records since a time, and one object for each group of a pattern."""
     everything = explain_json(run, LOG, "billing", "classic")
@@ -434,21 +405,6 @@ def test_commits_of_different_partitions_of_the_topic_are_not_compared(run, tmp_
         assert [row["from"] for row in rows if row["partition"] == number] == [None, *committed[:-1]]
 
 
-def test_names_are_never_broken(run, tmp_path):
-    """A long name makes a long line."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    topics = ["short", "a-topic-with-a-name-of-37-characters-", "x" * 70]
-    records = []
-    for offset, topic in enumerate(topics):
-        commit = kg.Record(1, OffsetCommitKey("g", topic, 4), OffsetCommitValue(1234567, -1, "", START), 3)
-        records.append(LogRecord(offset, START, *kg.encode(commit)))
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
-    _, out, _ = run("explain", folder, "--group", "g", "--coordinator", "classic")
-    for topic in topics:
-        assert any(f"{topic}-4" in line for line in out.splitlines())
-
-
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_an_answer_from_a_damaged_partition_says_where_the_log_is_cut(run, tmp_path, engine):
     """SEMANTICS.md: a recovery cuts the log at the first damaged batch. A clean start reads the damaged bytes."""
@@ -488,10 +444,10 @@ def test_a_failed_load_is_explained_once(run, tmp_path, engine):
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     contents = [
-        kg.Record(3, ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(1), 0),
+        kg.Record(3, consumer_group.ConsumerGroupMetadataKey("g"), consumer_group.ConsumerGroupMetadataValue(1), 0),
         kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, -1, "", START), 3),
         kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(6, -1, "", START), 3),
-        kg.Record(11, ShareGroupMetadataKey("g"), ShareGroupMetadataValue(1), 0),
+        kg.Record(11, share_group.ShareGroupMetadataKey("g"), share_group.ShareGroupMetadataValue(1), 0),
         kg.Record(1, OffsetCommitKey("g", "t", 1), OffsetCommitValue(7, -1, "", START), 3),
     ]
     data = b"".join(

@@ -9,7 +9,6 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.records import consumer_group as consumer
 from tests.handmade import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -21,6 +20,7 @@ from tests.handmade import (
     OffsetCommitValue,
     TopicAndPartitions,
     VersionedMessage,
+    consumer_group as consumer,
     encode_batch,
     encode_versioned,
 )

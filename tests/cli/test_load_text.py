@@ -3,12 +3,10 @@
 The expected members are those of the records themselves, with the names of MemberState.java (4.3.1).
 """
 
-import itertools
 import json
 from datetime import datetime
 
 import pytest
-from rich.cells import cell_len
 
 import kafkagroups as kg
 from tests.captured import captured
@@ -73,18 +71,6 @@ def test_the_text_names_members_and_pending_offsets(run):
         assert ["fraud-check", topic_partition, *map(str, numbers)] in [line.split() for line in out.splitlines()]
 
 
-@pytest.mark.parametrize("log", ["1.0.1", "3.9.2", "4.3.1", "cleaning/after-clean"])
-def test_the_text_fits_80_columns_and_aligns_numbers(run, log):
-    _, out, _ = run("load", DATA / log)
-    lines = [line.rstrip() for line in out.splitlines()][1:]  # The first line contains the path.
-    assert max(map(cell_len, lines)) <= 80
-    start = next(number for number, line in enumerate(lines) if "committed topic-partition" in line)
-    end = cell_len(lines[start])
-    rows = itertools.takewhile(lambda line: line[-1:].isdigit(), lines[start + 2 :])
-    ends_of_numbers = {cell_len(line) for line in rows}
-    assert ends_of_numbers == {end}
-
-
 def write_commits(tmp_path, count, group_of=lambda number: "g"):
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
@@ -108,23 +94,6 @@ def test_many_offsets_of_a_group_are_cut_and_the_cut_is_announced(run, tmp_path,
     assert out.count(" orders-") == count and "Not shown" not in out
 
 
-def test_many_groups_are_cut_and_the_cut_is_announced(run, tmp_path):
-    """60 groups: g0 to g9 have 10 offsets each, and the other ones 2. 50 groups and 200 offsets fit."""
-    log = write_commits(tmp_path, 200, lambda number: f"g{number // 10 if number < 100 else number // 2 - 40:02}")
-    status, out, _ = run("load", log)
-    lines = out.splitlines()
-    assert status == 0 and len(lines) < 280
-    shown = {line.split()[0] for line in lines if line.startswith("g") and " classic " in line}
-    assert shown == {f"g{number:02}" for number in range(50)}
-    assert out.count(" orders-") == 10 * 10 + 40 * 2
-    text = " ".join(out.split())
-    assert "Not shown: 10 groups and 20 committed offsets. --all shows them" in text
-    _, out, _ = run("load", log, "--all")
-    assert out.count(" orders-") == 200 and "Not shown" not in out
-    _, out, _ = run("load", log, "--json")
-    assert len(json.loads(out)["groups"]) == 60
-
-
 def test_the_offsets_of_all_groups_together_have_a_limit(run, tmp_path):
     """40 groups with 15 offsets each have 600 offsets: 5 of each group are shown."""
     log = write_commits(tmp_path, 600, lambda number: f"g{number % 40:02}")
@@ -144,8 +113,3 @@ def test_offsets_with_an_expire_time_are_marked(run, version, coordinator):
     assert [row[:2] for row in rows] == [["stock-audit", "orders-1"]]
     expires = datetime.fromisoformat(f"{rows[0][3]}T{rows[0][4]}+00:00").timestamp() * 1000
     assert 0 <= expires - 3_600_000 - act["time_ms"] < 1000
-
-
-def test_a_log_without_expire_times_has_no_table_of_them(run, tmp_path):
-    _, out, _ = run("load", write_commits(tmp_path, 3))
-    assert "expires" not in out

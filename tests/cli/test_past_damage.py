@@ -8,9 +8,9 @@ import json
 
 import pytest
 
-from kafkagroups.log.batches import read_batches
 from tests.captured import captured
 from tests.command import main
+from tests.handmade import read_batches
 
 SEGMENT = "runs/1.0.1-txn/log/__consumer_offsets-1/00000000000000000000.log"
 BROKER = ["--coordinator", "classic", "--kafka", "1.0.1"]

@@ -7,7 +7,6 @@ timeouts and no rack. The two processes fenced each other.
 import json
 
 import kafkagroups as kg
-from kafkagroups.records import consumer_group as consumer
 from tests.handmade import (
     ConsumerProtocolSubscription,
     GroupMetadataKey,
@@ -15,6 +14,7 @@ from tests.handmade import (
     LogRecord,
     MemberMetadata,
     VersionedMessage,
+    consumer_group as consumer,
     encode_batch,
     encode_versioned,
 )

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import kafkagroups as kg
-from tests.captured import captured
 from tests.groups.small_logs import write
 from tests.groups.test_load_runs import DATA
 
@@ -79,21 +78,6 @@ def test_a_failed_load_and_an_empty_active_segment_promise_nothing_wrong(run, tm
     (folder / f"{3:020}.log").write_bytes(b"")
     partition = told(run, folder)["partitions"]["0"]
     assert (partition["segments"], partition["uncleanable_bytes"], partition["freed_bytes"]) == (3, 0, 0)
-
-
-def test_findings_stand_directly_below_the_path(run):
-    """The run 3.9.2-expiry has one hanging transaction, behind an offset with a retention time of its own."""
-    log = captured("runs") / "runs" / "3.9.2-expiry" / "log"
-    status, out, _ = run("stats", log, "--coordinator", "classic")
-    lines = out.splitlines()
-    assert status == 0
-    assert (
-        " ".join(lines).index(": 2 findings.")
-        < out.index("Finding 2. Partition 3, offset 9")
-        < out.index("last record (UTC)")
-    )
-    command = out[out.index("    kafka-transactions.sh") : out.index("\n\npart.")]
-    assert command.replace("\\\n", "").split()[-4:] == ["--partition", "3", "--start-offset", "9"]
 
 
 def test_a_young_open_transaction_gets_no_command_of_its_own(run):

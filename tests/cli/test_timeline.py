@@ -19,29 +19,6 @@ def test_the_command_prints_what_the_function_returns(run):
         assert [json.loads(line) for line in out.splitlines()] == result.to_json()
 
 
-def test_the_text_has_one_event_a_line_and_fits_80_columns(run):
-    """Sentences are wrapped, times are times, forward commits are counted, and a rewind is not a commit, too."""
-    for version in ("1.0.1", "3.9.2", "4.3.1"):
-        for group in kg.load(DATA / version, "new").partitions_of:
-            _, out, _ = run("timeline", DATA / version, "--group", group, "--all")
-            lines = out.splitlines()
-            assert all(len(line) <= 80 for line in lines)
-            result = kg.timeline(DATA / version, group, all=True)
-            starts = [line for line in lines if not line.startswith("    ")]
-            assert starts[0] == "As Kafka 4.3.1 reads it (new coordinator; --kafka names another release)."
-            assert len(starts) == 2 + sum(event.event != "rewind" for event in result.events)
-    status, out, _ = run("timeline", DATA / "3.9.2", "--group", "billing", "--kafka", "3.9.2")
-    lines = out.splitlines()
-    first_ms = next(iter(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-9"))).records[0].timestamp % 1000
-    assert status == 0
-    assert lines[0] == "9:0 is offset 0 in partition 9 of __consumer_offsets."
-    assert lines[1] == f"2026-11-21 10:13:15.{first_ms:03}  9:0 Generation 1 (range): billing-1 (127.0.0.1) joined,"
-    assert lines[-1] == "Not shown: 21 events that only moved forward. --all shows them."
-    rewind = captured("runs") / "runs" / "4.3.1-main" / "log"
-    _, out, _ = run("timeline", rewind, "--group", "c-admin")
-    assert sum("t-1: 11 -> 0, back by 11" in line for line in out.splitlines()) == 1 and "11 -> 0." not in out
-
-
 def test_the_text_says_where_the_cleaner_removed_the_evidence(run):
     """The shop's dashboard after a pass of a real cleaner."""
     _, out, _ = run("timeline", DATA / "cleaning" / "after-clean", "--group", "dashboard")

@@ -7,7 +7,6 @@ consumer took its name; the offsets topic got more partitions. The expectations 
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.records import consumer_group as consumer, share_group as share
 from tests.groups.small_logs import MEMBER, START
 from tests.handmade import (
     CONTROL,
@@ -18,9 +17,11 @@ from tests.handmade import (
     LogRecord,
     OffsetCommitKey,
     OffsetCommitValue,
+    consumer_group as consumer,
     encode_batch,
     encode_control_key,
     encode_end_transaction_marker,
+    share_group as share,
 )
 
 OLD = "5uQ2SNmWReyximm-_39NHQ"

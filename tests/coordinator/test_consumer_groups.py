@@ -2,9 +2,8 @@
 
 import pytest
 
-from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, Settings, open_logs
-from kafkagroups.coordinator.settings import ConsumerSettings
-from kafkagroups.records.serde import decode
+import kafkagroups as kg
+from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, open_logs, read_settings
 
 IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
 NOW_MS = 1_700_000_000_000
@@ -19,8 +18,9 @@ class World:
         self.topic_ids = dict(IDS)
         self.configs = {}
         self.clock = Clock(NOW_MS)
-        consumer = ConsumerSettings(**{"assignment_interval_ms": 0, **consumer})
-        self.settings = Settings(kafka, offsets_topic_num_partitions=1, consumer=consumer)
+        settings = {"assignment_interval_ms": 0, **consumer}
+        properties = {f"group.consumer.{name.replace('_', '.')}": value for name, value in settings.items()}
+        self.settings = read_settings(kafka, {"offsets.topic.num.partitions": 1, **properties})
         self.logs = open_logs(folder, self.settings)
         self.start()
 
@@ -41,7 +41,7 @@ class World:
         """The record types of the batches since the last call; a tombstone is negative."""
         batches = [
             [
-                -decode(record.key, None).type if record.value is None else decode(record.key, record.value).type
+                -kg.decode(record.key, None).type if record.value is None else kg.decode(record.key, record.value).type
                 for record in batch.records
             ]
             for batch in self.logs.read(0)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from itertools import count
 
 import hypothesis.strategies as st
 import pytest
@@ -18,8 +19,6 @@ from kafkagroups.coordinator import (
     run_random_actions,
     start_broker,
 )
-from kafkagroups.coordinator.coordinator import number_member_ids
-from kafkagroups.coordinator.simulated_consumers import ConsumerState
 from tests.captured import captured
 from tests.cases import first_quickly
 
@@ -38,7 +37,8 @@ class World:
         self.logs = DiskLogs(folder)
         self.settings = Settings(version, offsets_topic_num_partitions=1)
         self.clock = Clock(NOW)
-        self.new_member_id = number_member_ids()
+        numbers = count(1)
+        self.new_member_id = lambda prefix: f"{prefix}-{next(numbers)}"
         self.coordinator = self.start()
         self.consumers = [
             Consumer(
@@ -81,7 +81,7 @@ class World:
         """Let the group come to rest. The second round restarts static members that a crash has fenced."""
         for _ in range(2):
             for consumer in self.consumers:
-                if consumer.state is ConsumerState.GONE:
+                if consumer.state.name == "GONE":
                     consumer.start()
             poll_regularly(self.consumers, self.clock, QUIET_MS)
 

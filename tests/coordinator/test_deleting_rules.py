@@ -6,8 +6,6 @@ Sources: Kafka 3.9's GroupMetadataManager (GMM), GroupMetadata (GMD), GroupCoord
 import pytest
 
 from kafkagroups.coordinator import Errors, OffsetCommit, Settings
-from kafkagroups.groups.offsets import OffsetAndMetadata
-from kafkagroups.log.batch import Batch
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
 
 MINUTE = 60_000
@@ -21,7 +19,7 @@ def sweep(kafka):
     return kafka.coordinator.manager.delete_expired()
 
 
-def batches(kafka) -> list[Batch]:
+def batches(kafka):
     return list(kafka.read(0))
 
 
@@ -77,15 +75,6 @@ def test_nothing_expires_of_a_living_group_that_is_no_consumer_group(broker):
     assert (sweep(kafka), kafka.state("g")) == (0, "Stable")
 
 
-def test_a_living_consumer_group_loses_offsets_of_topics_that_it_does_not_read(broker):
-    """KIP-496, GMD.removeExpiredOffsets; 3.9.2-expiry, p1 3."""
-    kafka = broker(offsets_retention_ms=MINUTE)
-    member_id = kafka.stable("g", topics=("orders",), session_ms=30 * MINUTE)
-    kafka.commit("g", 1, ORDERS, CLICKS, member_id=member_id, generation=1)
-    kafka.clock.advance(MINUTE)
-    assert (sweep(kafka), kafka.fetch("g")) == (1, {ORDERS: 1})
-
-
 def test_an_offset_with_a_plain_commit_on_its_way_stays(broker):
     """GMD.removeExpiredOffsets: pendingOffsetCommits."""
     kafka = broker(offsets_retention_ms=MINUTE)
@@ -107,16 +96,6 @@ def test_a_sweep_leaves_pending_transactional_commits_alone(broker):
     assert kafka.fetch("g") == {ORDERS: 2}
 
 
-def test_an_explicit_retention_counts_and_nothing_else(broker):
-    """Kept until its expire timestamp in a group that is idle past the retention (3.9.2-expiry)."""
-    kafka = broker(offsets_retention_ms=MINUTE)
-    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1)}, retention_ms=3 * MINUTE)
-    kafka.clock.advance(3 * MINUTE - 1)
-    assert sweep(kafka) == 0
-    kafka.clock.advance(1)
-    assert sweep(kafka) == 1
-
-
 def test_the_longest_retention_does_not_overflow(broker):
     """GCT.testOffsetsRetentionMsIntegerOverflow: Integer.MAX_VALUE minutes."""
     kafka = broker(offsets_retention_ms=(2**31 - 1) * MINUTE)
@@ -124,40 +103,6 @@ def test_the_longest_retention_does_not_overflow(broker):
     kafka.clock.advance(365 * 24 * 60 * MINUTE)
     assert sweep(kafka) == 0
     assert Settings(offsets_retention_ms=(2**31 - 1) * MINUTE).offsets_retention_ms == 128_849_018_820_000
-
-
-@pytest.mark.parametrize(("version", "lives"), [("1.0.1", False), ("3.9.2", True)])
-def test_before_kip_211_offsets_of_living_groups_expire(broker, version, lives):
-    """1.0.1-expiry, events at p1 3-4: each offset has its own time; 3.9.2 keeps those of subscribed topics."""
-    kafka = broker(version, offsets_retention_ms=MINUTE, group_max_session_timeout_ms=MINUTE * 30)
-    member_id = kafka.stable("g", session_ms=30 * MINUTE)
-    kafka.commit("g", 1, member_id=member_id, generation=1)
-    kafka.clock.advance(MINUTE + 1)
-    sweep(kafka)
-    assert kafka.fetch("g") == ({ORDERS: 1} if lives else {})
-
-
-def test_since_kip_211_the_retention_counts_from_when_the_group_became_empty(broker):
-    """KIP-211; 3.9.2-expiry, `late`: one minute after the leave, however old the commit."""
-    kafka = broker(offsets_retention_ms=MINUTE)
-    member_id = kafka.stable("g", session_ms=30 * MINUTE)
-    kafka.commit("g", 1, member_id=member_id, generation=1)
-    kafka.clock.advance(10 * MINUTE)
-    kafka.coordinator.leave_group("g", [member_id])
-    kafka.clock.advance(MINUTE - 1)
-    assert sweep(kafka) == 0
-    kafka.clock.advance(1)
-    assert sweep(kafka) == 1
-    assert kafka.records()[-1] == [("orders-0", None), ("g", None)]
-
-
-def test_a_simple_group_gets_no_group_tombstone(broker):
-    """Generation 0 has no record to delete (1.0.1-expiry p2 o4; GMM.cleanupGroupMetadata)."""
-    kafka = broker(offsets_retention_ms=MINUTE)
-    kafka.commit("g", 1, ORDERS, ORDERS_1)
-    kafka.clock.advance(MINUTE)
-    assert sweep(kafka) == 2
-    assert (sorted(kafka.records()[-1]), kafka.listed()) == ([("orders-0", None), ("orders-1", None)], set())
 
 
 @pytest.mark.parametrize(("version", "lines"), [("1.0.1", 2), ("3.9.2", 1)])
@@ -218,37 +163,12 @@ def test_offsets_of_topics_that_are_read_cannot_be_deleted(kafka):
     assert (kafka.fetch("g"), kafka.records()[-1]) == ({ORDERS: 1}, [("clicks-0", None)])
 
 
-def test_offsets_of_a_living_group_of_another_type_cannot_be_deleted(kafka):
-    """GCT.testDeleteOffsetOfNonEmptyNonConsumerGroup; 3.9.2-deletes 87."""
-    kafka.stable("g", protocol_type="connect")
-    assert kafka.coordinator.offset_delete("g", [ORDERS]).error is Errors.NON_EMPTY_GROUP
-
-
 def test_an_unreadable_subscription_reads_every_topic(kafka):
     """GCT.testDeleteOffsetOfConsumerGroupWithUnparsableProtocol."""
     member_id = kafka.stable("g", protocols=[("range", b"\x00")])
     kafka.commit("g", 1, member_id=member_id, generation=1)
     response = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS]).partitions
     assert set(response.values()) == {Errors.GROUP_SUBSCRIBED_TO_TOPIC}
-
-
-def test_offset_delete_names_what_it_cannot(kafka):
-    """GC.handleDeleteOffsets; 3.9.2-deletes 5, 9, 10: a partition that does not exist, a group, no group id."""
-    kafka.commit("g", 1)
-    unknown = ORDERS._replace(partition=99)
-    assert kafka.coordinator.offset_delete("g", [unknown]).partitions == {unknown: Errors.UNKNOWN_TOPIC_OR_PARTITION}
-    assert kafka.coordinator.offset_delete("none", [ORDERS]).error is Errors.GROUP_ID_NOT_FOUND
-    assert kafka.coordinator.offset_delete("", [ORDERS]).error is Errors.INVALID_GROUP_ID
-
-
-def test_the_last_deleted_offset_ends_an_empty_group(kafka):
-    """3.9.2-deletes 11-13, 28-32: with a group tombstone above generation 0, and the next join begins at 1."""
-    member_id = kafka.stable("g")
-    kafka.commit("g", 1, member_id=member_id, generation=1)
-    kafka.coordinator.leave_group("g", [member_id])
-    kafka.coordinator.offset_delete("g", [ORDERS])
-    assert (kafka.records()[-1], kafka.state("g")) == ([("orders-0", None), ("g", None)], "Dead")
-    assert kafka.join("g").value.generation == 1
 
 
 def test_what_is_only_pending_gets_no_tombstone(kafka):
@@ -276,8 +196,8 @@ def test_an_offset_with_an_expire_timestamp_says_so_in_its_value(broker):
     kafka = broker()
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1)}, retention_ms=MINUTE)
     kafka.commit("g", 1, ORDERS_1)
-    committed: dict = kafka.group("g").offsets.committed
-    there: OffsetAndMetadata = committed[ORDERS]
+    committed = kafka.group("g").offsets.committed
+    there = committed[ORDERS]
     assert there.expire_timestamp == there.commit_timestamp + MINUTE
     assert committed[ORDERS_1].expire_timestamp is None
     versions = [record.value[:2] for batch in batches(kafka) for record in batch.records]

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture
-from kafkagroups.coordinator.error_codes import convert_commit_append_error, convert_group_append_error
 from tests.captured import captured
 from tests.command import main
 from tests.coordinator.conftest import ORDERS, TOPICS, Broker, subscription
 from tests.golden.script import play
-from tools.handbook_pages.facts import NO_CLIENT, read_errors
+from tools.handbook_pages.facts import read_errors
 
 FACTS = read_errors()
 SCRIPTS = Path(__file__).parents[1] / "golden" / "coordinator"
@@ -266,19 +265,6 @@ def list_pairs(entries):
     for name, entry in entries.items():
         for answer in FACTS.list_answers(entry):
             yield from ((name, request) for request in answer.requests)
-
-
-def test_an_error_that_no_client_gets_becomes_another_one():
-    """The errors without an answer are those of an append that both conversions replace."""
-    classic_errors = [Errors[name] for name in FACTS.classic]
-    without_answers = [error for error in classic_errors if not FACTS.classic[error.name].answers]
-    assert without_answers == [error for error in classic_errors if FACTS.classic[error.name].client == NO_CLIENT]
-    assert len(without_answers) == 8
-    for error in without_answers:
-        commit_error = convert_commit_append_error(error, verifies_transactions=True)
-        assert FACTS.classic[commit_error.name].answers
-        if error is not Errors.NETWORK_EXCEPTION:  # Only a commit has a transaction to verify.
-            assert FACTS.classic[convert_group_append_error(error).name].answers
 
 
 def test_the_new_answers_are_those_of_brokers():

@@ -6,18 +6,13 @@ Sources: Kafka 3.9's GroupMetadataManager (GMM), GroupCoordinator (GC), T at the
 import pytest
 
 from kafkagroups.coordinator import Errors, FetchedOffset, OffsetCommit
-from kafkagroups.groups.group import ClassicState
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
 
 UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 
 
-@pytest.mark.parametrize("is_dead", [False, True])
-def test_an_unknown_or_dead_group_has_no_offsets(kafka, is_dead):
+def test_an_unknown_group_has_no_offsets(kafka):
     """GMM.getOffsets: -1, "", no error for each that is named; of all, none."""
-    if is_dead:
-        kafka.commit("g", 1)
-        kafka.group("g").transition_to(ClassicState.DEAD, kafka.clock.now_ms)
     response = kafka.coordinator.offset_fetch("g", [ORDERS])
     assert (response.error, response.offsets) == (Errors.NONE, {ORDERS: FetchedOffset(-1, "", -1, Errors.NONE)})
     assert kafka.fetch("g") == {}

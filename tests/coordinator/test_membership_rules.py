@@ -5,7 +5,7 @@ Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadata (GMD), T at the end: i
 
 import pytest
 
-from kafkagroups.coordinator import Errors, MemberIdentity
+from kafkagroups.coordinator import Errors
 from tests.coordinator.conftest import ORDERS, subscription
 
 READS = [("range", subscription("orders"))]
@@ -34,36 +34,8 @@ def test_not_before_2_2_and_not_a_static_member(broker, version, static):
     assert error_of(answer) is Errors.NONE
 
 
-def test_an_id_that_is_never_used_is_forgotten(kafka):
-    """GC.onExpireHeartbeat, isPending; 3.9.2-timeouts 21-31: after the session timeout it is unknown."""
-    response = kafka.coordinator.join_group("g", protocols=READS, session_timeout_ms=6_000).value
-    kafka.clock.advance(6_000)
-    assert error_of(kafka.join("g", response.member_id)) is Errors.UNKNOWN_MEMBER_ID
-
-
-def test_a_pending_id_holds_up_a_rebalance(kafka):
-    """GMD.hasAllMembersJoined; 3.9.2-timeouts 32-35: until it joins, leaves, or is forgotten."""
-    member_id = kafka.stable("g")
-    kafka.coordinator.join_group("g", protocols=READS, session_timeout_ms=6_000)
-    answer = kafka.join("g", member_id)
-    assert not answer.done
-    kafka.clock.advance(6_000)
-    assert answer.value.generation == 2
-
-
 def static(kafka, instance="i", **more):
     return kafka.coordinator.join_group("g", protocols=READS, group_instance_id=instance, **more).value
-
-
-def test_a_static_member_returns_without_a_rebalance(kafka):
-    """GCT.staticMemberRejoin...; 3.9.2-static 7: same generation, a new id, one group record; the old id is fenced."""
-    old = kafka.stable("g", group_instance_id="i")
-    response = static(kafka)
-    assert (response.error, response.generation, response.leader) == (Errors.NONE, 1, response.member_id)
-    assert (response.member_id != old, response.skip_assignment, kafka.state("g")) == (True, True, "Stable")
-    assert kafka.records() == [[("g", 1)], [("g", 1)]]
-    error = kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i")
-    assert error is Errors.FENCED_INSTANCE_ID
 
 
 def test_if_the_record_fails_the_old_id_is_back(kafka):
@@ -87,19 +59,6 @@ def test_up_to_3_1_a_returning_leader_gets_the_old_id_as_leader(broker):
     old = kafka.stable("g", group_instance_id="i")
     response = static(kafka)
     assert (response.leader, response.members, response.skip_assignment) == (old, (), False)
-
-
-def test_waiting_requests_of_a_replaced_static_member_are_fenced(kafka):
-    """3.9.2-static 47, 49, 52-56: its hanging JoinGroup or SyncGroup is answered FENCED_INSTANCE_ID."""
-    leader = kafka.stable("g")
-    joining = kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i")
-    replacing = kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i")
-    assert (error_of(joining), replacing.done) == (Errors.FENCED_INSTANCE_ID, False)
-    kafka.join("g", leader)
-    syncing = kafka.coordinator.sync_group("g", 2, replacing.value.member_id, group_instance_id="i")
-    assert (kafka.state("g"), syncing.done) == ("CompletingRebalance", False)
-    kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i")
-    assert (error_of(syncing), kafka.state("g")) == (Errors.FENCED_INSTANCE_ID, "PreparingRebalance")
 
 
 def test_the_last_member_leaves(kafka):
@@ -175,29 +134,6 @@ def test_members_vote_for_a_protocol(kafka, votes, chosen):
     assert answer.value.protocol == chosen
 
 
-def test_a_member_with_no_common_protocol_is_refused(kafka):
-    """GMDT.testSupportsProtocols; 3.9.2-refusals: another protocol type, another protocol, none."""
-    kafka.stable("g")
-    assert error_of(kafka.join("g", protocols=[("sticky", b"")])) is Errors.INCONSISTENT_GROUP_PROTOCOL
-    assert error_of(kafka.join("g", protocol_type="connect")) is Errors.INCONSISTENT_GROUP_PROTOCOL
-    assert error_of(kafka.join("g", protocols=[])) is Errors.INCONSISTENT_GROUP_PROTOCOL
-    assert error_of(kafka.join("new", protocol_type="")) is Errors.INCONSISTENT_GROUP_PROTOCOL
-
-
-def test_an_empty_group_takes_another_protocol_type(kafka):
-    """1.0.1-refusals 54-59: the generation goes on."""
-    kafka.coordinator.leave_group("g", [kafka.stable("g")])
-    assert kafka.join("g", protocol_type="connect").value.generation == 3
-
-
-@pytest.mark.parametrize("ms", [999, 60_001])
-def test_the_session_timeout_has_limits(broker, ms):
-    """GC.handleJoinGroup; refusals 2: and no group is made."""
-    kafka = broker(group_min_session_timeout_ms=1_000, group_max_session_timeout_ms=60_000)
-    assert error_of(kafka.join("g", session_ms=ms)) is Errors.INVALID_SESSION_TIMEOUT
-    assert kafka.listed() == set()
-
-
 def test_a_member_id_that_was_not_handed_out_is_unknown(kafka):
     """GC.doCurrentMemberJoinGroup: of an unknown group, of a known one."""
     assert error_of(kafka.join("none", "m")) is Errors.UNKNOWN_MEMBER_ID
@@ -239,22 +175,6 @@ def test_a_sync_is_checked(kafka):
     assert error_of(sync("g", 1, member_id)) is Errors.REBALANCE_IN_PROGRESS
 
 
-@pytest.mark.parametrize(("version", "awaited"), [("1.0.1", Errors.REBALANCE_IN_PROGRESS), ("3.9.2", Errors.NONE)])
-def test_a_heartbeat_is_checked(broker, version, awaited):
-    """GC.validateHeartbeat; 1.0.1-refusals 17, 18, 3.9.2-refusals 24, 25: what it says while the leader is awaited."""
-    kafka = broker(version)
-    beat = kafka.coordinator.heartbeat
-    member_id = kafka.join("g").value.member_id
-    assert beat("g", 1, member_id) is awaited
-    kafka.coordinator.sync_group("g", 1, member_id)
-    assert beat("g", 1, member_id) is Errors.NONE
-    assert beat("g", 0, member_id) is Errors.ILLEGAL_GENERATION
-    assert beat("g", 1, "m") is Errors.UNKNOWN_MEMBER_ID
-    assert beat("none", 1, member_id) is Errors.UNKNOWN_MEMBER_ID
-    kafka.join("g")
-    assert beat("g", 1, member_id) is Errors.REBALANCE_IN_PROGRESS
-
-
 def test_a_member_without_heartbeats_is_removed(kafka):
     """GC.onExpireHeartbeat; 1.0.1-facts `f-timeout`: the same record as after a leave."""
     kafka.stable("g", session_ms=10_000)
@@ -275,15 +195,6 @@ def test_a_member_that_does_not_join_again_is_removed(kafka):
     assert (answer.value.generation, len(answer.value.members)) == (2, 1)
 
 
-@pytest.mark.parametrize(("version", "removed"), [("1.0.1", False), ("3.9.2", True)])
-def test_a_member_that_does_not_sync_is_removed(broker, version, removed):
-    """3.9.2-timeouts 7-13, since 2.8.1; 1.0.1-timeouts 5-17 waits for the session."""
-    kafka = broker(version)
-    kafka.join("g", session_ms=60_000, rebalance_ms=5_000)
-    kafka.clock.advance(5_000)
-    assert kafka.state("g") == ("Empty" if removed else "AwaitingSync")
-
-
 def test_the_initial_delay_waits_for_more_members(broker):
     """group.initial.rebalance.delay.ms, 3.9.2-votes 2: again if a member came during the delay, and only then (65)."""
     kafka = broker(group_initial_rebalance_delay_ms=3_000)
@@ -297,30 +208,6 @@ def test_the_initial_delay_waits_for_more_members(broker):
     lonely = kafka.join("h")
     kafka.clock.advance(3_000)
     assert lonely.done
-
-
-def test_each_leaving_member_has_its_own_error(kafka):
-    """KIP-345, GC.handleLeaveGroup; 3.9.2-static 61: by id, by instance, both, unknown, pending."""
-    static(kafka, "i")
-    pending = kafka.coordinator.join_group("g", protocols=READS).value.member_id
-    leaving = [
-        MemberIdentity("m"),
-        MemberIdentity("", "none"),
-        MemberIdentity("m", "i"),
-        MemberIdentity("", "i"),
-        MemberIdentity(pending),
-    ]
-    response = kafka.coordinator.leave_group("g", leaving)
-    assert response.error is Errors.NONE
-    assert [error for _, error in response.members] == [
-        Errors.UNKNOWN_MEMBER_ID,
-        Errors.UNKNOWN_MEMBER_ID,
-        Errors.FENCED_INSTANCE_ID,
-        Errors.NONE,
-        Errors.NONE,
-    ]
-    response = kafka.coordinator.leave_group("none", ["m"])
-    assert [error for _, error in response.members] == [Errors.UNKNOWN_MEMBER_ID]
 
 
 def test_a_leave_ends_the_wait_of_the_others(kafka):

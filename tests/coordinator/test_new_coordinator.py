@@ -4,12 +4,13 @@ No conversation was recorded with a log that fails or answers late, so these rul
 (CoordinatorRuntime, 4.3.1). What a client of a healthy broker sees is in tests/replay.
 """
 
+from itertools import count
+
 import pytest
 
 import kafkagroups as kg
 from kafkagroups import Record, encode
 from kafkagroups.coordinator import Clock, DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, Settings, start_broker
-from kafkagroups.coordinator.coordinator import number_member_ids
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1, TOPICS, Broker
 from tests.coordinator.world import NOW, subscription
 from tests.handmade import GroupMetadataKey
@@ -23,7 +24,8 @@ class NewBroker(Broker):
     def __init__(self, folder, version="4.3.1", **options):
         self.clock = Clock(NOW)
         self.settings = Settings(version, offsets_topic_num_partitions=1, **options)
-        self.new_member_id = number_member_ids()
+        numbers = count(1)
+        self.new_member_id = lambda prefix: f"{prefix}-{next(numbers)}"
         self.folder = folder
         self.disk = DiskLogs(folder)
         self.start()

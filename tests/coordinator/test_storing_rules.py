@@ -6,7 +6,6 @@ Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadataManager (GMM), GroupMet
 import pytest
 
 from kafkagroups.coordinator import Errors, OffsetCommit
-from kafkagroups.groups.group import ClassicState
 from tests.coordinator.conftest import ORDERS, ORDERS_1
 
 APPEND_ERRORS = list(Errors)
@@ -141,66 +140,12 @@ def test_a_commit_of_another_generation(kafka):
     assert kafka.commit("g", 1, member_id=member_id, generation=2).value == {ORDERS: Errors.UNKNOWN_MEMBER_ID}
 
 
-def test_a_commit_with_an_instance_id(kafka):
-    """GC.validateCurrentMember (KIP-345); 3.9.2-static 13, 23, 25, 27: fenced, unknown, without one."""
-    member_id = kafka.stable("g", group_instance_id="i")
-
-    def commit(member_id, instance):
-        member = {"member_id": member_id, "group_instance_id": instance, "generation": 1}
-        return kafka.commit("g", 1, **member).value[ORDERS]
-
-    assert commit("old", "i") is Errors.FENCED_INSTANCE_ID
-    assert commit("", "i") is Errors.FENCED_INSTANCE_ID
-    assert commit(member_id, "other") is Errors.UNKNOWN_MEMBER_ID
-    assert commit(member_id, "i") is Errors.NONE
-    assert commit(member_id, None) is Errors.NONE
-
-
 def test_up_to_2_8_an_unknown_instance_id_passes(broker):
     """2.8.2-static 23, 24."""
     kafka = broker("2.8.2")
     member_id = kafka.stable("g", group_instance_id="i")
     answer = kafka.commit("g", 1, member_id=member_id, group_instance_id="other", generation=1)
     assert answer.value == {ORDERS: Errors.NONE}
-
-
-@pytest.mark.parametrize(
-    ("version", "nobody", "old", "right"),
-    [
-        ("1.0.1", Errors.REBALANCE_IN_PROGRESS, Errors.REBALANCE_IN_PROGRESS, Errors.REBALANCE_IN_PROGRESS),
-        ("3.9.2", Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.REBALANCE_IN_PROGRESS),
-    ],
-)
-def test_no_commit_while_the_assignment_is_missing(broker, version, nobody, old, right):
-    """GCT.testCommitOffsetInCompletingRebalance; 1.0.1-rebalance 14-16, 3.9.2-rebalance 16-18: what comes first."""
-    kafka = broker(version)
-    member_id = kafka.join("g").value.member_id
-    assert kafka.commit("g", 1).value == {ORDERS: nobody}
-    assert kafka.commit("g", 1, member_id=member_id, generation=0).value == {ORDERS: old}
-    assert kafka.commit("g", 1, member_id=member_id, generation=1).value == {ORDERS: right}
-    assert kafka.txn_commit("g", 1, member_id=member_id, generation=1).value == {ORDERS: Errors.NONE}
-
-
-@pytest.mark.parametrize("version", ["1.0.1", "3.9.2"])
-def test_a_commit_in_preparing_rebalance_is_written(broker, version):
-    """3.9.2-rebalance 9, FACTS-legacy 6 (`prep`): the member has not joined again, its generation still counts."""
-    kafka = broker(version)
-    member_id = kafka.stable("g")
-    kafka.join("g")
-    assert kafka.state("g") == "PreparingRebalance"
-    assert kafka.commit("g", 1, member_id=member_id, generation=1).value == {ORDERS: Errors.NONE}
-
-
-@pytest.mark.parametrize(
-    ("version", "error"), [("1.0.1", Errors.UNKNOWN_MEMBER_ID), ("3.9.2", Errors.COORDINATOR_NOT_AVAILABLE)]
-)
-def test_a_commit_to_a_dead_group(broker, version, error):
-    """GC.validateOffsetCommit: the client is to look for the coordinator again; 1.0.1 said UNKNOWN_MEMBER_ID."""
-    kafka = broker(version)
-    kafka.commit("g", 1)
-    kafka.group("g").transition_to(ClassicState.DEAD, kafka.clock.now_ms)
-    assert kafka.commit("g", 2).value == {ORDERS: error}
-    assert kafka.txn_commit("g", 2).value == {ORDERS: error}
 
 
 def test_an_accepted_commit_restarts_the_session(kafka):
@@ -212,22 +157,6 @@ def test_an_accepted_commit_restarts_the_session(kafka):
     assert kafka.state("g") == "Stable"
     kafka.clock.advance(10_000)
     assert kafka.state("g") == "Empty"
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("x" * 4096, Errors.NONE),
-        ("x" * 4097, Errors.OFFSET_METADATA_TOO_LARGE),
-        ("ü" * 4096, Errors.NONE),
-        ("𝄞" * 2048, Errors.NONE),
-        ("𝄞" * 2049, Errors.OFFSET_METADATA_TOO_LARGE),
-    ],
-    ids=["4096", "4097", "umlauts", "clefs", "one clef more"],
-)
-def test_metadata_is_counted_in_utf_16_units(kafka, text, error):
-    """Commits 11-15: offset.metadata.max.bytes of 4096 does not count bytes or code points."""
-    assert kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1, text)}).value == {ORDERS: error}
 
 
 def test_too_large_metadata_refuses_its_partition_only(kafka):
@@ -253,20 +182,6 @@ def test_negative_offsets_are_stored(kafka):
     assert (there.offset, there.metadata) == (-1, "neg")
 
 
-@pytest.mark.parametrize(("version", "error"), [("1.0.1", Errors.NONE), ("3.9.2", Errors.UNKNOWN_TOPIC_OR_PARTITION)])
-def test_a_partition_that_does_not_exist(broker, version, error):
-    """Commits 17, 19, 20: 1.0.1 looks for the topic only."""
-    kafka = broker(version)
-    unknown = [ORDERS._replace(topic="none"), ORDERS._replace(partition=99), ORDERS._replace(partition=-1)]
-    response = kafka.commit("g", 1, *unknown).value
-    assert list(response.values()) == [Errors.UNKNOWN_TOPIC_OR_PARTITION, error, error]
-
-
-def test_a_commit_of_nothing_makes_no_group(kafka):
-    """Commits 23, 24."""
-    assert (kafka.coordinator.offset_commit("g", {}).value, kafka.listed()) == ({}, set())
-
-
 @pytest.mark.parametrize(("version", "error"), [("1.0.1", Errors.NONE), ("3.9.2", Errors.UNSUPPORTED_VERSION)])
 def test_version_0_goes_to_zookeeper(broker, version, error):
     """FACTS-legacy 1: no record, no metadata, invisible to version 1. 3.9.2-retention 31, 32: unsupported."""
@@ -275,19 +190,6 @@ def test_version_0_goes_to_zookeeper(broker, version, error):
     assert (response, kafka.records(), kafka.fetch("g", ORDERS)) == ({ORDERS: error}, [], {ORDERS: -1})
     there = kafka.coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
     assert (there.error, there.offset) == (error, -1 if error else 777)
-
-
-def test_a_transactional_commit_of_a_member(kafka):
-    """KIP-447, GC.validateTxnOffsetCommit; 3.9.2-txn 105-108: who names a member must be it."""
-    member_id = kafka.stable("g")
-
-    def commit(member_id, generation):
-        return kafka.txn_commit("g", 1, member_id=member_id, generation=generation).value[ORDERS]
-
-    assert commit("", -1) is Errors.NONE
-    assert commit(member_id, 1) is Errors.NONE
-    assert commit(member_id, 0) is Errors.ILLEGAL_GENERATION
-    assert commit("other", 1) is Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(

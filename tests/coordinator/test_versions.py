@@ -7,7 +7,6 @@ import pytest
 
 from kafkagroups import UsageError, course
 from kafkagroups.coordinator import Clock, Errors, OffsetCommit, Settings, start_broker
-from kafkagroups.coordinator.error_codes import convert_commit_append_error
 from tests.coordinator.conftest import ORDERS, ORDERS_1, subscription
 
 READS = [("range", subscription("orders"))]
@@ -94,14 +93,6 @@ def test_a_static_member_that_was_replaced_twice_is_not_put_back(kafka):
     kafka.logs.release(0)
     assert not second.done
     assert list(kafka.group("g").members) == [kafka.group("g").static_members["i"]]
-
-
-def test_a_transaction_that_cannot_be_verified():
-    """GMM.maybeConvertOffsetCommitError: a network error is the verification's, which came with 3.7."""
-    loading = Errors.COORDINATOR_LOAD_IN_PROGRESS
-    network = Errors.NETWORK_EXCEPTION
-    assert convert_commit_append_error(network, verifies_transactions=True) is loading
-    assert convert_commit_append_error(network, verifies_transactions=False) is network
 
 
 def test_before_2_5_a_transactional_commit_without_a_producer_is_a_plain_one(broker):

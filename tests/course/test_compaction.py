@@ -6,10 +6,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.cleaner_passes import CleanerPass
-from kafkagroups.course.exercises.catalog import EXERCISES
-from kafkagroups.course.pass_results import find_results
-from kafkagroups.course.small_logs import load_small_log, write_small_log
 
 REAL = Path(__file__).parents[2] / "data" / "harbour" / "cleaning"
 PARTITION = "__consumer_offsets-38"
@@ -31,60 +27,6 @@ def test_the_repeated_passes_write_the_brokers_bytes(passes):
     server_lines = (REAL / "server-lines.txt").read_text()
     size = len(files(passes[1].log_after)["0" * 20 + ".log"])
     assert f"cleaned segment LogSegment(baseOffset=0, size={size}," in server_lines
-
-
-def test_the_exercises_survivors_are_those_of_the_real_cleaner(passes):
-    """The rule of the exercise, applied to data/harbour/cleaning."""
-    left = [offset for offset, _, _ in course.list_offset_map_records(REAL / "after-clean" / PARTITION)]
-    assert (
-        EXERCISES["survivors"].correct(course.list_offset_map_records(REAL / "before-clean" / PARTITION), 498) == left
-    )
-
-
-def test_the_results_of_the_brokers_passes(passes):
-    """By the story's README, three tombstones and nine markers are removed. Each pass leaves what its log has."""
-    results = [find_results(each) for each in passes]
-    removed = [result for each in results for result in each.values() if result.endswith("gone")]
-    assert removed.count("tombstone gone") == 3 and removed.count("marker gone") == 9
-    for each, done in zip(results, passes, strict=True):
-        left = {offset for offset, result in each.items() if not result.endswith("gone")}
-        assert left == {record.offset for batch in kg.open_log(done.log_after) for record in batch.records}
-
-
-def test_a_tombstone_with_a_newer_value_counts_as_superseded(tmp_path):
-    """Case 12 of the cleaner's facts: it is superseded, whatever its delete horizon is."""
-    log = write_small_log(tmp_path / "log", "CTC")
-    out = tmp_path / "out"
-    done = kg.compact(log, out)
-    results = find_results(CleanerPass("pass 1", log, out, done.next_dirty_offset))
-    assert results == {0: "value gone", 1: "value gone", 2: "value kept", 3: "unchanged"}
-
-
-def test_a_producers_last_batch_stays_without_records(tmp_path):
-    """Case 20 of the cleaner's facts: the cleaner keeps a header of 61 bytes, and the marker."""
-    kg.compact(write_small_log(tmp_path / "log", "XMC"), tmp_path / "out")
-    assert [(batch.count, batch.size) for batch in kg.open_log(tmp_path / "out")][:2] == [(0, 61), (1, 78)]
-
-
-@pytest.mark.parametrize(
-    ("letters", "coordinator", "answers"),
-    [
-        ("CD", "new", [None, None, 100]),
-        ("CD", "classic", [100, 100, 100]),
-        ("CK", "new", [None, None, None]),
-        ("XTM", "classic", [100, None, None]),
-        ("XTM", "new", [None, None, None]),
-        ("XAC", "new", [102, 102, 102]),
-    ],
-)
-def test_cleaning_changes_the_answer_of_some_logs(letters, coordinator, answers):
-    """The search in tests/groups/test_compaction.py finds these logs."""
-    assert load_small_log(letters, coordinator) == answers
-
-
-def test_an_unknown_letter_is_refused(tmp_path):
-    with pytest.raises(kg.UsageError, match="use the letters C, X, T, D, K, M, A"):
-        write_small_log(tmp_path / "log", "CQ")
 
 
 def test_an_open_transaction_stops_the_cleaner_at_the_start_of_its_segment(tmp_path):

@@ -159,25 +159,6 @@ def test_without_java(right_plan, monkeypatch, may_start, capsys):
     assert len(rows) == 51
 
 
-def test_without_jars(right_plan, monkeypatch, may_start, tmp_path, capsys):
-    """The jars are looked for in the user's cache."""
-    monkeypatch.setattr(rescue_broker, "has_jars", real_broker.has_jars)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    rescue_into_new_broker(right_plan)
-    (_, reason), rows, _ = split(capsys)
-    assert reason.endswith("the jars of Kafka 4.3.1 are missing (`make brokers KAFKA=4.3.1` fetches them with Maven).")
-    assert len(rows) == 51
-
-
-def test_without_the_client(right_plan, monkeypatch, may_start, capsys):
-    monkeypatch.setattr(rescue_broker.importlib.util, "find_spec", lambda name: None)
-    rescue_into_new_broker(right_plan)
-    (_, reason), rows, _ = split(capsys)
-    command = ".venv/bin/python -m pip install -r locks/live.txt"
-    assert f"the Python package kafka-python is missing (`{command}` installs it)" in reason
-    assert len(rows) == 51
-
-
 def test_a_broker_that_does_not_start(right_plan, monkeypatch, may_start, capsys):
     """The reason is shown, which is far from the end of the broker's log. The recorded answers are used."""
     script = f"print({LOG_OF_A_TAKEN_PORT!r}); raise SystemExit(1)"
@@ -196,26 +177,6 @@ def test_a_broker_that_does_not_start(right_plan, monkeypatch, may_start, capsys
         "Caused by: java.net.BindException: Address already in use)."
     )
     assert len(rows) == 51
-
-
-@pytest.mark.parametrize(
-    ("log", "reason"),
-    [
-        ("INFO a\nERROR b\njava.io.IOException: full\n\tat c\nINFO d\n", "ERROR b java.io.IOException: full"),
-        ("ERROR a\nINFO b\nCaused by: c\n", "ERROR a"),
-        ("ERROR a\nERROR b\n", "ERROR b"),
-        # A Java without memory, as it printed this.
-        (
-            "Error: Unable to initialize main class kafka.Kafka\n"
-            "Caused by: java.lang.OutOfMemoryError: Java heap space\n",
-            "Caused by: java.lang.OutOfMemoryError: Java heap space",
-        ),
-        ("java.io.IOException: full\n\tat a\n\n", "java.io.IOException: full"),
-        ("\n", "it printed nothing"),
-    ],
-)
-def test_the_reason_in_a_log(log, reason):
-    assert real_broker.find_reason(log) == reason
 
 
 def test_the_worked_rescue(capsys):
@@ -301,25 +262,3 @@ def test_dead_cluster(seed, tmp_path):
     if seed == SEED:
         recorded = read_recorded_answers().offsets
         assert {(group, key.topic, key.partition): offset for (group, key), offset in recorded.items()} == highest
-
-
-def test_the_chart_of_the_dead_cluster(tmp_path):
-    """It counts the groups with a commit in the five minutes before each time."""
-    chart = INCIDENT.chart
-    dead_cluster.write(tmp_path, SEED)
-    times = {}
-    for path in tmp_path.glob("*/*.log"):
-        data = path.read_bytes()
-        position = 0
-        while position < len(data):
-            batch = parse_batch_at(data, position)
-            position += batch.size
-            if not batch.is_control:
-                for record in batch.records:
-                    if record.key[:2] == b"\x00\x01":
-                        minute = (batch.max_timestamp - dead_cluster.START_MS) / 60_000
-                        times.setdefault(kg.decode(record.key, None).key.group, []).append(minute)
-    for text, value in zip(chart.times, chart.values, strict=True):
-        hours, minutes = text.split(":")
-        end = 60 * int(hours) + int(minutes)
-        assert sum(any(end - 5 <= time < end for time in of_group) for of_group in times.values()) == value, text

@@ -8,7 +8,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course import checks
-from kafkagroups.course.exercises.catalog import EXERCISES, EXERCISES_BY_LESSON, run_solutions
+from kafkagroups.course.exercises.catalog import EXERCISES, run_solutions
 from kafkagroups.records.wire import java_hash
 
 
@@ -72,11 +72,6 @@ def test_every_exercise_has_hints_and_at_least_two_known_mistakes(name, capsys):
     course.solution(name)
     out = capsys.readouterr().out
     assert "hint 1 of" in out and exercise.solution in out
-
-
-def test_every_exercise_belongs_to_one_lesson():
-    names = [exercise.name for exercises in EXERCISES_BY_LESSON.values() for exercise in exercises]
-    assert sorted(names) == sorted(set(names)) == sorted(EXERCISES)
 
 
 def test_a_loop_without_end_is_stopped(capsys, monkeypatch):

@@ -6,7 +6,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.conversations import read_fetches
 from tests.course.test_widgets import DATA
 
 SHOP = str(DATA / "3.9.2")
@@ -53,16 +52,3 @@ def test_the_first_fetches_are_printed_with_the_brokers_answers(capsys):
     assert rows[1] == ["f", "all", "clicks-1: 5, orders-0: 1, orders-2: 3, pay-ments-2: -1"]
     assert rows[8] == ["no-group", "orders-0", "orders-0: -1"]
     assert len(rows) == 10
-
-
-def test_fetches_of_every_version_are_listed():
-    """3.9.2-fetch has versions 1 to 9. In requests 54 and 55, orders-0 and orders-1 are pending."""
-    listed = {fetch.number: fetch for fetch in read_fetches(course.read_exchanges("3.9.2-fetch"))}
-    assert {fetch.version for fetch in listed.values()} == set(range(1, 10))
-    assert all(fetch.broker_offsets == fetch.our_offsets for fetch in listed.values())
-    assert (listed[54].requested_partitions, listed[54].broker_offsets["orders-0"]) == ("all", "UNSTABLE_OFFSET_COMMIT")
-    assert (
-        "orders-1" not in listed[54].broker_offsets
-        and listed[55].broker_offsets["orders-1"] == "UNSTABLE_OFFSET_COMMIT"
-    )
-    assert listed[3].requested_partitions == "none" and listed[10].broker_offsets == {}

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import InvalidRecord, UsageError, course
+from kafkagroups import InvalidRecord, course
 from kafkagroups.course import BatchRibbon, RecordRibbon
-from kafkagroups.log.batches import list_batch_fields
 
 DATA = Path(__file__).parents[2] / "data" / "harbour" / "4.3.1"
 SEGMENT = (DATA / "__consumer_offsets-37" / "00000000000000000000.log").read_bytes()
@@ -81,35 +80,9 @@ def test_each_offered_change_is_read_as_decode_reads_it(record):
             assert any(line.startswith("now believed: ") for line in lines)
 
 
-def test_a_typed_byte_of_a_record(record):
-    content = record.compute_content("value 15=54")
-    assert "now believed: metadata: till 1 → Till 1" in content.scenes[0, 0].text
-    assert content.scenes[0, 1].text == record.first_scene.text
-
-
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        ("9=24", "expected key or value before the position"),
-        ("value 9=zz", "one byte in hex"),
-        ("value 15=74", "byte 15 of the value is already 74"),
-        ("value 48=00", "the value has the positions 0 to 47"),
-    ],
-)
-def test_a_typed_value_that_makes_no_sense_for_a_record(record, typed, message):
-    with pytest.raises(UsageError, match=message):
-        record.compute_content(typed)
-
-
 def test_a_tombstone_has_only_a_key():
     figure = RecordRibbon(KEY, None)
     assert {span.part for span in figure.spans} == {"key"}
-
-
-def test_each_block_of_a_batch_has_the_value_of_its_field(batch):
-    for number, span in enumerate(list_batch_fields(SEGMENT, COMMIT_POSITION)):
-        text = read_text(batch.text(number, 0))
-        assert text["value"].rstrip("…") == span.text[: len(text["value"].rstrip("…"))]
 
 
 def test_the_batch_is_the_one_that_the_broker_wrote(batch):
@@ -131,14 +104,3 @@ def test_only_bytes_before_the_checksum_go_unnoticed(batch):
         if not any(line.startswith("refused: ") for line in batch.text(0, number + 1)):
             unnoticed.add(change.position)
     assert unnoticed == {7, 15}
-
-
-def test_a_typed_byte_of_a_batch(batch):
-    content = batch.compute_content(" 21=01 ")
-    assert any(line.startswith("refused: expected checksum") for line in content.scenes[0, 0].text)
-
-
-@pytest.mark.parametrize("typed", ["150=00", "value 3=00", "", "7"])
-def test_a_typed_value_that_makes_no_sense_for_a_batch(batch, typed):
-    with pytest.raises(UsageError, match="position"):
-        batch.compute_content(typed)

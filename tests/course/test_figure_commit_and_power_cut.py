@@ -2,12 +2,9 @@
 
 import pytest
 
-from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
-from kafkagroups.course import CommitAndPowerCut, CommitScript, start_broker
-from kafkagroups.course.broker import restart_after_crash
+from kafkagroups.course import CommitAndPowerCut, CommitScript
 
 SCRIPT = ("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
-ORDERS_0 = TopicPartition("orders", 0)
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +32,3 @@ def test_after_a_power_cut_the_next_broker_may_have_the_newest_record(figure):
 def test_before_the_first_record_the_next_broker_has_no_offset(figure):
     """−1 is the answer of OffsetFetch for a partition without an offset."""
     assert "after a power cut, with the whole log: −1" in figure.text(0, 1)
-
-
-def test_a_broker_that_loads_the_log_answers_as_the_figure_says(figure, tmp_path):
-    """The same commits on a real folder, loaded by a second coordinator."""
-    broker = start_broker(DiskLogs(tmp_path))
-    for offset in (5, 6):
-        broker.offset_commit("dashboard", {ORDERS_0: OffsetCommit(offset)})
-    loaded = restart_after_crash(broker).offset_fetch("dashboard", [ORDERS_0]).offsets[ORDERS_0].offset
-    assert f"after a power cut, with the whole log: {loaded}" in figure.text(6, 1)

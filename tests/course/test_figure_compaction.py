@@ -46,9 +46,3 @@ def test_the_active_segment_is_never_read(figure):
     """If it begins at 8, nothing from 8 on is cleaned."""
     for step in (1, 2, 3):
         assert {word for offset, word in read_words(figure, step, 1, 0).items() if offset >= 8} == {"not read"}
-
-
-def test_before_the_first_pass_no_fate_is_shown(figure):
-    """The first scene asks the question and does not answer it."""
-    labels = " ".join(figure.text(0, 0, 0)) + figure.first_scene.caption
-    assert "replaced" not in labels and "stays" not in labels

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kafkagroups import UsageError
 from kafkagroups.course import Epochs, find_data, read_answers
 
 LOG = "harbour/4.3.1/__consumer_offsets-24"
@@ -42,8 +41,3 @@ def test_a_member_has_no_state_before_its_first_current_assignment(figure):
     assert "state of loyalty-1: no record 8 yet" in figure.text(1)
     assert "state of loyalty-1: no record 8 yet" in figure.text(4)
     assert "state of loyalty-1: 0: Stable" in figure.text(5)
-
-
-def test_a_group_without_records_is_the_callers_mistake():
-    with pytest.raises(UsageError, match="no record of a consumer group 'nobody'"):
-        Epochs(find_data(LOG), "nobody")

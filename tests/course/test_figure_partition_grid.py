@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups import UsageError, course, partition_for
-from kafkagroups.course.figures.catalog import FIGURES
-from kafkagroups.log.segment_file import hash_group
+from kafkagroups import course, partition_for
 
 SHOP = ("billing", "fraud-check", "shipping", "mailer", "café-☕", "stock-audit", "promo", "dashboard")
 NEW = 0
@@ -15,7 +13,7 @@ CLASSIC = 1
 
 @pytest.fixture(scope="module")
 def figure():
-    return FIGURES["partition-grid"]()
+    return course.PartitionGrid(SHOP, SHOP)
 
 
 def read_words(figure, *options):
@@ -30,16 +28,6 @@ def test_a_group_is_in_the_cell_in_which_a_real_broker_stored_it(figure):
         number = words.removeprefix("partition ")
         folder = Path(course.find_data("harbour/4.3.1"), f"__consumer_offsets-{number}")
         assert group in {line.group for line in course.read_lines(folder)}
-
-
-def test_one_group_in_six_stays(figure):
-    """The remainders for 50 and for 60 are equal if the remainder for 300 is below 50."""
-    groups = [*figure.groups, *figure.named]
-    moved = sum(hash_group(group) % 300 >= 50 for group in groups)
-    assert f"for {moved} of the {len(groups)} groups" in figure.content.scenes[1, NEW].caption
-    words = read_words(figure, 1, NEW)
-    assert {group for group in SHOP if words[group].endswith("stays")} == {"fraud-check", "mailer"}
-    assert words["billing"] == "9 → 49"
 
 
 def test_the_new_coordinator_finds_only_what_is_in_the_home_partition(figure):
@@ -64,11 +52,6 @@ def test_a_group_that_moved_back_finds_its_oldest_copy(figure):
     assert words["mailer"] == "12 → 57: nothing"
 
 
-def test_before_the_topic_is_widened_no_other_partition_is_shown(figure):
-    """The first scene does not give away the prediction of the lesson."""
-    assert not any("→" in line or "stays" in line for line in figure.text())
-
-
 def test_a_typed_group_is_marked_with_its_cell_under_both_counts(figure):
     content = figure.compute_content(" my-service ")
     homes = [partition_for("my-service", count) for count in (50, 60)]
@@ -76,11 +59,3 @@ def test_a_typed_group_is_marked_with_its_cell_under_both_counts(figure):
     assert f"my-service: {homes[0]} → {homes[1]}" in content.scenes[1, NEW].text
     again = figure.compute_content("billing")
     assert len([line for line in again.scenes[0, NEW].text if line.startswith("billing: ")]) == 1
-
-
-@pytest.mark.parametrize(
-    ("value", "message"), [("  ", "empty text"), ("x" * 41, "at most 40"), ("a\x00b", "printable")]
-)
-def test_a_group_id_that_cannot_be_drawn_is_refused(figure, value, message):
-    with pytest.raises(UsageError, match=message):
-        figure.compute_content(value)

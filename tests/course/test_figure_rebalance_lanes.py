@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkagroups import UsageError, course
+from kafkagroups import course
 from kafkagroups.course import RebalanceLanes
 
 NO_DEATH, LEADER_AFTER_8, LEADER_AFTER_12, OTHER_AFTER_7, OTHER_AFTER_15 = range(5)
@@ -82,26 +82,7 @@ def test_a_member_that_died_comes_back_with_a_failover(figure):
     assert "billing-2-2" not in read_text(figure, 20, OTHER_AFTER_15)["the next coordinator loads"]
 
 
-def test_after_the_last_event_nothing_changes(figure):
-    assert figure.content.scenes[20, LEADER_AFTER_8].caption == "After this, nothing changes any more."
-    assert figure.text(20, LEADER_AFTER_8) == figure.text(10, LEADER_AFTER_8)
-
-
 def test_a_typed_death_is_computed(figure):
     """billing-1 at 9: the join phase ended at 7 s. billing-2 at 12: its commit at 12 s is still sent."""
     assert find_removal(figure.compute_content("billing-1 at 9"), "billing-1") == "billing-1: removed at 17 s"
     assert find_removal(figure.compute_content(" billing-2  at 12 "), "billing-2") == "billing-2: removed at 22 s"
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("billing-3 at 9", "for example 'billing-1 at 9'"),
-        ("billing-1 at 99", "ends at second 15"),
-        ("billing-2 at 3", "has not joined yet"),
-        ("billing-1 at 14", "has already left"),
-    ],
-)
-def test_a_death_that_is_not_possible_is_refused(figure, value, message):
-    with pytest.raises(UsageError, match=message):
-        figure.compute_content(value)

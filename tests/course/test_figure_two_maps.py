@@ -35,7 +35,3 @@ def test_an_open_transaction_makes_stable_fetches_wait(figure):
     """OffsetFetch with requireStable answers UNSTABLE_OFFSET_COMMIT as long as a commit of the partition is pending."""
     for step in (2, 3, 4, 5, 6):
         assert read_fetch(figure, step, 3)[1] == "UNSTABLE_OFFSET_COMMIT"
-
-
-def test_nothing_is_loaded_at_first(figure):
-    assert read_fetch(figure, 0, 0) == ["−1", "−1"]

@@ -9,11 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kafkagroups import UsageError
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import Content, Control, Figure, page_script, read_fingerprint
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, Tone, list_labels, measure_text
-from kafkagroups.course.figures.picture import COLOURS, PAGE_COLOUR
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,13 +51,6 @@ def test_the_keys_of_a_scene_are_different(figure):
         assert len(keys) == len(set(keys)), options
 
 
-def test_every_scene_has_a_caption_of_few_words_and_a_text_form(figure):
-    """A caption is at most 45 words. The text form is not empty."""
-    for options, scene in figure.content.scenes.items():
-        assert 2 <= len(scene.caption.split()) <= 45, (options, scene.caption)
-        assert scene.text, options
-
-
 def test_every_value_of_the_text_form_is_drawn(figure):
     """A line of the text form is "name: value". The picture or its caption contains each value."""
     for options, scene in figure.content.scenes.items():
@@ -81,38 +72,10 @@ def test_the_image_shows_only_the_first_scene(figure):
     assert "<script" not in html
 
 
-def test_the_page_form_contains_all_scenes(figure):
-    """A page without a kernel has every scene as JSON, in the order in which the controls count."""
-    html = figure.page_html()
-    data = json.loads(re.search(r"<script[^>]*>(.*)</script>", html, re.DOTALL)[1].replace("<\\/", "</"))
-    assert [scene["caption"] for scene in data["scenes"]] == [
-        figure.content.scenes[options].caption for options in sorted(figure.content.scenes)
-    ]
-
-
-def test_the_image_has_the_colours_of_the_light_theme():
-    """picture.py draws each tone with the fill, line and ink of figure.css. A muted box has no fill."""
-    style = (ROOT / "kafkagroups" / "course" / "figures" / "figure.css").read_text(encoding="utf-8")
-    light = style.partition(".kg-figure {")[2].partition("}")[0]
-    colours = dict(re.findall(r"--kg-([a-z-]+): (#[0-9a-f]{6});", light))
-    assert colours["page"] == PAGE_COLOUR
-    for tone in Tone:
-        expected = [colours.get(f"{tone.value}-{part}", "none") for part in ("fill", "line", "ink")]
-        assert list(COLOURS[tone]) == expected, tone
-    assert f".kg-tone-{Tone.MUTED.value} rect {{ fill: none;" in style
-
-
 def test_the_page_script_asks_no_other_host():
     """The script and the style name no address, except the name space of SVG."""
     addresses = set(re.findall(r"https?://[^\s\"')]+", page_script()))
     assert addresses == {"http://www.w3.org/2000/svg"}
-
-
-def test_a_figure_without_a_scene_for_each_combination_is_refused():
-    scene = Scene((), "nothing yet", ("nothing",))
-    controls = (Control("step", "step", ("one", "two")),)
-    with pytest.raises(UsageError, match="one scene for each combination"):
-        Content("a figure", 100, controls, {(0,): scene})
 
 
 def test_every_figure_of_a_lesson_is_in_the_catalog():
@@ -129,17 +92,6 @@ def test_every_figure_of_a_lesson_is_in_the_catalog():
                     assert fingerprint in names, f"{path.name}, {cell['id']}: run: make notebooks LESSONS={number}"
                     found.add(names[fingerprint])
     assert len(found) > 8
-
-
-def test_a_change_of_any_scene_changes_the_fingerprint():
-    first = Scene((Label("name", 0, 20, "one"),), "The first scene.", ("one: one",))
-    second = Scene((Label("name", 0, 20, "two"),), "The second scene.", ("two: two",))
-    changed = Scene((Label("name", 0, 20, "two"),), "Another caption.", ("two: two",))
-    controls = (Control("step", "step", ("one", "two")),)
-    contents = [Content("a figure", 100, controls, {(0,): first, (1,): last}) for last in (second, second, changed)]
-    figures = [Figure(content) for content in contents]
-    assert figures[0].fingerprint == figures[1].fingerprint != figures[2].fingerprint
-    assert read_fingerprint(figures[0]._repr_mimebundle_()[1]) == figures[0].fingerprint
 
 
 def test_names_in_a_picture_are_data():

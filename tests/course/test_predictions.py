@@ -1,16 +1,10 @@
 """An answer is folded away until the learner predicts it."""
 
-import re
-from pathlib import Path
-
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from kafkagroups import course
-from kafkagroups.course.misconceptions import MISCONCEPTIONS
-
-SOURCES = sorted((Path(__file__).parents[2] / "notebooks" / "source").glob("*.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -41,23 +35,6 @@ def test_a_prediction_shows_the_answer():
         course.reveal("number", 5, 5)
         course.reveal("number", 4, 5)
     assert captured.stdout == "✓ The answer is 5, as you predicted.\nYou predicted 4. The answer is 5.\n"
-
-
-def test_a_frequent_wrong_prediction_is_explained():
-    """The sentence of the misconception follows, and only of this one."""
-    with capture_output() as captured:
-        course.reveal("moved", 8, 7)
-        with course.fold("moved", 8, 7):
-            pass
-    assert captured.stdout.splitlines()[1::2] == [MISCONCEPTIONS["moved"][8]] * 2
-
-
-def test_every_prediction_of_a_lesson_knows_frequent_mistakes():
-    """The names in the lessons and in the package are the same."""
-    predicted = set()
-    for source in SOURCES:
-        predicted |= set(re.findall(r'course[.](?:reveal|fold)[(]"(\w+)"', source.read_text(encoding="utf-8")))
-    assert predicted == set(MISCONCEPTIONS)
 
 
 def test_a_block_is_folded_away_as_a_whole():

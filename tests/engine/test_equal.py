@@ -15,7 +15,7 @@ from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import ByteRange
-from kafkagroups.log.segments import NO_STOP, Stop, log_of_buffers
+from kafkagroups.log.segments import NO_STOP, Stop
 from tests.captured import LONG, captured, folders, some_folders
 from tests.cases import case
 from tests.engine.random_logs import passing_keys, random_log
@@ -23,7 +23,7 @@ from tests.engine.same import RULES, compare, count_shards, shape
 from tests.fuzz.cases import seed_log
 from tests.fuzz.odd_logs import change_log, mend, split_batches
 from tests.groups.small_logs import commit
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, log_of_buffers
 from tests.releases.sequences import encode_log, random_sequence
 
 pytestmark = pytest.mark.engine

@@ -12,10 +12,9 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import dialect, open_log, synth
 from kafkagroups.loading import native
-from kafkagroups.log.segments import log_of_buffers
 from tests.fuzz.odd_logs import mend
 from tests.groups.small_logs import commit
-from tests.handmade import CompressionType, compress, encode_batch
+from tests.handmade import CompressionType, compress, encode_batch, log_of_buffers
 
 pytestmark = pytest.mark.engine
 NEW = dialect("new", None)

@@ -11,7 +11,7 @@ from kafkagroups import dialect, open_log, synth
 from kafkagroups.groups import shard as readable
 from kafkagroups.loading import native
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.segments import NO_STOP, log_of_buffers
+from kafkagroups.log.segments import NO_STOP
 from kafkagroups.records.dialects import DEFAULT_KAFKA
 from tests.captured import captured
 from tests.engine.same import shape
@@ -27,6 +27,7 @@ from tests.handmade import (
     MemberMetadata,
     compress,
     encode_batch,
+    log_of_buffers,
 )
 
 pytestmark = pytest.mark.engine

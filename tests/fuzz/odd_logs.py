@@ -17,9 +17,8 @@ from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups.log.batch import read_varint, write_varint
-from kafkagroups.log.compression import decompress
 from tests.fuzz.odd_values import EDGES, change_bytes, change_json, odd_number
-from tests.handmade import CompressionType, compress
+from tests.handmade import CompressionType, compress, decompress
 
 COMMON_FIELDS = {"base_offset": (0, "q"), "length": (8, "i"), "magic": (16, "b")}
 """The position and the type of each header field that batches of all magics have."""

@@ -13,14 +13,18 @@ from crc32c import crc32c
 import kafkagroups as kg
 from kafkagroups.loading.group_json import group_json
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.batches import list_batch_fields, read_batches
+from kafkagroups.log.batches import list_batch_fields
 from kafkagroups.log.cleaner import DEFAULT_CAPACITY
-from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.control import decode_end_transaction_marker
 from tests.captured import captured, rows
 from tests.engine.random_logs import random_log
 from tests.engine.same import compare, shape
-from tests.handmade import decode_control_key, encode_versioned
+from tests.handmade import (
+    decode_control_key,
+    decode_end_transaction_marker,
+    encode_versioned,
+    log_of_buffers,
+    read_batches,
+)
 from tests.log.random_clean import RandomLog
 from tests.records.judge import judge
 

@@ -9,9 +9,9 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
 from tests import cases
 from tests.captured import captured
+from tests.command import ask_json
 from tests.releases.answers import CONSUMER_MEMBER
 
 ALL = json.loads((captured("crafted") / "crafted" / "cases.json").read_text())
@@ -42,30 +42,29 @@ def test_crafted_logs_load_as_on_that_broker(coordinator, kafka):
 def check_load(case, coordinator, kafka, answers):
     if answers["load"] == "broker did not start":
         return
-    groups = kg.load(
-        captured("crafted") / "crafted" / "logs" / case["id"] / f"__consumer_offsets-{case['partition']}",
-        coordinator=coordinator,
-        kafka=kafka,
-    )
-    (loaded,) = groups.partitions.values()
-    assert (loaded.error is not None) == (answers["load"] == "failed"), loaded.error
+    folder = captured("crafted") / "crafted" / "logs" / case["id"] / f"__consumer_offsets-{case['partition']}"
+    shown = ask_json("load", folder, "--json", "--coordinator", coordinator, *(["--kafka", kafka] if kafka else []))
+    groups = shown["groups"]
+    orphans = shown["orphans"]
+    (loaded,) = shown["partitions"].values()
+    assert (loaded["error"] is not None) == (answers["load"] == "failed"), loaded["error"]
     for name, expected in answers["offsets"].items():
         if "error" in expected:
-            assert name not in groups and name not in groups.orphans
+            assert name not in groups and name not in orphans
             continue
-        mine = offsets_json(groups[name].offsets) if name in groups else {}
+        mine = groups[name]["offsets"] if name in groups else {}
         wanted = {tp: {k: v for k, v in mine.get(tp, {}).items() if k in offset} for tp, offset in expected.items()}
         assert wanted == expected and set(mine) == set(expected)
     for name, expected in answers["stable"].items():
         if "error" in expected:
             continue
-        holder = groups.get(name) or groups.orphans.get(name)
-        mine = set(pending_json(holder.pending)) if holder else set()
+        holder = groups.get(name) or orphans.get(name)
+        mine = set(holder["pending"]) if holder else set()
         assert mine == {tp for tp, answer in expected.items() if "UNSTABLE_OFFSET_COMMIT" in str(answer)}
     if answers["load"] == "ok" and case["id"] not in ("b32", "o-session-0"):
         listed = {
-            name: {"protocol_type": shown["protocol_type"], "state": shown["state"], "type": shown["type"]}
-            for name, shown in ((name, group_json(group)) for name, group in groups.items())
+            name: {field: group[field] for field in ("protocol_type", "state", "type")}
+            for name, group in groups.items()
         }
         assert listed == {
             name: {"type": "classic"} | {field: said for field, said in group.items() if field != "error"}
@@ -73,9 +72,9 @@ def check_load(case, coordinator, kafka, answers):
         }
     for name, expected in (answers.get("consumer_groups") or {}).items():
         if "error" in expected:
-            assert name not in groups or groups[name].type != "consumer"
+            assert name not in groups or groups[name]["type"] != "consumer"
             continue
-        mine = group_json(groups[name])
+        mine = groups[name]
         fields = ("state", "group_epoch", "assignment_epoch", "assignor")
         assert {field: mine[field] for field in fields} == {field: expected[field] for field in fields}
         members = [{field: member[CONSUMER_MEMBER[field]] for field in CONSUMER_MEMBER} for member in mine["members"]]
@@ -87,9 +86,9 @@ def check_load(case, coordinator, kafka, answers):
         if expected.get("error", "NONE") != "NONE":
             assert name not in groups or case["id"] == "b31c"
         elif expected["state"] == "Dead":
-            assert name not in groups or groups[name].type != "classic"
+            assert name not in groups or groups[name]["type"] != "classic"
         elif case["id"] not in ("b32", "o-session-0"):
-            mine = group_json(groups[name])
+            mine = groups[name]
             assert {field: mine[field] for field in ("state", "protocol_type", "protocol")} == {
                 field: expected[field] for field in ("state", "protocol_type", "protocol")
             }
@@ -119,8 +118,8 @@ def test_a_group_in_two_partitions_is_answered_as_by_that_broker(foreign, coordi
             for name, expected in answers["groups"].items():
                 mine = groups.get(name)
                 assert (mine.state.value if mine else "Dead") == expected["state"], name
-                offsets = offsets_json(mine.offsets) if mine else {}
-                assert {tp: o["offset"] for tp, o in offsets.items()} == {
+                offsets = mine.offsets if mine else {}
+                assert {str(tp): o.offset for tp, o in offsets.items()} == {
                     tp: o["offset"] for tp, o in answers["offsets"][name].items()
                 }
     elsewhere = {"d-foreign-gt-1.g.ex": [294], "d-foreign-gt-2.g.gl": [293]}

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.groups.map_orders import hash_set_order
+from kafkagroups.groups.map_orders import hash_map_order, hash_set_order
 from kafkagroups.records import dialects, versions
 from tests.captured import captured, rows
 from tests.handmade import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
@@ -254,3 +254,17 @@ def test_a_hash_set_has_the_order_of_scala(kafka, numbers):
     """The groups in a set of 20, as scala-library 2.13.18 and 2.11.12 iterate over it."""
     groups = hash_set_order([f"group-{number}" for number in range(20)], kafka)
     assert groups == [f"group-{number}" for number in numbers.split()]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "twelve", "thirteen"),
+    [
+        ((1, 0, 1), [1, 4, 6, 9, 0, 3, 11, 2, 10, 5, 8, 7], [1, 4, 12, 6, 0, 9, 3, 11, 2, 5, 10, 8, 7]),
+        ((2, 8, 2), [5, 6, 3, 4, 9, 11, 10, 7, 8, 1, 2, 0], [5, 6, 3, 4, 12, 9, 11, 10, 7, 8, 1, 2, 0]),
+    ],
+)
+def test_members_stand_in_the_order_of_scalas_hash_map(kafka, twelve, thirteen):
+    """What mutable.HashMap of scala-library 2.11.12 and 2.13.5 gave for these keys, before and after it grew."""
+    members = [f"member-{number}" for number in range(13)]
+    assert hash_map_order(members[:12], kafka) == [members[number] for number in twelve]
+    assert hash_map_order(members, kafka) == [members[number] for number in thirteen]

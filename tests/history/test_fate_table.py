@@ -4,13 +4,10 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import UsageError
-from kafkagroups.api import load_table
-from kafkagroups.log.batch import crc32c
-from kafkagroups.log.folders import open_logs
 from tests.captured import captured, folders
 from tests.cases import case
 from tests.groups.small_logs import commit
-from tests.handmade import encode_batch
+from tests.handmade import crc32c, encode_batch
 
 
 @pytest.mark.thorough
@@ -38,17 +35,6 @@ def test_the_fates_are_those_of_explain(coordinator):
                 ]
                 without_group = {(row["partition"], row["offset"]) for row in rows if row["error"] is not None}
                 assert given == [row for row in wanted if row[:2] not in without_group], group
-
-
-def test_one_partition_alone_has_the_rows_of_the_topic():
-    """`load_table` gives the rows of one log; in the captured shop, no group is in two partitions."""
-    folder = next(folder for folder in folders("runs") if any(folder.glob("__consumer_offsets-*")))
-    whole = kg.record_table(folder, columns=["partition", "offset", "fate", "by"]).read_all().to_pylist()
-    parts = []
-    for log in open_logs(folder):
-        reader = load_table(log, table="fates", columns=["partition", "offset", "fate", "by"])
-        parts += reader.read_all().to_pylist()
-    assert parts == whole
 
 
 def test_a_table_that_does_not_exist():

@@ -4,25 +4,13 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import explain
-from kafkagroups.history.fates import Fates, history_json
-from kafkagroups.loading.engines import create_observed_engine
-from kafkagroups.loading.group_json import group_json, offset_json
-from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.folders import open_logs
 from tests.captured import captured
 from tests.cases import case
+from tests.command import ask_json
 from tests.groups.test_load_runs import DATA
 
 LOGS = sorted({str(file.parents[1]) for family in ("runs", "crafted") for file in captured(family).rglob("*.log")})
 LOGS += [str(DATA / version) for version in ("1.0.1", "3.9.2", "4.3.1")]
-
-
-def walk(path, coordinator, group=None):
-    rules = kg.dialect(coordinator)
-    fates = Fates(rules, None if group is None else [group])
-    groups = OpenTopic(open_logs(path), rules).load(engine=create_observed_engine(fates))
-    fates.settle(groups)
-    return fates, groups
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
@@ -34,43 +22,31 @@ def test_the_record_that_wins_is_the_one_that_is_answered(coordinator):
 
 
 def check_fates(path, coordinator):
-    fates, groups = walk(path, coordinator)
-    winners = {}
-    pending = set()
-    hidden = set()
-    for entry in fates:
-        shown = history_json(entry)
-        assert shown["fate"] and (entry.fate.value != "ignored" or entry.why), shown
-        if entry.key is not None and shown["fate"] == "wins":
-            assert (entry.group, entry.key) not in winners
-            winners[entry.group, entry.key] = (entry.partition, entry.offset)
-        if shown["fate"] == "pending":
-            pending.add((entry.group, entry.key, entry.offset))
-        if shown["fate"] == "hidden":
-            hidden.add((entry.group, entry.key, entry.offset))
-    assert winners == {
-        (name, key): (group.partition, offset.record_offset)
-        for name, group in [*groups.items(), *((n, each) for n, each in groups.orphans.items() if each.is_answered)]
-        for key, offset in group.offsets.items()
-    }
+    rows = kg.record_table(path, "fates", coordinator=coordinator).read_all().to_pylist()
+    groups = kg.load(path, coordinator)
     holders = [*groups.items(), *groups.orphans.items()]
-    assert pending == {
+    answered = [*groups.items(), *((name, each) for name, each in groups.orphans.items() if each.is_answered)]
+    commits = {fate: set() for fate in ("wins", "pending", "hidden")}
+    for row in rows:
+        if row["topic"] is not None and row["fate"] in commits:
+            key = (row["group"], kg.TopicPartition(row["topic"], row["topic_partition"]), row["offset"])
+            assert row["fate"] != "wins" or key not in commits["wins"]
+            commits[row["fate"]].add(key)
+    assert commits["wins"] == {
+        (name, key, offset.record_offset) for name, group in answered for key, offset in group.offsets.items()
+    }
+    assert commits["pending"] == {
         (name, key, offset.record_offset)
         for name, holder in holders
         for there in holder.pending.values()
         for key, offset in there.items()
     }
-    assert hidden == {
+    assert commits["hidden"] == {
         (name, key, offset.record_offset)
         for name, orphan in groups.orphans.items()
         if not orphan.is_answered
         for key, offset in orphan.offsets.items()
     }
-    for name, group in groups.items():
-        wins = [e for e in fates if e.group == name and e.key is None and e.fate.value == "wins"]
-        assert len({(e.type, e.member_id) for e in wins}) == len(wins) or any(e.type == 16 for e in wins)
-        if group.type == "classic":
-            assert len(wins) == (0 if group_json(group)["generation"] == 0 and not wins else 1)
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
@@ -78,20 +54,21 @@ def test_explain_answers_what_load_answers(coordinator):
     """Group by group and offset by offset, on the shop's log and on crafted ones."""
     for path in (DATA / "3.9.2", DATA / "4.3.1"):
         groups = kg.load(path, coordinator)
+        shown = ask_json("load", path, "--json", "--coordinator", coordinator)["groups"]
         for name, group in groups.items():
             story = explain(path, name, coordinator=coordinator)
-            assert story.answer == group_json(group)
+            assert story.answer == shown[name]
             for key, offset in list(group.offsets.items())[:2]:
                 one = explain(path, name, key.topic, key.partition, coordinator=coordinator)
-                assert one.answer == offset_json(offset)
+                assert one.answer == shown[name]["offsets"][str(key)]
                 assert [e.offset for e in one.history if e.fate.value == "wins"] == [offset.record_offset]
     assert explain(DATA / "4.3.1", "nobody").answer is None
 
 
 def fates_of(case, coordinator):
     (path,) = (captured("crafted") / "crafted" / "logs" / case).iterdir()
-    fates, _ = walk(path, coordinator)
-    return [(e.fate.value, e.by) for e in fates]
+    rows = kg.record_table(path, "fates", coordinator=coordinator).read_all().to_pylist()
+    return [(row["fate"], row["by"]) for row in rows]
 
 
 @pytest.mark.parametrize(

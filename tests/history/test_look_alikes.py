@@ -4,7 +4,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import check, stats
-from kafkagroups.history.group_rules import fold
 from tests.command import main
 from tests.handmade import LogWriter, encode_batch
 from tests.history.test_findings import START, commit, write
@@ -71,8 +70,3 @@ def test_a_deleted_group_is_no_look_alike(tmp_path):
     batches = [encode_batch([commit(0, START, "a-b")]), encode_batch([wrong])]
     batches.append(encode_batch([wrong._replace(offset=2, value=None)]))
     assert stats(write(tmp_path, batches), coordinator="classic").findings == []
-
-
-def test_marks_of_a_language_stay():
-    """Only letter case, compatibility forms, dashes, spaces and invisible characters are equal."""
-    assert fold("\u00c9T\u00c9") == fold("\u00e9t\u00e9") != fold("ete")

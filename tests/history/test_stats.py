@@ -2,16 +2,15 @@
 
 import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 import kafkagroups as kg
 from kafkagroups import stats, synth
-from kafkagroups.cli.stats import to_json
-from kafkagroups.history.totals import divide
-from kafkagroups.log.folders import open_logs
 from tests.captured import captured
 from tests.cases import case
+from tests.command import ask_json
 from tests.handmade import (
     ControlType,
     LogRecord,
@@ -32,11 +31,15 @@ def test_stats_agree_with_counting_by_hand(coordinator):
             check_stats(path, coordinator)
 
 
+def list_partitions(path):
+    return sorted({file.parent for file in Path(path).rglob("*.log")})
+
+
 def check_stats(path, coordinator):
-    shown = to_json(stats(path, coordinator=coordinator), None)
+    shown = ask_json("stats", path, "--json", "--coordinator", coordinator)
     rules = kg.dialect(coordinator)
-    for log in open_logs(path):
-        mine = shown["partitions"][log.partition]
+    for log in map(kg.open_log, list_partitions(path)):
+        mine = shown["partitions"][str(log.partition)]
         batches = list(log)
         hand = {"records": 0, "tombstones": 0, "times": [], "open": {}}
         for batch in batches:
@@ -87,14 +90,10 @@ def waiting(holder):
 def test_rows_add_up_whatever_they_are(by):
     """The rows of every kind add up to the bytes of the files of the 4.3.1 run."""
     path = captured("runs") / "runs" / "4.3.1-main" / "log"
-    shown = to_json(stats(path, by), None)
+    shown = ask_json("stats", path, "--json", "--by", by, "--top", 10_000)
     files = sum(os.path.getsize(file) for file in path.glob("*/*.log"))
     assert sum(row["bytes"] for row in shown["rows"]) == files == sum(p["bytes"] for p in shown["partitions"].values())
     assert all(by in row for row in shown["rows"])
-
-
-def test_a_number_is_divided_exactly():
-    assert divide(10, [1, 1, 1]) == [3, 3, 4] and divide(7, [0, 0]) == [3, 4] and divide(5, []) == []
 
 
 def test_freed_bytes_is_about_what_the_cleaner_frees(tmp_path):
@@ -104,7 +103,7 @@ def test_freed_bytes_is_about_what_the_cleaner_frees(tmp_path):
     with LogWriter(folder, segment_bytes=100_000) as log:
         for batch in kg.open_log(tmp_path / "one" / folder.name):
             log.append(batch.data)
-    shown = to_json(stats(folder), None)["partitions"][0]
+    shown = ask_json("stats", folder, "--json")["partitions"]["0"]
     done = kg.compact(folder, tmp_path / "cleaned")
     freed = done.before.bytes - done.after.bytes
     assert shown["bytes"] == done.before.bytes and freed > 0.5 * shown["bytes"]
@@ -139,13 +138,13 @@ def test_value_versions_are_those_of_the_decoded_records(engine, tmp_path):
     ]
     with LogWriter(tmp_path / "__consumer_offsets-0") as log:
         log.append(encode_batch(records))
-    found = to_json(stats(tmp_path, "type", engine=engine), None)["value_versions"]
+    found = ask_json("stats", tmp_path, "--json", "--by", "type", "--engine", engine)["value_versions"]
     assert found == [
         {"type": 1, "version": 3, "records": 2, "first_timestamp_ms": 40, "last_timestamp_ms": 50},
         {"type": 1, "version": 4, "records": 2, "first_timestamp_ms": 55, "last_timestamp_ms": 60},
         {"type": 1, "version": None, "records": 1, "first_timestamp_ms": 70, "last_timestamp_ms": 70},
     ]
-    assert "value_versions" not in to_json(stats(tmp_path, "topic", engine=engine), None)
+    assert "value_versions" not in ask_json("stats", tmp_path, "--json", "--by", "topic", "--engine", engine)
 
 
 @pytest.mark.parametrize("version", ["1.0.1", "3.9.2", "4.3.1"])
@@ -153,12 +152,12 @@ def test_the_value_versions_of_the_shop(version):
     """Every record of a real broker's log, decoded one by one."""
     path = f"data/harbour/{version}"
     expected = Counter()
-    for log in open_logs(path):
-        for batch in log:
+    for folder in list_partitions(path):
+        for batch in kg.open_log(folder):
             for record in () if batch.is_control else batch.records:
                 decoded = kg.decode(record.key, record.value)
                 expected[decoded.type, decoded.value_version] += 1
-    found = to_json(stats(path, "type"), None)["value_versions"]
+    found = ask_json("stats", path, "--json", "--by", "type")["value_versions"]
     assert {(row["type"], row["version"]): row["records"] for row in found} == expected
 
 

@@ -7,7 +7,6 @@ time had passed since their last commits, and kept those of the other topics, al
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.records import consumer_group as consumer
 from tests.captured import captured
 from tests.handmade import (
     GroupMetadataKey,
@@ -16,6 +15,7 @@ from tests.handmade import (
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    consumer_group as consumer,
     encode_batch,
 )
 

@@ -10,8 +10,7 @@ import kafkagroups as kg
 from kafkagroups.api import load_table
 from kafkagroups.loading.columns import TABLES
 from kafkagroups.loading.rows import write_tables
-from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, HEADER
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import CRC_FROM, CRC_POSITION, HEADER, LogRecord, encode_batch
 from tests.spark.tables import read
 
 MAX_INT32 = 2**31 - 1

@@ -17,10 +17,11 @@ from kafkagroups.loading import engines as processes
 from kafkagroups.loading.engines import fold_in_processes
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import MissingSegment
-from kafkagroups.log.segments import NO_STOP, Stop, log_of_buffers
+from kafkagroups.log.segments import NO_STOP, Stop
 from tests.captured import captured
 from tests.cases import case, first_quickly
 from tests.engine.random_logs import random_log
+from tests.handmade import log_of_buffers
 
 ROOT = Path(__file__).parents[2]
 TOPIC = ROOT / "data/harbour/3.9.2"

@@ -11,7 +11,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import cli, partition_for
-from kafkagroups.loading.group_json import offsets_json
 from kafkagroups.loading.snapshots import take_snapshot
 from tests.captured import captured
 from tests.groups.small_logs import START, offset_record
@@ -63,7 +62,7 @@ def widened(tmp_path):
 
 
 def answer(groups, group):
-    return {name: offset["offset"] for name, offset in offsets_json(groups[group].offsets).items()}
+    return {str(name): offset.offset for name, offset in groups[group].offsets.items()}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

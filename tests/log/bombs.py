@@ -6,8 +6,7 @@ import zlib
 import cramjam
 from crc32c import crc32c
 
-from kafkagroups.log.batch import HEADER, HEADER_SIZE
-from tests.handmade import CompressionType, compress
+from tests.handmade import HEADER, HEADER_SIZE, CompressionType, compress
 
 SNAPPY_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 ZSTD_BLOCK = 128 * 1024

@@ -6,10 +6,10 @@ import random
 import struct
 import zlib
 
-from kafkagroups.log.batch import LOG_APPEND_TIME
 from tests.handmade import (
     CONTROL,
     DELETE_HORIZON,
+    LOG_APPEND_TIME,
     TRANSACTIONAL,
     ControlType,
     LogRecord,

@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.log.batch import HEADER_SIZE, LOG_APPEND_TIME
-from kafkagroups.log.batches import read_batches
 from tests.captured import captured, rows
-from tests.handmade import CONTROL, DELETE_HORIZON, TRANSACTIONAL, CompressionType, LogRecord, encode_batch
+from tests.handmade import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    CompressionType,
+    LogRecord,
+    encode_batch,
+    read_batches,
+)
 
 RUNS = sorted(path.parent.name for path in (captured("runs") / "runs").glob("*/records.jsonl"))
 

@@ -9,9 +9,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import assume, given
 
-from kafkagroups.log.batches import read_batches
-from kafkagroups.log.segments import log_of_buffers
 from tests.captured import captured
+from tests.handmade import log_of_buffers, read_batches
 
 LOGS = {
     "magic 2": "runs/1.0.1-txn/log/__consumer_offsets-1/00000000000000000000.log",

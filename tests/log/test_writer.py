@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.log.writer import recover
 from tests.handmade import LogRecord, LogWriter, encode_batch
 
 
@@ -81,18 +80,3 @@ def test_a_torn_tail_is_cut_and_nothing_whole_is_lost(tmp_path):
             assert log.next_offset == 2 and (log.damage is not None) == any(torn[:cut])
             log.append(torn)
         assert segment.read_bytes() == whole + torn
-
-
-def test_damage_in_an_earlier_segment_removes_the_later_ones(tmp_path):
-    """A broker's recovery does the same, because the offsets after the damage may not follow (LogLoader)."""
-    with LogWriter(tmp_path, 1) as log:
-        for offset in range(3):
-            log.append(batch(offset))
-    (tmp_path / f"{1:020}.log").write_bytes(batch(1)[:-1] + b"?")
-    next_offset, damage = recover(tmp_path)
-    assert (next_offset, damage.offset, damage.position) == (1, 1, 0)
-    assert {file.name: file.stat().st_size for file in tmp_path.iterdir()} == {
-        f"{0:020}.log": len(batch(0)),
-        f"{1:020}.log": 0,
-    }
-    assert recover(tmp_path) == (1, None)

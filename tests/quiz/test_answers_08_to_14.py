@@ -8,9 +8,7 @@ from types import SimpleNamespace
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.small_logs import encode_commit
-from kafkagroups.records import consumer_group
-from tests.handmade import GroupMetadataKey, GroupMetadataValue
+from tests.handmade import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, consumer_group
 from tests.quiz.pages import find_answer, read_bytes, read_quiz, read_table, solve, write_log
 
 
@@ -73,6 +71,10 @@ def test_10_passes_and_horizons():
     passes = (0, 10, 20, 40)
     removed_by = next(number for number, hour in enumerate(passes, 1) if hour >= passes[1] + 24)
     assert find_answer("10", 4) == str(removed_by)
+
+
+def encode_commit(group, offset):
+    return kg.encode(kg.Record(1, OffsetCommitKey(group, "t", 0), OffsetCommitValue(offset), 3))
 
 
 def test_11_both_coordinators_load_the_log(tmp_path):

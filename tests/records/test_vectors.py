@@ -7,7 +7,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.control import decode_end_transaction_marker
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.records.structs import (
     Struct,
@@ -24,6 +23,7 @@ from tests.handmade import (
     ControlType,
     OffsetCommitValue,
     decode_control_key,
+    decode_end_transaction_marker,
     encode_control_key,
     encode_end_transaction_marker,
     encode_versioned,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kafkagroups import Record, UsageError, dialect, encode
-from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.records.structs import Message
@@ -23,9 +22,12 @@ from tests.handmade import (
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    consumer_group as consumer,
     encode_batch,
     encode_control_key,
     encode_end_transaction_marker,
+    share_group as share,
+    streams_group as streams,
 )
 
 GROUPS = ("g", "h")

@@ -13,10 +13,11 @@ from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import Outcome, Start, judge_start
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from kafkagroups.log.batch_frames import Zeros
-from kafkagroups.log.segments import NO_STOP, log_of_buffers
+from kafkagroups.log.segments import NO_STOP
 from kafkagroups.spark.source import ConsumerOffsets
 from tests.captured import captured
 from tests.command import main
+from tests.handmade import log_of_buffers
 from tests.snapshots import forged
 from tests.spark.tables import read
 

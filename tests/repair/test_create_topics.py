@@ -11,9 +11,9 @@ from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from kafkagroups import UsageError
-from kafkagroups.log.batches import read_batches
 from kafkagroups.repair import client
 from kafkagroups.repair.client import create_topics
+from tests.handmade import read_batches
 from tests.repair.fake_coordinator import GROUP_VERSIONS, FakeCoordinator
 
 NOT_LEADER = 6

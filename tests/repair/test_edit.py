@@ -14,10 +14,10 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import TopicPartition
 from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
-from kafkagroups.log.batches import read_batches
 from kafkagroups.log.producer_state import ProducerStates, add_batch, read_marker
 from tests.captured import captured
 from tests.cases import case
+from tests.handmade import read_batches
 
 ROOT = Path(__file__).parents[2]
 HARBOUR = ROOT / "data" / "harbour"

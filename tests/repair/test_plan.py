@@ -1,14 +1,11 @@
 """`plan_rescue`: the offsets are those of `load`, and what is left out follows from the fates of the records."""
 
-import json
 import struct
 
 import pytest
 
 import kafkagroups as kg
 from kafkagroups import UsageError
-from kafkagroups.loading.group_json import offsets_json, pending_json
-from kafkagroups.repair.plan import Why, parse_plan
 from tests.captured import LONG, captured, some_folders
 from tests.cases import case
 from tests.engine.random_logs import random_log
@@ -30,10 +27,17 @@ GROUP_TYPES = {*range(18), *range(19, 24)}
 ORDER = ["pending", "aborted", "hidden", "share group", "other partition", "load failed", "ignored"]
 
 
+PLANNED = ("offset", "metadata", "leader_epoch", "record_offset")
+"""The fields of an offset that a plan has."""
+
+
 def without_details(offsets):
-    """The offsets of `load --json`, with the fields that a plan has too."""
-    names = ("offset", "metadata", "leader_epoch", "record_offset")
-    return {key: {name: offset[name] for name in names} for key, offset in offsets.items()}
+    return {key: {name: offset[name] for name in PLANNED} for key, offset in offsets.items()}
+
+
+def loaded_offsets(group):
+    """The offsets of a loaded group, with the fields that a plan has too."""
+    return {str(key): {name: getattr(offset, name) for name in PLANNED} for key, offset in group.offsets.items()}
 
 
 def as_in_load(entries):
@@ -57,17 +61,17 @@ def check_against_load(plan, groups):
         if answered is None:
             assert group["offsets"] == {}
             continue
-        assert without_details(group["offsets"]) == without_details(offsets_json(answered.offsets))
+        assert without_details(group["offsets"]) == loaded_offsets(answered)
         assert loaded is None or (group["type"], group["state"]) == (loaded.type, loaded.state.value)
         loaded = answered
         assert all(offset["partition"] == loaded.partition for offset in group["offsets"].values())
     for name, holder in [*groups.items(), *groups.orphans.items()]:
         left_out = planned[name]["left_out"] if holder.pending or holder.offsets else {}
-        pending = pending_json(holder.pending)
-        assert {key for key, entry in left_out.items() if entry["why"] == "pending"} == set(pending)
+        pending = {str(key) for offsets in holder.pending.values() for key in offsets}
+        assert {key for key, entry in left_out.items() if entry["why"] == "pending"} == pending
         if name in groups.orphans and not holder.is_answered:
-            hidden = set(offsets_json(holder.offsets))
-            assert {key for key, entry in left_out.items() if entry["why"] == "hidden"} == hidden - set(pending)
+            hidden = set(map(str, holder.offsets))
+            assert {key for key, entry in left_out.items() if entry["why"] == "hidden"} == hidden - pending
 
 
 def name_in_key(key):
@@ -171,7 +175,6 @@ def test_captured_logs(family):
                 check_against_load(plan, groups)
                 assert kg.plan_rescue(folder, coordinator, engine="auto").to_json() == plan.to_json()
                 assert plan.problems == groups.problems
-                assert parse_plan(json.dumps(plan.to_json()).encode()).to_json() == plan.to_json()
                 whys |= {entry.why for group in plan.groups.values() for entry in group.left_out.values()}
                 rows = kg.record_table(folder, coordinator=coordinator, engine="auto").read_all().to_pylist()
                 wanted = left_out_by_fates(rows, groups, coordinator)
@@ -194,11 +197,12 @@ def test_captured_logs(family):
                     (name, str(key)): (entry.partition, entry.record_offset)
                     for name, group in plan.groups.items()
                     for key, entry in group.left_out.items()
-                    if entry.why is Why.UNREADABLE
+                    if entry.why.name == "UNREADABLE"
                 }
-    assert Why.PENDING in whys
+    names = {why.name for why in whys}
+    assert "PENDING" in names
     if family == "crafted":
-        assert {Why.UNREADABLE, Why.LOAD_FAILED} <= whys
+        assert {"UNREADABLE", "LOAD_FAILED"} <= names
 
 
 def test_every_group_of_a_failed_partition_is_listed():
@@ -351,8 +355,8 @@ def test_patterns_and_renames():
         "payments-0": "filtered",
         "payments-1": "filtered",
     }
-    loaded = offsets_json(kg.load(f"{DATA}/3.9.2", "classic")["billing"].offsets)
-    assert billing["left_out"]["payments-0"]["offset"] == loaded["payments-0"]["offset"]
+    loaded = kg.load(f"{DATA}/3.9.2", "classic")["billing"].offsets
+    assert billing["left_out"]["payments-0"]["offset"] == loaded[kg.TopicPartition("payments", 0)].offset
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """An error that prevents a pull is one line on stderr and exit code 2, never a traceback."""
 
+import socket
 import sys
 
 import pytest
 
-from kafkagroups.course.real_broker import find_free_ports
 from tests.command import main
 
 
@@ -34,7 +34,10 @@ def test_the_client_is_not_installed(pull, monkeypatch):
 def test_no_broker_listens(pull):
     """The message names each broker and the system's error."""
     pytest.importorskip("kafka", reason="no kafka-python")
-    port, other = find_free_ports(2)
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        port, other = (each.getsockname()[1] for each in (first, second))
     code, line = pull(bootstrap=f"127.0.0.1:{port},127.0.0.1:{other}")
     assert code == 2 and line.startswith("no broker responds: ")
     assert f"127.0.0.1:{port}" in line and f"127.0.0.1:{other}" in line and line.count("ECONNREFUSED") == 2

@@ -19,11 +19,11 @@ import kafkagroups as kg
 from kafkagroups.cli.load import to_json
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from kafkagroups.log.batch_frames import find_frames
-from kafkagroups.log.segments import log_of_buffers
 from tests.captured import LONG, captured
 from tests.cases import case
 from tests.engine.random_logs import random_log
 from tests.engine.same import resumed_shape as shape
+from tests.handmade import log_of_buffers
 from tests.snapshots import forged
 
 pytestmark = pytest.mark.slow

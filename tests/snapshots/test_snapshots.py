@@ -15,13 +15,12 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.snapshots import FORMAT
 from kafkagroups.log.batch_frames import find_frames
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange
-from kafkagroups.log.segments import log_of_buffers
 from tests.captured import LONG, captured, folders
 from tests.cases import case
 from tests.command import main
 from tests.engine.random_logs import random_log
 from tests.engine.same import resumed_shape as shape
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, log_of_buffers
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 NAME = "00000000000000000000.log"

@@ -3,9 +3,8 @@
 import random
 
 from kafkagroups import InvalidLog
-from kafkagroups.log.batches import read_batches
 from tests.engine.random_logs import random_log
-from tests.handmade import segment_name
+from tests.handmade import read_batches, segment_name
 
 
 class Growing:

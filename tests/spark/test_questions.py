@@ -9,8 +9,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import UsageError, spark as kgs
-from kafkagroups.history.stats import ROW_KINDS
-from kafkagroups.records.dialects import DEFAULT_KAFKA
 from tests.cases import case
 from tests.command import main
 from tests.handmade import LogRecord, encode_batch
@@ -21,6 +19,8 @@ pytestmark = pytest.mark.java
 RUNS_OF_SEVERAL_LOGS = [run for run in RUNS if len(list(run.glob("__consumer_offsets-*"))) > 1]
 COORDINATORS = ("classic", "new")
 SEGMENT = "00000000000000000000.log"
+DEFAULT_KAFKA = {"classic": "3.9.2", "new": "4.3.1"}
+KINDS = ("group", "topic", "type", "partition", "writer")
 
 
 def check_stats(session, path, by, **options):
@@ -47,7 +47,7 @@ def test_captured_runs_have_the_answers_of_one_process(session):
     problems = 0
     for number, run in enumerate([*RUNS_OF_SEVERAL_LOGS, *STORY]):
         coordinator = COORDINATORS[number % 2]
-        by = ROW_KINDS[number // 2 % len(ROW_KINDS)]
+        by = KINDS[number // 2 % len(KINDS)]
         with case((run.parent.name, run.name, coordinator, by)):
             groups = kg.load(run, coordinator)
             group_ids = sorted(groups.partitions_of)
@@ -143,7 +143,13 @@ def test_the_commands_print_the_same_with_spark(session, bad_topic, capsys):
     for coordinator in COORDINATORS:
         for arguments in (
             ["stats", str(bad_topic), "--by", "type"],
-            ["stats", str(DATA / "4.3.1"), str(bad_topic), "--kafka", DEFAULT_KAFKA[coordinator]],
+            [
+                "stats",
+                str(DATA / "4.3.1"),
+                str(bad_topic),
+                "--kafka",
+                DEFAULT_KAFKA[coordinator],
+            ],
             ["explain", str(bad_topic), "--group", "billing"],
             [
                 "explain",

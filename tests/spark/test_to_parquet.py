@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.loading.columns import arrow_schema, columns_of
 from tests.command import main
 from tests.spark.tables import LOADED, in_order, loaded_rows
 
@@ -23,8 +22,12 @@ def engine(request):
     return request.param
 
 
+def schema_of(table):
+    return kg.record_table(DATA, table).schema
+
+
 def read(folder, table):
-    return pq.read_table(folder / table).select([column.name for column in columns_of(table)])
+    return pq.read_table(folder / table).select(schema_of(table).names)
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
@@ -38,7 +41,7 @@ def test_the_files_hold_the_tables(engine, tmp_path, capsys):
     for table in LOADED:
         found = read(out, table)
         assert in_order(found.to_pylist()) == loaded_rows(groups, table), table
-        assert found.schema.types == arrow_schema(columns_of(table)).types
+        assert found.schema.types == schema_of(table).types
     assert said == {"path": DATA, "to": str(out), "rows": {table: read(out, table).num_rows for table in LOADED}}
 
 

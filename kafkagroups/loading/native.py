@@ -47,7 +47,7 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import RECORD_TYPES, has_type, newest_value_version
 
-INTERFACE = 3
+INTERFACE = 4
 REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
 """What `read` follows: nothing; what the records come to; and also the fate of each record."""

@@ -41,7 +41,7 @@ def _find_version(package: str) -> str | None:
 
 
 def _find_java_version() -> str | None:
-    from kafkagroups.spark.java import NoJava, find_java
+    from kafkagroups.spark.session import NoJava, find_java
 
     try:
         return str(find_java().version)

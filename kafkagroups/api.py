@@ -281,7 +281,7 @@ def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpac
         What to do with an offset below the log start offset or beyond the log end offset of its partition: "refuse" the
         offset, "clamp" it to the nearest offset of the log, or "skip" it.
     security
-        The security settings of the connections (kafkagroups.repair.connection). None means PLAINTEXT.
+        The security settings of the connections (kafkagroups.repair.client). None means PLAINTEXT.
     max_wait
         The limit of all waits together, in seconds. The time of a response that answers a request is not a wait.
     on_wait

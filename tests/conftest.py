@@ -12,7 +12,7 @@ import nbval.kernel
 import pytest
 from nbval.kernel import RunningKernel, start_new_kernel
 
-from kafkagroups.spark.java import NoJava, find_java
+from kafkagroups.spark.session import NoJava, find_java
 
 # Notebooks under test must not change a learner's progress. An empty name means: in memory.
 os.environ["KAFKAGROUPS_PROGRESS"] = ""

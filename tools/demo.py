@@ -18,7 +18,7 @@ from kafkagroups import spark as kgs, synth
 from kafkagroups.cli import main as kafkagroups
 from kafkagroups.cli.output import print_table, progress_bar
 from kafkagroups.groups.group import Group
-from kafkagroups.spark.java import NoJava, find_java
+from kafkagroups.spark.session import NoJava, find_java
 
 HARBOUR = Path("data/harbour")
 BROKERS = {"1.0.1": "classic", "3.9.2": "classic", "4.3.1": "new"}

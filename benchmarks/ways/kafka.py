@@ -14,7 +14,7 @@ from benchmarks.topics import Topic
 from benchmarks.ways.package import NOW_MS, checksum, run_process, weigh
 from kafkagroups.course.real_broker import QUICK, find_jars, has_jars
 from kafkagroups.errors import UsageError
-from kafkagroups.spark.java import NoJava, find_java
+from kafkagroups.spark.session import NoJava, find_java
 from tests.broker.broker import Broker
 
 MEMORY = "-Xmx4g"

@@ -13,7 +13,7 @@ from benchmarks.ways.package import ROOT
 
 def load(topic: Topic, scratch: Path) -> Runs:
     from kafkagroups import spark as kgs
-    from kafkagroups.spark.java import NoJava
+    from kafkagroups.spark.session import NoJava
 
     os.environ["PYTHONPATH"] = str(ROOT)  # Spark's workers need the package, too.
     try:

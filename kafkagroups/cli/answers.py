@@ -13,7 +13,7 @@ from typing import Any
 from kafkagroups.cli.options import DEFAULT_PARTITIONS, Options, choose_dialect
 from kafkagroups.cli.output import format_time, print_error, print_json, print_text, spinner
 from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
-from kafkagroups.history.words import count_of, describe_topic, list_names
+from kafkagroups.history.finding import count_of, describe_topic, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions, has_wildcard, match_groups
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.segment_file import partition_for

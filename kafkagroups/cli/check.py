@@ -7,7 +7,7 @@ from kafkagroups.cli.options import Options, print_newer
 from kafkagroups.cli.output import print_findings, print_text
 from kafkagroups.history.check import Check
 from kafkagroups.history.cleanings import MAX_SIZE
-from kafkagroups.history.words import count_of, list_names
+from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.topic import Topic
 
 ARGUMENTS = """

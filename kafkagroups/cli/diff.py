@@ -13,8 +13,8 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options, rules_to_json
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
+from kafkagroups.history.finding import count_of, describe_time, list_names
 from kafkagroups.history.replicas import Change, Replicas, Truncation
-from kafkagroups.history.words import count_of, describe_time, list_names
 from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.topic import Topic
 

@@ -23,7 +23,7 @@ from typing import Any
 from kafkagroups.cli.output import print_json, print_line, print_table
 from kafkagroups.helpers import NATIVE_ENGINE
 from kafkagroups.loading.native import INTERFACE
-from kafkagroups.spark.java import NoJava, find_java
+from kafkagroups.spark.session import NoJava, find_java
 
 ARGUMENTS = """
 --json  one line per check: {"check","ok","found","fix"}

@@ -22,7 +22,7 @@ from kafkagroups.groups.log_records import OFFSET_KEYS, describe_rest, find_grou
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.modern_group import MEMBER_STATES
 from kafkagroups.helpers import parse_whole_number
-from kafkagroups.kafka_tools import dump_log, formatters
+from kafkagroups.kafka_tools import dump_log, dump_text
 from kafkagroups.kafka_tools.dump_text import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batches import OffsetGaps
@@ -204,7 +204,7 @@ def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], 
             dump_log.dump(log, out, version, record_range)
             return
         notes = Notes()
-        for line in formatters.format_lines(log, version, record_range, notes):
+        for line in dump_text.format_lines(log, version, record_range, notes):
             out.write(f"{line}\n")
         errors += [str(notes.damage)] if notes.damage else []
     except BatchTooLarge as error:

@@ -7,7 +7,7 @@ import argparse
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import Parser, print_newer
 from kafkagroups.cli.output import print_json, print_line, spinner
-from kafkagroups.history.words import count_of
+from kafkagroups.history.finding import count_of
 from kafkagroups.repair.edit import edit
 
 STEPS = """

@@ -16,7 +16,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.history.words import count_of, list_names
+from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.loading.group_json import group_json, modern_member_json, orphan_json, sorted_pending
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import Start, judge_start

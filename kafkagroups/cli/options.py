@@ -35,7 +35,7 @@ from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import is_newer, parse_release
-from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
+from kafkagroups.repair.client import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
 Options = argparse.Namespace
 DEFAULT_PARTITIONS = 50

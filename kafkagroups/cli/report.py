@@ -7,7 +7,7 @@ import argparse
 from kafkagroups.cli import answers
 from kafkagroups.cli.output import print_error, print_line, spinner
 from kafkagroups.errors import UsageError
-from kafkagroups.history.words import count_of
+from kafkagroups.history.finding import count_of
 from kafkagroups.html_report.page import report_on
 
 ARGUMENTS = """

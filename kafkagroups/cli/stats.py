@@ -14,6 +14,7 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
+from kafkagroups.history.finding import count_of
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.stats import (
     RECORDS_LOADED_PER_SECOND,
@@ -29,7 +30,6 @@ from kafkagroups.history.stats import (
     sort_writers,
 )
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.history.words import count_of
 from kafkagroups.history.writers import sort_versions, value_versions_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.records.versions import Version

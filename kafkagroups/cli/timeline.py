@@ -12,8 +12,8 @@ from typing import Any
 from kafkagroups.cli import answers
 from kafkagroups.cli.output import format_time_ms, print_text
 from kafkagroups.history.event import Event
+from kafkagroups.history.finding import count_of, name_record
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
-from kafkagroups.history.words import count_of, name_record
 from kafkagroups.loading.topic_partitions import has_wildcard
 from kafkagroups.topic import Topic
 

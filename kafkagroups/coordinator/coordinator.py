@@ -18,7 +18,6 @@ from typing import Unpack
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.fetching import FetchRequests
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.membership import JoinRequests, MemberRequests
@@ -49,11 +48,11 @@ from kafkagroups.coordinator.messages import (
     check_fields,
     take_fields,
 )
+from kafkagroups.coordinator.offset_requests import CommitRequests, DeleteRequests, FetchRequests
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings, verify_all
 from kafkagroups.coordinator.runtime import PartitionedGroups
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.coordinator.storing import CommitRequests, DeleteRequests
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from kafkagroups.errors import UsageError
-from kafkagroups.spark.java import find_java
+from kafkagroups.spark.session import find_java
 
 HOUR_MS = 3_600_000
 START_SECONDS = 120

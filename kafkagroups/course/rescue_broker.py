@@ -30,11 +30,10 @@ from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.real_broker import RealBroker, has_jars
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.repair.client import create_topics
-from kafkagroups.repair.connection import connect
+from kafkagroups.repair.client import connect, create_topics
 from kafkagroups.repair.coordinators import Coordinators, GroupRefused
 from kafkagroups.repair.plan import RescuePlan, check_targets, read_plan
-from kafkagroups.spark.java import NoJava, find_java
+from kafkagroups.spark.session import NoJava, find_java
 
 VARIABLE = "KAFKAGROUPS_BROKER"
 RECORDED = "recorded"

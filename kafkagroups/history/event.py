@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.words import describe_time, name_record
+from kafkagroups.history.finding import describe_time, name_record
 
 
 class Cause(Enum):

@@ -27,10 +27,9 @@ from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
 from kafkagroups.groups.shard import fold_batches
 from kafkagroups.history.cleanings import MAX_SIZE, copy_log, list_cleaned
-from kafkagroups.history.finding import Finding, join_words
+from kafkagroups.history.finding import Finding, count_of, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.caches import read_unloaded_group
 from kafkagroups.loading.load import OpenTopic, Outcome, Start, judge_start
 from kafkagroups.log.batch import Batch, LogRecord, record_count

@@ -22,7 +22,7 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, GroupKey, NewestValues, Observer, StoredOffset
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.history.event import Cause
-from kafkagroups.history.words import time_or_none
+from kafkagroups.history.finding import time_or_none
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key

@@ -20,8 +20,8 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event, Member
+from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord
-from kafkagroups.history.words import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment, decode_subscription
 from kafkagroups.records.group_metadata import GroupMetadataValue
 

@@ -31,11 +31,18 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition, find_expiring
 from kafkagroups.history.event import MIN_STANDSTILL_MS
-from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
+from kafkagroups.history.finding import (
+    GROUPS_TOOL,
+    Finding,
+    count_of,
+    describe_time,
+    join_words,
+    list_groups,
+    list_names,
+)
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.totals import describe_settings
-from kafkagroups.history.words import count_of, describe_time, list_groups, list_names
 from kafkagroups.records.dialects import Dialect
 
 MIN_BUSY_RECORDS = 1_000

@@ -26,9 +26,9 @@ from typing import Any
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, CommitForm, Event, Position
+from kafkagroups.history.finding import describe_duration, time_or_none
 from kafkagroups.history.group_events import CONSUMER, GroupEvents
 from kafkagroups.history.group_log import GroupRecord, Marker
-from kafkagroups.history.words import describe_duration, time_or_none
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import UUID

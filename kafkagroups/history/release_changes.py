@@ -28,9 +28,8 @@ from typing import Any
 
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import Finding, count_of, list_names
 from kafkagroups.history.replicas import is_same, list_answers
-from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kafkagroups.history.event import Event, Member
-from kafkagroups.history.words import describe_duration, name_record
+from kafkagroups.history.finding import describe_duration, name_record
 
 WINDOW_MS = 3_600_000
 MIN_REBALANCES = 20

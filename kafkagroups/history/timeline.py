@@ -21,13 +21,20 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
+from kafkagroups.history.finding import (
+    count_of,
+    describe_duration,
+    describe_time,
+    list_names,
+    name_record,
+    time_or_none,
+)
 from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS, GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms, find_storms
-from kafkagroups.history.words import count_of, describe_duration, describe_time, list_names, name_record, time_or_none
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions

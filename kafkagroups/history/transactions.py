@@ -30,12 +30,11 @@ from contextlib import suppress
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import read_control_type
 from kafkagroups.groups.offsets import PartitionOffsets
-from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, join_words
+from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
-from kafkagroups.history.words import count_of, list_names
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.producer_state import ProducerStates, add_batch
+from kafkagroups.log.log_to_clean import ProducerStates, add_batch
 from kafkagroups.records.control import ControlType, decode_end_transaction_marker
 from kafkagroups.records.versions import Version
 

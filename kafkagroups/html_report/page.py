@@ -5,12 +5,17 @@ allowed, by its hash, so no element has a style attribute or an event handler.
 
 A log can come from anyone, so Jinja2 escapes what would be markup in its names, and helpers.py makes control and format
 characters visible.
+
+The facts are the load of a path, its statistics, its verdict, and what happened over time. A first reading finds who
+wrote how much. It looks only at the group id and the committed offset, which have fixed places, and chooses the
+groups whose history a second reading takes from their records, as `timeline` does. Damage ends the log, as in a load.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import metadata, resources
@@ -19,16 +24,276 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.helpers import escape
-from kafkagroups.history.finding import Finding, quote
+from kafkagroups.history.check import Check, judge
+from kafkagroups.history.event import Event
+from kafkagroups.history.finding import (
+    Finding,
+    count_of,
+    describe_duration,
+    describe_time,
+    describe_topic,
+    list_groups,
+    quote,
+    sort_findings,
+)
+from kafkagroups.history.group_log import GroupLog, GroupLogs
+from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import Replicas, compare_replicas
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, sort_moved
-from kafkagroups.history.words import count_of, describe_duration, describe_time, list_groups
-from kafkagroups.html_report.facts import LogFacts, read_facts
+from kafkagroups.history.scan import CountedTopic
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, OpenTransaction, Stats, sort_moved
+from kafkagroups.history.timeline import walk
+from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.outputs import new_file
 from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.wire import decode_utf8
+
+PARTS = 24
+MAX_STORIES = 12
+MAX_RECORDS = 100_000
+"""The limit for all groups with a history together."""
+TOLD = ("rewind", "skip", "expired", "offset_deleted", "deleted", "transaction_open")
+"""The events that make a group stand out."""
+_OFFSET_TYPES = (b"\0\0", b"\0\1")
+"""The first two bytes of the keys of offset records: their type."""
+_GROUP_TYPE = b"\0\2"
+_OFFSET_IN_VALUE = slice(2, 10)
+"""Where each version of the value of an offset record contains the committed offset."""
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """The time that a report covers, divided into PARTS equal parts. Times are in ms since the epoch."""
+
+    first_ms: int
+    last_ms: int
+
+    def find_part(self, time_ms: int) -> int:
+        """Return the number of the part that contains a time; a time outside belongs to the first or last part."""
+        part = (time_ms - self.first_ms) * PARTS // (self.last_ms - self.first_ms + 1)
+        return min(max(part, 0), PARTS - 1)
+
+    def find_start(self, part: int) -> int:
+        return self.first_ms + part * (self.last_ms - self.first_ms + 1) // PARTS
+
+
+@dataclass
+class Activity:
+    """What one reading of a partition's log found.
+
+    `bytes` are those of the batches in each part of the time, and `group_bytes` those of the records of some groups.
+    `weights` counts what stands out in each group: commits below an earlier one of the same topic partition, and
+    tombstones.
+    """
+
+    partition: int | None
+    bytes: Counter[int] = field(default_factory=Counter)
+    group_bytes: list[Counter[str]] = field(default_factory=lambda: [Counter() for _ in range(PARTS)])
+    weights: Counter[str] = field(default_factory=Counter)
+
+
+def read_activity(log: Log, axis: TimeAxis, groups_to_follow: Collection[str]) -> Activity:
+    activity = Activity(log.partition)
+    followed = {_encode(group): group for group in groups_to_follow}
+    committed: dict[bytes, bytes] = {}
+    weights: Counter[bytes] = Counter()
+    for batch in log:
+        part = axis.find_part(batch.max_timestamp)
+        activity.bytes[part] += batch.size
+        group_bytes = activity.group_bytes[part]
+        is_transactional = batch.is_transactional
+        for record in _read_records(batch):
+            key = record.key or b""
+            group = key[4 : 4 + int.from_bytes(key[2:4], "big")]
+            if group in followed:
+                group_bytes[followed[group]] += record.size
+            weight = _weigh(key, record.value, committed, is_transactional)
+            if weight:
+                weights[group] += weight
+    for group, weight in weights.items():
+        activity.weights[decode_utf8(group)] += weight
+    return activity
+
+
+def _encode(group: str) -> bytes:
+    return group.encode("utf-8", "surrogatepass")
+
+
+def _read_records(batch: Batch) -> tuple[LogRecord, ...]:
+    try:
+        return () if batch.is_control else batch.records
+    except BadBytes:  # The load fails at this batch, and the report says so.
+        return ()
+
+
+def _weigh(key: bytes, value: bytes | None, committed: dict[bytes, bytes], is_transactional: bool) -> int:
+    if key[:2] not in _OFFSET_TYPES:
+        return int(value is None and key[:2] == _GROUP_TYPE)
+    if value is None:
+        committed.pop(key, None)
+        return 2
+    # Committed offsets are not negative, so their bytes are in the order of the numbers. Whether the transaction of a
+    # commit was aborted does not matter here: the second reading is exact.
+    offset = value[_OFFSET_IN_VALUE]
+    steps_back = offset < committed.get(key, b"")
+    if not (steps_back and is_transactional):
+        committed[key] = offset
+    return 4 * steps_back
+
+
+@dataclass(frozen=True)
+class Story:
+    """What stands out in the history of one group in one partition. `events` are in the order of the log."""
+
+    group: str
+    partition: int | None
+    events: list[Event]
+
+
+def read_stories(
+    logs: Sequence[Log], dialect: Dialect, activities: Sequence[Activity], stats: Stats
+) -> tuple[list[Story], int]:
+    """Return the histories that stand out most, in this order, and how many more groups stand out."""
+    weights = {(one.partition, group): weight for one in activities for group, weight in one.weights.items()}
+    for number, counts in stats.partitions.items():
+        for group in {group for transaction in counts.open_transactions for group in transaction.groups}:
+            weights[number, group] = weights.get((number, group), 0) + 3
+    wanted: list[tuple[int | None, str]] = []
+    budget = MAX_RECORDS
+    for number, group in sorted(weights, key=lambda place: (-weights[place], place[1])):
+        records = stats.rows[group].records if group in stats.rows else 0
+        if len(wanted) < MAX_STORIES and records <= budget:
+            wanted.append((number, group))
+            budget -= records
+    events = {}
+    for log in logs:
+        groups = [group for number, group in wanted if number == log.partition]
+        for group, found in _tell(log, dialect, groups) if groups else ():
+            events[log.partition, group] = found
+    stories = [Story(group, number, events[number, group]) for number, group in wanted if events[number, group]]
+    return stories, len(weights) - len(wanted)
+
+
+def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[str, list[Event]]]:
+    """Yield what stands out in the history of each group. The log is read once for all of them."""
+    group_logs = {group: GroupLog(dialect, group) for group in groups}
+    fates = GroupLogs(dialect, group_logs)
+    for batch in log:
+        fates.find_holes(batch)
+        # A search in the bytes is faster than reading the records of other groups.
+        if batch.is_control or batch.attributes & CODEC or fates.names_group(batch.payload):
+            fates.add_found(log.partition, batch)
+    fates.end()
+    for group, group_log in group_logs.items():
+        steps = group_log.steps.get(log.partition, [])
+        history = walk(steps, OffsetEvents(log.partition, dialect, skips_routine=True), log.start_offset)
+        yield group, [event for event in history.events if event.event in TOLD and not event.is_routine]
+
+
+FOLLOWED_GROUPS = 100
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """Everything that a report says about one path. `untold` counts the groups that stand out beyond `stories`."""
+
+    topic: OpenTopic
+    groups: Groups
+    stats: Stats
+    check: Check
+    axis: TimeAxis
+    activities: Sequence[Activity]
+    stories: Sequence[Story]
+    untold: int
+
+    @property
+    def findings(self) -> list[Finding]:
+        others = [finding for finding in self.check.findings if finding not in self.stats.findings]
+        return sort_findings([*self.stats.findings, *others])
+
+    def command(self, name: str, *words: str, group: str | None = None) -> str:
+        """The line of a shell that asks another command about the path, or about a group in it."""
+        topic = self.stats.topic_partitions
+        of_group = [] if group is None else [f"--group={quote(group)}"]
+        rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
+        count = ["--partitions", str(topic.count)] if topic.origin == "option" else []
+        return " ".join(["kafkagroups", name, quote(self.topic.path), *of_group, *words, *rules, *count])
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What was assumed about the partition count, and which partitions the folder lacks."""
+        return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
+
+    @property
+    def losses(self) -> list[tuple[int | None, str, int | None, Sequence[str]]]:
+        """What is lost because a partition does not load, and what a broker's recovery cuts off.
+
+        Each loss is the partition, why, the record where it begins, and the ids of the groups that lose something.
+        """
+        checks = self.check.partitions
+        failures = [(number, one.error, one.record_offset, one.groups_lost) for number, one in checks.items()]
+        damages = [(number, loaded.damage) for number, loaded in self.groups.partitions.items()]
+        return [
+            *((number, error, record, groups) for number, error, record, groups in failures if error is not None),
+            *((number, str(damage), damage.offset, damage.groups_after) for number, damage in damages if damage),
+        ]
+
+    @property
+    def open_transactions(self) -> list[tuple[int | None, OpenTransaction]]:
+        """The partition of each open transaction, and the transaction; the oldest one first."""
+        pairs = [(number, one) for number, part in self.stats.partitions.items() for one in part.open_transactions]
+        return sorted(pairs, key=lambda pair: (pair[1].since_ms, pair[1].first_offset))
+
+    @property
+    def parts_of_time(self) -> list[tuple[int, int, str, int]]:
+        """The start of each part of the time, its bytes, the group that wrote most of them, and the group's bytes."""
+        parts = []
+        for part in range(PARTS):
+            size = sum(activity.bytes[part] for activity in self.activities)
+            by_group = sum((activity.group_bytes[part] for activity in self.activities), Counter[str]())
+            group, group_size = max(by_group.items(), key=lambda item: item[1], default=("-", 0))
+            parts += [(self.axis.find_start(part), size, group, group_size)] if size else []
+        return parts
+
+    @property
+    def largest_groups(self) -> list[str]:
+        """The groups that a broker has after a load, the one with the most bytes in the log first."""
+        rows = self.stats.rows
+        return sorted(self.groups, key=lambda name: (-rows[name].bytes if name in rows else 0, name))
+
+    @staticmethod
+    def list_offsets(group: AnyGroup) -> list[tuple[TopicPartition, OffsetAndMetadata | None, int | None]]:
+        """The topic partitions of a group, each with its committed offset and its pending one."""
+        pending = {key: commit.offset for commits in group.pending.values() for key, commit in commits.items()}
+        return [(key, group.offsets.get(key), pending.get(key)) for key in sorted({*group.offsets, *pending})]
+
+    def total(self, name: str) -> int:
+        return sum(getattr(counts, name) for counts in self.stats.partitions.values())
+
+
+def read_facts(topic: OpenTopic) -> LogFacts:
+    """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
+    counted = CountedTopic(topic)
+    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
+    stats_of_logs = list(counted.read_stats())
+    check = judge(counted, stats_of_logs)
+    stats = counted.sum_stats(stats_of_logs)
+    logs = counted.topic.logs
+    times = [time for part in stats.partitions.values() for time in (part.first_timestamp_ms, part.last_timestamp_ms)]
+    known = [time for time in times if time is not None]
+    axis = TimeAxis(min(known, default=-1), max(known, default=-1))
+    # The rows are sorted by bytes.
+    followed = [name for name in stats.rows if isinstance(name, str)][:FOLLOWED_GROUPS]
+    activities = [read_activity(log, axis, followed) for log in logs]
+    stories, untold = read_stories(logs, topic.dialect, activities, stats)
+    return LogFacts(topic, counted.groups, stats, check, axis, activities, stories, untold)
 
 
 @dataclass(frozen=True)

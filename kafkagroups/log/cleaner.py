@@ -44,9 +44,12 @@ from kafkagroups.log.batch import (
 )
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.log_to_clean import (
+    CleanedTransactions,
     LogToClean,
+    ProducerState,
     Progress,
     Segment,
+    find_active_producers,
     group_by_size,
     make_reader,
     pair_with_next_base,
@@ -54,7 +57,6 @@ from kafkagroups.log.log_to_clean import (
     select_segments,
 )
 from kafkagroups.log.outputs import new_folder
-from kafkagroups.log.producer_state import CleanedTransactions, ProducerState, find_active_producers
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Log
 

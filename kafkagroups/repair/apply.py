@@ -15,8 +15,18 @@ from typing import Any, TypedDict
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.repair.client import NoSuchTopic, TopicRefused, ask_log_ranges, refresh_leaders
-from kafkagroups.repair.connection import MAX_WAIT_SECONDS, Cluster, Security, Waits, connect, ignore_report
+from kafkagroups.repair.client import (
+    MAX_WAIT_SECONDS,
+    Cluster,
+    NoSuchTopic,
+    Security,
+    TopicRefused,
+    Waits,
+    ask_log_ranges,
+    connect,
+    ignore_report,
+    refresh_leaders,
+)
 from kafkagroups.repair.coordinators import Coordinators, FetchedOffset, GroupRefused, GroupState
 from kafkagroups.repair.plan import GroupPlan, PlannedOffset, RescuePlan, check_targets
 

@@ -16,8 +16,16 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.repair.client import NO_LEADER_EPOCH, NoBroker, ask_any_broker, retry
-from kafkagroups.repair.connection import Cluster, describe_code, describe_error, send
+from kafkagroups.repair.client import (
+    NO_LEADER_EPOCH,
+    Cluster,
+    NoBroker,
+    ask_any_broker,
+    describe_code,
+    describe_error,
+    retry,
+    send,
+)
 
 NO_OFFSET = -1
 MAX_COMMIT_PARTITIONS = 1000

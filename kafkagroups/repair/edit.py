@@ -1,22 +1,496 @@
-"""The public functions `edit`, `append`, `roll` and `cut`: changes of a copy of one partition's log."""
+"""The public functions `edit`, `append`, `roll` and `cut`: changes of a copy of one partition's log, in steps.
+
+Each step has a text on the command line, and says what it does to the copy:
+
+    commit         GROUP:TOPIC-PARTITION=OFFSET[@MS]
+    tombstone      GROUP:TOPIC-PARTITION
+    delete-group   GROUP
+    marker         commit:PRODUCER_ID or abort:PRODUCER_ID
+    roll           no text
+    cut            OFFSET
+    cut-time       MS
+    clean          MS
+
+`run` carries out a step, and raises UsageError if that is not possible. The last ":" ends a group id, because no topic
+name contains one. `TopicPartition.parse` reads the rest.
+
+New records follow the end of the log, with the partition leader epoch of the last batch and the layout of the log's
+writer. Without a time, a record gets the newest timestamp in the log, never that of a clock. Batches are not
+compressed, and have magic 2 (since Kafka 0.11).
+
+A marker has the producer epoch of the producer's last batch, and the epoch of the transaction coordinator in the
+producer's last marker, or 0. A higher epoch could make a broker refuse later markers of the real coordinator.
+Source (4.3.1): ProducerAppendInfo.appendEndTxnMarker; OffsetMetadataManager.commitOffset.
+
+A group is deleted with the tombstones (†) that a coordinator writes, in the order of Kafka's code:
+
+    classic coordinator   offsets†, 2† (only if a group record exists)
+    new coordinator       offsets† (also those that are only pending), then by type of group:
+        classic           2† (also if no group record exists)
+        consumer          8† and 7† of each member, 6†, 5† of each member, 16†, 4†, 3†
+        share             14† and 13† of each member, 12†, 10† of each member, 15†, 11†
+        streams           22† and 21† of each member, 20†, 19† of each member, 17†, 23†
+
+A running coordinator deletes only a group without members. This module also deletes a group with members, with the
+tombstones that Kafka writes when it converts such a group to another type.
+
+Three parts are different from Kafka's:
+
+- Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, a group with members is
+  deleted as a whole, so the tombstone follows those of the members.
+- The classic coordinator deletes a group with pending commits, and a later load of its log fails. Here, this is
+  refused. The new coordinator deletes pending commits, too.
+- Before Kafka deletes a share group, it writes a value of type 15, and the share coordinator deletes the state of the
+  group's partitions. That state is in another topic, and it stays.
+
+The order of the offsets and of the members has no meaning: it follows hash maps in Kafka.
+Source (4.3.1): GroupCoordinatorShard.deleteGroups; OffsetMetadataManager.deleteAllOffsets;
+createGroupTombstoneRecords of ConsumerGroup, ShareGroup, StreamsGroup.
+Source (3.9): GroupMetadataManager.cleanupGroupMetadata.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+import msgspec
+
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.map_orders import hash_map_order, timeline_map_order, topic_partition_hash
+from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.helpers import parse_whole_number
+from kafkagroups.loading.load import OpenTopic
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
+from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.outputs import new_folder
 from kafkagroups.log.segment_file import base_offset_of, partition_for
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Stop
+from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
+from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.dialects import Dialect, dialect
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.structs import Message
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
-from kafkagroups.repair.edited_log import EditedLog
-from kafkagroups.repair.steps import Commit, DeleteGroup, Step, StepResult, Tombstone, parse_step
+from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
+
+_REGULAR_EXPRESSION = 16
+_DELETED_TYPES = {
+    "consumer": (8, 7, 6, 5, _REGULAR_EXPRESSION, 4, 3),
+    "share": (14, 13, 12, 10, 15, 11),
+    "streams": (22, 21, 20, 19, 17, 23),
+}
+"""The record types of the tombstones, in their order, by type of group."""
+_TARGETS = (7, 13, 21)
+_MEMBERS = (5, 8, 10, 14, 19, 22)
+
+
+def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, list[KeyAndValue]]:
+    """Return a group of this log, and the tombstones with which the dialect's coordinator deletes it.
+
+    Raises UsageError if the load of the log fails, or if the log has no such group.
+    """
+    groups = OpenTopic([log], dialect, engine="auto").load()
+    error = groups.partitions[log.partition].error
+    if error is not None:
+        raise UsageError(f"group {group_id} cannot be deleted, because the load of the log fails: {error}")
+    if group_id not in groups:
+        coordinator = f"{dialect.coordinator} coordinator of Kafka {dialect.kafka}"
+        raise UsageError(f"the log has no group {group_id}, as the {coordinator} loads it")
+    group = groups[group_id]
+    tombstones = [_encode(1, OffsetCommitKey(group_id, *key)) for key in _find_offsets(group, dialect)]
+    if isinstance(group, ModernGroup):
+        tombstones += _delete_modern_group(group, log, dialect)
+    elif dialect.coordinator == "new" or group.generation > 0:
+        _check_pending(group, dialect)
+        tombstones.append(_encode(2, GroupMetadataKey(group_id)))
+    return group, tombstones
+
+
+def _check_pending(group: AnyGroup, dialect: Dialect) -> None:
+    """Raise UsageError if the classic coordinator could not load the log after the tombstone of the group's record.
+
+    The load creates a group for the pending commits, and fails at a group that it creates and that has a tombstone.
+    Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9).
+    """
+    if dialect.coordinator == "classic" and group.pending:
+        producers = ", ".join(map(str, sorted(group.pending)))
+        raise UsageError(
+            f"group {group.group_id} has pending commits of producer {producers}: after a tombstone of the group, the "
+            "load of the classic coordinator would fail (Unexpected unload of active group); end the transaction first "
+            "with a marker"
+        )
+
+
+def _find_offsets(group: AnyGroup, dialect: Dialect) -> list[TopicPartition]:
+    if dialect.coordinator == "classic":
+        return hash_map_order(group.offsets, dialect.version, topic_partition_hash)
+    pending = {partition: None for partitions in group.pending.values() for partition in partitions}
+    only_pending = [partition for partition in pending if partition not in group.offsets]
+    return _order_by_topic(group.offsets) + _order_by_topic(only_pending)
+
+
+def _order_by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return the order of the new coordinator's maps: a map of topics, each with a map of partition numbers."""
+    numbers_by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        numbers_by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return [
+        TopicPartition(topic, number)
+        for topic in timeline_map_order(numbers_by_topic)
+        # The hash of a java.lang.Integer is its number.
+        for number in timeline_map_order(numbers_by_topic[topic], lambda number: number)
+    ]
+
+
+def _delete_modern_group(group: ModernGroup, log: Log, dialect: Dialect) -> list[KeyAndValue]:
+    # A target of a member that does not exist would make the load fail at the tombstone of the epoch.
+    with_targets = dict.fromkeys([*group.members, *group.targets])
+    tombstones: list[KeyAndValue] = []
+    for record_type in _DELETED_TYPES[group.type]:
+        make_key: Callable[..., Message] = RECORD_TYPES[record_type].key
+        keys: Iterable[Message]
+        if record_type == _REGULAR_EXPRESSION:
+            keys = _find_expressions(log, group.group_id, dialect) if group.members else ()
+        elif record_type in (*_TARGETS, *_MEMBERS):
+            member_ids = with_targets if record_type in _TARGETS else group.members
+            keys = [make_key(group.group_id, member_id) for member_id in member_ids]
+        else:
+            keys = [make_key(group.group_id)]
+        tombstones += [_encode(record_type, key) for key in keys]
+    return tombstones
+
+
+def _find_expressions(log: Log, group_id: str, dialect: Dialect) -> Iterable[Message]:
+    expressions: dict[bytes | None, Message] = {}
+    keys = LogKeys(dialect)
+    for batch in log:
+        for name, key, record in read_keys(batch, keys):
+            content = key.decoded.content
+            if name == group_id and isinstance(content, ConsumerGroupRegularExpressionKey):
+                expressions.pop(record.key, None)
+                if record.value is not None:
+                    expressions[record.key] = content
+    return expressions.values()
+
+
+def _encode(record_type: int, key: Message) -> KeyAndValue:
+    return encode(Record(record_type, key, None, None))
+
+
+_OFFSET_RECORD_TYPE = 1
+_OFFSET_KEY_START = b"\0\1"
+_FIRST_VERSION_WITH_TOPIC_ID = 4
+_NAMED_PRODUCERS = 5
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one step did, in one sentence (`what`).
+
+    `first_offset` and `last_offset` are those of the records that the step appended or removed, if any. `compaction` is
+    the result of a cleaning pass, and `removed` that of a cut.
+    """
+
+    step: str
+    what: str
+    first_offset: int | None = None
+    last_offset: int | None = None
+    compaction: Compaction | None = None
+    removed: Removed | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """An object of the list `steps` in `Edit.to_json`."""
+        row = {name: getattr(self, name) for name in ("step", "first_offset", "last_offset", "what")}
+        if self.removed is not None:
+            row["removed"] = {name: getattr(self.removed, name) for name in ("segments", "batches", "records")}
+        if self.compaction is not None:
+            row |= {name: value for name, value in asdict(self.compaction).items() if name != "damage"}
+        return row
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Append the record of a committed offset.
+
+    `timestamp_ms` is the time of the commit in ms since 1970; None means the newest timestamp in the log. `offset` can
+    be negative, because brokers store every offset that a client commits.
+    """
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    timestamp_ms: int | None = None
+
+    def run(self, log: EditedLog) -> StepResult:
+        time_ms = log.facts.newest_ms if self.timestamp_ms is None else self.timestamp_ms
+        if time_ms < 0:
+            raise UsageError(f"the log has no timestamp: expected a time at the end of the commit of {self.group}: @MS")
+        version = log.offset_value_version
+        value = OffsetCommitValue(offset=self.offset, metadata="", commit_timestamp=time_ms)
+        if version >= _FIRST_VERSION_WITH_TOPIC_ID:
+            value = msgspec.structs.replace(value, topic_id=find_topic_id(log.open(), self.partition.topic))
+        record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(self.group, *self.partition), value, version))
+        what = (
+            f"group {self.group} commits offset {self.offset} of {_name(self.partition)} at {time_ms} ms "
+            f"(value version {version})"
+        )
+        return _append(log, "commit", what, [record], time_ms, base_sequence=0)
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """Append a record without a value, which deletes a group's committed offset for one partition."""
+
+    group: str
+    partition: TopicPartition
+
+    def run(self, log: EditedLog) -> StepResult:
+        record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(self.group, *self.partition), None, None))
+        what = f"a tombstone deletes the offset of group {self.group} for {_name(self.partition)}"
+        return _append(log, "tombstone", what, [record], base_sequence=_tombstone_sequence(log))
+
+
+@dataclass(frozen=True)
+class DeleteGroup:
+    """Append the tombstones with which a coordinator deletes a group and its offsets."""
+
+    group: str
+
+    def run(self, log: EditedLog) -> StepResult:
+        group, tombstones = plan_deletion(log.open(), self.group, log.dialect)
+        if not tombstones:
+            what = (
+                f"Nothing is appended: the classic coordinator writes no tombstone for group {self.group}, which has "
+                "no committed offset and the generation 0."
+            )
+            return StepResult("delete-group", what)
+        content = _count(sum(key.startswith(_OFFSET_KEY_START) for key, _ in tombstones), "offset")
+        if group.members:
+            members = _count(len(group.members), "member")
+            content += f" and {members}; a running coordinator refuses this (NON_EMPTY_GROUP)"
+        verb = "deletes" if len(tombstones) == 1 else "delete"
+        what = (
+            f"{_count(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
+            f"{group.type} group {self.group} with {content}"
+        )
+        return _append(log, "delete-group", what, tombstones, base_sequence=_tombstone_sequence(log))
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Append the control record that commits or aborts the open transaction of a producer."""
+
+    producer_id: int
+    commits: bool
+
+    def run(self, log: EditedLog) -> StepResult:
+        facts = log.facts
+        producer = facts.open.get(self.producer_id)
+        if producer is None:
+            names = [str(producer_id) for producer_id in facts.open][:_NAMED_PRODUCERS]
+            more = ", …" if len(facts.open) > len(names) else ""
+            found = f"open: {', '.join(names)}{more}" if names else "no transaction is open"
+            raise UsageError(f"producer {self.producer_id} has no open transaction in the log ({found})")
+        kind = ControlType.COMMIT if self.commits else ControlType.ABORT
+        epoch = facts.marker_epochs.get(self.producer_id, 0)
+        what = (
+            f"a marker {kind.name.lower()}s the transaction of producer {self.producer_id} (epoch {producer.epoch}), "
+            f"open since offset {producer.first_offset}"
+        )
+        return _append(
+            log,
+            "marker",
+            what,
+            [(encode_control_key(kind), encode_end_transaction_marker(epoch))],
+            attributes=TRANSACTIONAL | CONTROL,
+            producer_id=self.producer_id,
+            producer_epoch=producer.epoch,
+        )
+
+
+@dataclass(frozen=True)
+class Roll:
+    """Close the active segment, and begin a new segment."""
+
+    def run(self, log: EditedLog) -> StepResult:
+        offset = log.facts.next_offset
+        if log.roll():
+            return StepResult("roll", f"A new active segment begins at offset {offset}.")
+        return StepResult("roll", f"Nothing is rolled: the active segment, which begins at offset {offset}, is empty.")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Remove all records from a Kafka offset on."""
+
+    offset: int
+
+    def run(self, log: EditedLog) -> StepResult:
+        return _cut(log, "cut", self.offset, f"offset {self.offset}")
+
+
+@dataclass(frozen=True)
+class CutTime:
+    """Remove the first batch that contains a timestamp after a time (ms since 1970), and all later batches."""
+
+    time_ms: int
+
+    def run(self, log: EditedLog) -> StepResult:
+        stop = Stop(until_time=self.time_ms)
+        first = next((batch.base_offset for batch in log.open() if stop.excludes(batch)), None)
+        return _cut(log, "cut-time", first, f"{self.time_ms} ms")
+
+
+@dataclass(frozen=True)
+class Clean:
+    """Run one pass of the log cleaner at a time (ms since 1970)."""
+
+    now_ms: int
+
+    def run(self, log: EditedLog) -> StepResult:
+        result = log.clean(self.now_ms)
+        if not result.groups:
+            what = "cleans nothing: no dirty record is before the active segment and before the first open transaction"
+            return StepResult("clean", f"A pass at {self.now_ms} ms {what}.", compaction=result)
+        records = _count(result.before.records - result.after.records, "record")
+        size = _count(result.before.bytes - result.after.bytes, "byte")
+        what = (
+            f"A pass at {self.now_ms} ms removes {records} and {size}. The next pass begins at offset "
+            f"{result.next_dirty_offset}."
+        )
+        return StepResult("clean", what, compaction=result)
+
+
+Step = Commit | Tombstone | DeleteGroup | Marker | Roll | Cut | CutTime | Clean
+
+
+def _name(partition: TopicPartition) -> str:
+    """A topic-partition for a sentence.
+
+    If its text could be read in two ways, the sentence says which one was taken.
+    """
+    return f"{partition} ({partition.reading})" if partition.reading else str(partition)
+
+
+def _append(
+    log: EditedLog, step: str, what: str, records: list[KeyAndValue], time_ms: int | None = None, **header: int
+) -> StepResult:
+    first, last = log.append(records, max(0, log.facts.newest_ms) if time_ms is None else time_ms, **header)
+    place = f"Offset {first}" if first == last else f"Offsets {first} to {last}"
+    return StepResult(step, f"{place}: {what}.", first, last)
+
+
+def _tombstone_sequence(log: EditedLog) -> int:
+    return 0 if log.dialect.coordinator == "new" else -1
+
+
+def _cut(log: EditedLog, step: str, offset: int | None, place: str) -> StepResult:
+    open_before = log.facts.open
+    removed = Removed() if offset is None else log.cut(offset)
+    end = log.facts.next_offset
+    if removed.first_offset is None:
+        empty = f" {_count(removed.segments, 'empty segment')} deleted." if removed.segments else ""
+        what = f"No batch is cut: none is at {place} or after. The log ends at offset {end}.{empty}"
+        return StepResult(step, what, removed=removed)
+    what = (
+        f"Cut at {place}: {_count(removed.batches, 'batch')} with {_count(removed.records, 'record')} removed, "
+        f"offsets {removed.first_offset} to {removed.last_offset}. The log ends at offset {end}."
+    )
+    if removed.split is not None:
+        what += f" The batch of offsets {removed.split[0]} to {removed.split[1]} is removed as a whole."
+    without_marker = [
+        str(producer_id)
+        for producer_id, producer in log.facts.open.items()
+        if producer_id not in open_before or open_before[producer_id].first_offset != producer.first_offset
+    ]
+    if without_marker:
+        what += f" The cut removed the markers of these producers with open transactions: {', '.join(without_marker)}."
+    return StepResult(step, what, removed.first_offset, removed.last_offset, removed=removed)
+
+
+def _count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}es" if noun.endswith("ch") else f"{number} {noun}s"
+
+
+def parse_step(name: str, text: str | int | None = None) -> Step:
+    """Return the step with this name, which the text describes in the form above. Raises UsageError."""
+    if name not in _STEPS:
+        raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
+    form, parse = _STEPS[name]
+    try:
+        step = None if (text is None) != (name == "roll") else parse(str(text))
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+    if step is None:
+        found = "" if text is None else f", found {text!r}"
+        raise UsageError(f"{name}: expected {form}{found}")
+    return step
+
+
+def _parse_commit(text: str) -> Step | None:
+    key_text, _, number_text = text.rpartition("=")
+    key = _parse_key(key_text)
+    if key is None:
+        return None
+    offset_text, at, time_text = number_text.partition("@")
+    timestamp_ms = parse_whole_number(time_text) if at else None
+    if timestamp_ms is not None and timestamp_ms < 0:
+        raise UsageError(f"expected a time of 0 or above, in ms since 1970, found {timestamp_ms}")
+    return Commit(*key, parse_whole_number(offset_text), timestamp_ms)
+
+
+def _parse_tombstone(text: str) -> Step | None:
+    key = _parse_key(text)
+    return Tombstone(*key) if key else None
+
+
+def _parse_key(text: str) -> tuple[str, TopicPartition] | None:
+    group, colon, partition_text = text.rpartition(":")
+    if not colon:
+        return None
+    try:
+        return group, TopicPartition.parse(partition_text)
+    except UsageError:
+        return None
+
+
+def _parse_marker(text: str) -> Step | None:
+    kind, _, producer_text = text.partition(":")
+    if kind not in ("commit", "abort"):
+        return None
+    return Marker(parse_whole_number(producer_text), kind == "commit")
+
+
+def _parse_cut(text: str) -> Step:
+    offset = parse_whole_number(text)
+    if offset < 0:
+        raise UsageError(f"expected an offset of 0 or above, found {offset}")
+    return Cut(offset)
+
+
+_STEPS: dict[str, tuple[str, Callable[[str], Step | None]]] = {
+    "commit": ("GROUP:TOPIC-PARTITION=OFFSET or GROUP:TOPIC-PARTITION=OFFSET@MS", _parse_commit),
+    "tombstone": ("GROUP:TOPIC-PARTITION", _parse_tombstone),
+    "delete-group": ("GROUP", DeleteGroup),
+    "marker": ("commit:PRODUCER_ID or abort:PRODUCER_ID", _parse_marker),
+    "roll": ("no text", lambda text: Roll()),
+    "cut": ("OFFSET", _parse_cut),
+    "cut-time": ("a time in ms since 1970", lambda text: CutTime(parse_whole_number(text))),
+    "clean": ("a time in ms since 1970", lambda text: Clean(parse_whole_number(text))),
+}
+"""The form of each step's text, and its parser, which returns None for another form."""
+
 
 _ONE_DAY_MS = 86_400_000
 
@@ -74,7 +548,7 @@ def edit(
         A new or empty folder for the segments.
     steps
         Each step is a pair of the name and the text of an option of the command `edit`, for example ("commit",
-        "billing:orders-0=42"), or an object of `kafkagroups.repair.steps`. The name alone is enough for "roll".
+        "billing:orders-0=42"), or an object of `kafkagroups.repair.edit`. The name alone is enough for "roll".
     coordinator
         "classic" or "new": the coordinator that would write the new records. None means the one that wrote the log.
     kafka

@@ -29,8 +29,7 @@ from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.log_to_clean import list_segments
-from kafkagroups.log.producer_state import read_marker
+from kafkagroups.log.log_to_clean import list_segments, read_marker
 from kafkagroups.log.segment_file import base_offset_of, segment_name
 from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter

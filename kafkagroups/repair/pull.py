@@ -33,8 +33,19 @@ from kafkagroups.log.batch_frames import FrameState, find_frames
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.outputs import create_folder
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
-from kafkagroups.repair.client import READ_UNCOMMITTED, ask_leaders, ask_log_ranges, refresh_leaders
-from kafkagroups.repair.connection import MAX_WAIT_SECONDS, TOPIC, Cluster, Security, Waits, connect, ignore_report
+from kafkagroups.repair.client import (
+    MAX_WAIT_SECONDS,
+    READ_UNCOMMITTED,
+    TOPIC,
+    Cluster,
+    Security,
+    Waits,
+    ask_leaders,
+    ask_log_ranges,
+    connect,
+    ignore_report,
+    refresh_leaders,
+)
 
 FETCH_BYTES = 8 * 1024 * 1024
 Progress = Callable[[int, int], None]

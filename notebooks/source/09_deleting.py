@@ -29,7 +29,6 @@
 # The command sends the request `DeleteGroups`. The 4.3.1 broker wrote these records last:
 
 # %%
-import kafkagroups as kg
 from kafkagroups import course
 
 for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))[5:]:

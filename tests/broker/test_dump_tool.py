@@ -6,7 +6,7 @@ import pytest
 
 from kafkagroups import synth
 from kafkagroups.course.real_broker import QUICK, find_jars
-from kafkagroups.spark.java import find_java
+from kafkagroups.spark.session import find_java
 from tests.broker.broker import VERSIONS, need_jars
 from tests.broker.material import SYNTHETIC
 from tests.command import main

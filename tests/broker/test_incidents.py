@@ -29,8 +29,8 @@ from kafkagroups.course.exercises.incidents import (
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
 from kafkagroups.course.real_broker import QUICK, RealBroker, find_jars
 from kafkagroups.loading.group_json import offsets_json, pending_json
-from kafkagroups.repair.steps import Clean, Marker
-from kafkagroups.spark.java import find_java
+from kafkagroups.repair.edit import Clean, Marker
+from kafkagroups.spark.session import find_java
 from tests.broker.broker import CLASSIC, VERSIONS, Broker, need_jars
 from tests.handmade import GroupMetadataKey, encode_batch
 

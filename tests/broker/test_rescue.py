@@ -381,6 +381,6 @@ def test_through_tls_and_sasl(fresh, apply, plan_file, tmp_path, monkeypatch):
 
 
 def guest(broker):
-    from kafkagroups.repair.connection import Security
+    from kafkagroups.repair.client import Security
 
     return Security(protocol="SASL_SSL", mechanism="PLAIN", user="guest", password=PASSWORD, cafile=str(broker.ca_file))

@@ -21,7 +21,7 @@ from kafkagroups.course.rescue_broker import INCIDENT, PLAN_COMMAND, correct_pla
 from kafkagroups.errors import BadBytes
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.records.serde import decode
-from kafkagroups.spark.java import Java, NoJava
+from kafkagroups.spark.session import Java, NoJava
 from tests.handmade import ControlType, decode_control_key
 
 LOG_OF_A_TAKEN_PORT = (

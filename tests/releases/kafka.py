@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from kafkagroups.course.real_broker import find_jars
-from kafkagroups.spark.java import find_java
+from kafkagroups.spark.session import find_java
 from tests.broker.broker import VERSIONS
 from tests.releases.sequences import Event
 

@@ -9,7 +9,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
-from kafkagroups.repair.connection import TOPIC
+from kafkagroups.repair.client import TOPIC
 
 VERSIONS = {FetchRequest: (4, 12), ListOffsetsRequest: (1, 7), ApiVersionsRequest: (0, 3), MetadataRequest: (4, 9)}
 """The requests that the broker answers, each with its smallest and its largest version."""

@@ -25,7 +25,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from kafkagroups.repair.connection import TOPIC
+from kafkagroups.repair.client import TOPIC
 from tests.repair.fake_broker import VERSIONS, FakeBroker
 
 GROUP_VERSIONS = {

@@ -14,7 +14,7 @@ import kafkagroups as kg
 from kafkagroups import UsageError
 from kafkagroups.cli import rescue
 from kafkagroups.repair import apply as applying, client, connection
-from kafkagroups.repair.connection import TOPIC
+from kafkagroups.repair.client import TOPIC
 from kafkagroups.repair.plan import parse_plan
 from tests.command import main
 from tests.repair.fake_broker import SILENT

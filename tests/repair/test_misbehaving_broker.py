@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("kafka", reason="no kafka-python")
 
 import kafkagroups as kg
-from kafkagroups.repair import connection
 from kafkagroups.repair.pull import pull
 from tests.repair.fake_broker import SILENT, FakeBroker
 

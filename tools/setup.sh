@@ -94,7 +94,7 @@ learn() {
 
     echo "4/4 installing kafkagroups itself"
     install --no-deps --no-build-isolation -e .
-    if ! .venv/bin/python -c 'from kafkagroups.spark.java import find_java; find_java()' >/dev/null 2>&1; then
+    if ! .venv/bin/python -c 'from kafkagroups.spark.session import find_java; find_java()' >/dev/null 2>&1; then
         echo "    no Java 17 or newer here: installing one into .venv, for Spark only, 40 MB"
         install --require-hashes --no-deps -r locks/java.txt ||
             echo "    that failed: Spark's cells will not run, and 'kafkagroups doctor' says how to repair it"

@@ -3,6 +3,8 @@
 - `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments are not cleaned, with more than MAX_DIRTY_SHARE of the
   cleanable bytes (min.cleanable.dirty.ratio of the topic). A pass would free at least half of them, and the log covers
   at least MIN_UNCLEANED_MS, although a running cleaner starts seconds after a segment is closed.
+- `deleted_segments`: the log does not begin at offset 0, and has no trace of the cleaner, which can empty its first
+  segments. So retention has deleted them, or somebody has, or they were not copied.
 - `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
 - `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
   twice delete.retention.ms.
@@ -42,6 +44,7 @@ from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES
 from kafkagroups.history.finding import (
+    GROUPS_TOOL,
     Finding,
     count_of,
     describe_duration,
@@ -63,7 +66,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT, PartitionCountChange
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import LARGE_DECOMPRESSED_RECORD
 
@@ -104,6 +107,25 @@ def _describe_last_pass(counts: PartitionStats) -> str:
     if counts.last_cleaned_ms is None:
         return f" (the last pass that left a trace ended at offset {counts.cleaned_up_to})"
     return f" (the last pass that left a trace was at {describe_time(counts.last_cleaned_ms)})"
+
+
+def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
+    log = partition.log
+    start = base_offset_of(log.segments[0])
+    if start <= 0 or partition.counts.cleaned_up_to is not None or log.ranges:
+        return
+    what = (
+        f"The log begins at offset {start}, without a trace of the log cleaner. So its first segments were deleted, as "
+        "with cleanup.policy=delete, or they were not copied. A load answers no offset that was only in them."
+    )
+    command = ["kafka-configs.sh", *GROUPS_TOOL[1:], "--describe", "--entity-type", "topics"]
+    command += ["--entity-name", "__consumer_offsets", "--all"]
+    remedy = (
+        "Before a broker restarts or the leadership moves, write down the offsets: kafka-consumer-groups.sh still "
+        "shows them, as long as a coordinator has them in memory. The topic needs cleanup.policy=compact and nothing "
+        f"else: {join_words(command)}"
+    )
+    yield partition.finding(start, "deleted_segments", what, remedy, command=command)
 
 
 def find_too_large(partition: Partition) -> Iterator[Finding]:
@@ -299,7 +321,7 @@ class ClockJump(Follower):
         return self.partition.finding(self._late.first, "clock_jump", what, remedy, command=command)
 
 
-RULES = (find_uncleaned, find_too_large, find_staying_tombstones, find_mixed_writers)
+RULES = (find_uncleaned, find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
 """The rules that need no second pass."""
 
 

@@ -45,7 +45,7 @@ from kafkagroups.records.releases import describe_writers
 
 MAX_WATCHED = 20
 """At most this many groups of a partition are replayed: if more are in trouble, the cause is not one of the groups."""
-MIN_WAIT_MS = 60_000
+MIN_WAIT_MS = 30_000
 """A consumer gives partitions back with its next heartbeat, which it sends every few seconds."""
 UNREVOKED_REMEDY = (
     "Look at this process: its poll loop or its rebalance listener is stuck. If you end it, the other members get the "

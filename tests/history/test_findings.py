@@ -452,6 +452,15 @@ def test_damage_and_a_failing_load_are_found(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_segments_that_retention_has_deleted_are_found(engine):
+    """A broker of 3.9.2 with cleanup.policy=delete and retention.ms=15000 has deleted the segments before 120."""
+    log = Path(__file__).parent / "deleted_segments" / "__consumer_offsets-4"
+    (finding,) = stats(log, coordinator="classic", engine=engine).findings
+    assert (finding.kind, finding.partition, finding.offset) == ("deleted_segments", 4, 120)
+    assert "The log begins at offset 120" in finding.what and "cleanup.policy=compact" in finding.remedy
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_a_failing_load_names_the_releases_that_load_the_log_and_what_a_cut_loses(engine, tmp_path):
     """Offset value version 4 begins with Kafka 3.4.1 (OffsetCommitValue.json); 2.8.2 refuses it."""
     batches = [encode_batch([commit(offset, START, group=f"g{offset}", version=3 + offset % 2)]) for offset in range(4)]

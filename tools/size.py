@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 495,
-    "cli": 2885,
+    "cli": 2888,
     "coordinator": 6072,
     "course": 10384,
     "engine": 2550,
     "groups": 2032,
-    "history": 4922,
+    "history": 4951,
     "html_report": 514,
     "kafka_tools": 443,
     "loading": 2234,

@@ -77,7 +77,7 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
         is_small = min(sizes.values()) <= MAX_SIZE and len(partitions) > 1
         hint = " Check the smaller ones one at a time." if is_small else ""
         lines.append(f"Not judged after a cleaning, because of size or zeros: {_count(list(sizes))}.{hint}")
-    findings = count_of(len(verdict.findings), "finding") if verdict.findings else "No findings"
+    findings = count_of(len(verdict.findings), "finding") if verdict.findings else "No findings about the load"
     for line in (*lines, *verdict.lost_fixes, f"{findings}."):
         print_text(line, indent="")
     answers.print_topic_partitions(verdict.topic_partitions, judged.coordinator)

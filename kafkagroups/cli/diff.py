@@ -101,7 +101,7 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
     change_of = {(change.group, change.key): change for change in changes}
     rows = [
-        (change.group, change.key, _describe(table, change.before, change.a), "healed: the same on a and b")
+        (change.group, change.key, _describe_same(table, change), "healed: the same on a and b")
         for change in changes
         if not change.differs
     ]
@@ -201,6 +201,12 @@ _ONE: dict[str, Callable[[Any], str]] = {
     "pending": lambda each: ", ".join(f"{commit['offset']} (producer {commit['producer_id']})" for commit in each),
     "groups": lambda each: f"{each['type']} {each['state']}, {count_of(len(each['members']), 'member')}",
 }
+
+
+def _describe_same(table: str, change: Change) -> str:
+    """An answer that is the same on both sides, and another one than before the fork."""
+    now, before = (_ONE[table](each) if each else "none" for each in (change.a, change.before))
+    return f"{now} on both, {before} before the fork"
 
 
 def _describe(table: str, a: Any, b: Any) -> str:

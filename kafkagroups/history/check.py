@@ -29,6 +29,7 @@ from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, copy_log, list_cleaned
 from kafkagroups.history.finding import Finding, join_words, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes
+from kafkagroups.history.partition_rules import find_count_change
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.release_changes import find_changes, find_lost_fixes, list_read_types
 from kafkagroups.history.scan import CountedTopic
@@ -128,6 +129,7 @@ LOAD_KINDS = (
     "endless_pending_commit",
     "clock_jump",
     "shared_instance_id",
+    "deleted_segments",
 )
 
 
@@ -291,4 +293,6 @@ def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
         lost = stats.groups_lost.get(number, [])
         checks[number] = PartitionCheck(*outcome, *sizes, lost, number in after_cleaning.judged, loaded.start)
     findings += find_look_alikes(known_groups)
+    if counted.topic_partitions.changed is not None:
+        findings.append(find_count_change(counted.topic_partitions.changed))
     return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)

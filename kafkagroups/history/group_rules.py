@@ -2,6 +2,8 @@
 
 - `busy_group`: a group wrote more than half of at least MIN_BUSY_RECORDS records of a partition, and more than
   BUSY_RATE commits a second for each of its offsets. Consumers with enable.auto.commit write 0.2 a second.
+- `large_commits`: a group wrote more than half of the bytes of a partition of at least MIN_LARGE_BYTES, with records of
+  more than LARGE_RECORD_BYTES: its commits have long metadata, or its many members have long assignments.
 - `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
   committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
 - `early_expiry`: a client asked for a retention time (OffsetCommit v2 to v4), so an offset goes earlier than
@@ -45,6 +47,8 @@ from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.totals import describe_settings
 from kafkagroups.records.dialects import Dialect
 
+MIN_LARGE_BYTES = 100_000
+LARGE_RECORD_BYTES = 1_000
 MIN_BUSY_RECORDS = 1_000
 BUSY_RATE = 1.0
 DAY_MS = 86_400_000
@@ -81,6 +85,23 @@ def find_busy_groups(partition: Partition) -> Iterator[Finding]:
             "who commits. Let that one commit less often, for example every 5 s and not after each record."
         )
         yield partition.finding(None, "busy_group", what, remedy, group=group_id)
+
+
+def find_large_commits(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    for group_id, size in partition.bytes_of.items() if counts.bytes >= MIN_LARGE_BYTES else ():
+        records = partition.records_of[group_id]
+        if 2 * size <= counts.bytes or size / records < LARGE_RECORD_BYTES:
+            continue
+        what = (
+            f"Group {group_id} wrote {100 * size // counts.bytes} % of the bytes with {records} of {counts.records} "
+            f"records: {size // records} bytes in each."
+        )
+        remedy = (
+            "Look at a record with kafkagroups dump. The metadata of a commit is no place for state: a smaller "
+            "offset.metadata.max.bytes refuses such commits. Of many members, each generation is one large record."
+        )
+        yield partition.finding(None, "large_commits", what, remedy, group=group_id)
 
 
 def find_unsubscribed_offsets(partition: Partition) -> Iterator[Finding]:
@@ -433,6 +454,7 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
 
 RULES = (
     find_busy_groups,
+    find_large_commits,
     find_unsubscribed_offsets,
     find_early_expiry,
     find_expiries_in_use,

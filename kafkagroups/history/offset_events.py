@@ -126,7 +126,7 @@ class OffsetEvents:
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         if old is None and key in self._deleted:
             is_skip = offset > self._deleted[key] and not new_id
-            skipped = f", which skips {self._deleted[key]} to {offset - 1}" if is_skip else ""
+            skipped = f", which skips at most {self._deleted[key]} to {offset - 1}" if is_skip else ""
             return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it{skipped}"
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"

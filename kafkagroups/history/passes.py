@@ -144,7 +144,7 @@ class Partition:
     """What a rule can ask about one partition.
 
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
-    partition ended. `totals` and `counts` are what its records come to; `commits` and `live_records` count by group id.
+    partition ended. `totals` and `counts` are what its records come to, and the counters those of each group id.
     `misplaced` are its groups that belong to other partitions.
     """
 
@@ -156,6 +156,8 @@ class Partition:
     totals: Totals
     counts: PartitionStats
     commits: Counter[str]
+    records_of: Counter[str]
+    bytes_of: Counter[str]
     live_records: Counter[str]
     misplaced: Misplaced | None = None
 

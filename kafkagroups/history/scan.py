@@ -62,12 +62,12 @@ WRITERS_REMEDY = (
 )
 
 
-def watch_groups(partition: Partition, topic: OpenTopic) -> Iterator[Finding]:
-    """Yield the findings about the groups of a partition that are worth a replay."""
+def watch_groups(partition: Partition, topic: OpenTopic, newest_ms: int) -> Iterator[Finding]:
+    """Yield the findings about the groups of a partition that are worth a replay. `newest_ms` is that of all logs."""
     chosen = sorted({*partition.totals.watched_groups, *_find_unrevoked(partition)} & partition.parts.keys())
     _, logs = load_group_logs(topic.part(partition.log), chosen[:MAX_WATCHED]) if chosen else (None, {})
     for log in logs.values():
-        yield from _replay(partition, log)
+        yield from _replay(partition, log, newest_ms)
 
 
 def _find_unrevoked(partition: Partition) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
                 yield group_id
 
 
-def _replay(partition: Partition, log: GroupLog) -> Iterator[Finding]:
+def _replay(partition: Partition, log: GroupLog, newest_ms: int) -> Iterator[Finding]:
     steps = log.steps.get(partition.number, [])
     offsets = OffsetEvents(partition.number, partition.dialect, skips_routine=True)
     history = walk(steps, offsets, partition.loaded.start_offset)
@@ -91,8 +91,7 @@ def _replay(partition: Partition, log: GroupLog) -> Iterator[Finding]:
         offset = storm.rebalances[0].offset
         yield partition.finding(offset, "rebalance_storm", what, storm.remedy, group=group, command=command)
     for waiting in find_waiting_members(steps, history.group.state, offsets.topic_ids):
-        waited_ms = (partition.counts.last_timestamp_ms or 0) - waiting.since_ms
-        if waiting.partitions and waited_ms >= MIN_WAIT_MS:
+        if waiting.partitions and newest_ms - waiting.since_ms >= MIN_WAIT_MS:
             what = f"Group {group}: {waiting.what}"
             place = {"group": group, "topic_partition": waiting.partitions[0], "command": command}
             yield partition.finding(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
@@ -156,6 +155,7 @@ class CountedTopic:
         # Before the rules build any group.
         parts = self.groups.groups.unbuilt()
         answers = Answers(parts, self.groups.orphans.unbuilt())
+        newest_ms = max((each.times[1] for each in self.totals.values() if each.times), default=0)
         for log in self.topic.logs:
             stats = Stats(self.by, problems=problems[log.partition])
             partition = self._count(log, stats, parts, answers)
@@ -173,7 +173,7 @@ class CountedTopic:
             stats.writers = writers.finish(log.partition)
             stats.known_groups = list_known_groups(partition)
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
-            found = (*found, watch_groups(partition, self.topic) if watches_groups else ())
+            found = (*found, watch_groups(partition, self.topic, newest_ms) if watches_groups else ())
             stats.findings = list(chain.from_iterable(found))
             stats.groups_lost = {log.partition: failure.lost}
             yield stats
@@ -191,9 +191,13 @@ class CountedTopic:
         stats.partitions[log.partition] = counts
         commits: Counter[str] = Counter()
         live_records: Counter[str] = Counter()
+        records_of: Counter[str] = Counter()
+        bytes_of: Counter[str] = Counter()
         for row, count in totals.count_rows(self.groups, answers):
             if row.group is not None:
                 live_records[row.group] += count.live_records
+                records_of[row.group] += count.records
+                bytes_of[row.group] += count.bytes
                 commits[row.group] += count.records - count.tombstones if row.type in OFFSET_TYPES else 0
             counts.add(count)
             if self.by != WRITER and (count.records or count.bytes or count.live_records):
@@ -203,7 +207,8 @@ class CountedTopic:
         counts.bytes = sum(segment.bytes for segment in totals.segments)
         misplaced = self._misplaced.get(log.partition)
         rules = self.topic.dialect
-        return Partition(log, rules, self.groups, loaded, parts, totals, counts, commits, live_records, misplaced)
+        counters = (commits, records_of, bytes_of, live_records)
+        return Partition(log, rules, self.groups, loaded, parts, totals, counts, *counters, misplaced)
 
     def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
         stats = Stats(self.by, topic_partitions=self.topic_partitions)

@@ -141,7 +141,7 @@ def describe_settings(series: Series) -> str:
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
     if not different[_HOST]:
         host = series.newest[-1].settings[_HOST].removeprefix("host ").removeprefix("/")
-        text += f" The host is always {host}, because Kafka keeps the host of a member that it replaces."
+        text += f" The host is always {host}, because Kafka keeps the client id and the host of the member before."
     return text
 
 

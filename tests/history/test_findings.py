@@ -452,6 +452,18 @@ def test_damage_and_a_failing_load_are_found(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_group_with_few_large_commits_is_found(engine, tmp_path):
+    """offset.metadata.max.bytes is 4096 by default, so a program can keep its state in the metadata of its commits."""
+    batches = []
+    for number in range(200):
+        name, metadata = ("state", "x" * 3900) if number % 5 == 0 else ("busy", "")
+        batches.append(encode_batch([commit(number, START + number, group=name, metadata=metadata)]))
+    (finding,) = stats(write(tmp_path, batches), engine=engine).findings
+    assert (finding.kind, finding.group) == ("large_commits", "state")
+    assert "with 40 of 200 records" in finding.what
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_segments_that_retention_has_deleted_are_found(engine):
     """A broker of 3.9.2 with cleanup.policy=delete and retention.ms=15000 has deleted the segments before 120."""
     log = Path(__file__).parent / "deleted_segments" / "__consumer_offsets-4"

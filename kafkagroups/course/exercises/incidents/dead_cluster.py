@@ -279,7 +279,7 @@ last record that it has processed.**
             "Ask whether the log loads. Two records stop partition 20. The broker would name the second one only "
             "after the first one is gone.",
             f"kafkagroups check . --kafka {KAFKA}",
-            shows="Finding 1. Partition 20",
+            shows="Finding 2. Partition 20",
             lines=20,
         ),
         Step(

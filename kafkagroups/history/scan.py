@@ -62,12 +62,15 @@ WRITERS_REMEDY = (
 )
 
 
-def watch_groups(partition: Partition, topic: OpenTopic, newest_ms: int) -> Iterator[Finding]:
-    """Yield the findings about the groups of a partition that are worth a replay. `newest_ms` is that of all logs."""
+def watch_groups(partition: Partition, topic: OpenTopic, stats: Stats) -> Iterator[Finding]:
+    """Yield the findings about the groups of a partition that are worth a replay.
+
+    Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
+    """
     chosen = sorted({*partition.totals.watched_groups, *_find_unrevoked(partition)} & partition.parts.keys())
     _, logs = load_group_logs(topic.part(partition.log), chosen[:MAX_WATCHED]) if chosen else (None, {})
     for log in logs.values():
-        yield from _replay(partition, log, newest_ms)
+        yield from _replay(partition, log, stats)
 
 
 def _find_unrevoked(partition: Partition) -> Iterator[str]:
@@ -79,7 +82,7 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
                 yield group_id
 
 
-def _replay(partition: Partition, log: GroupLog, newest_ms: int) -> Iterator[Finding]:
+def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
     steps = log.steps.get(partition.number, [])
     offsets = OffsetEvents(partition.number, partition.dialect, skips_routine=True)
     history = walk(steps, offsets, partition.loaded.start_offset)
@@ -91,10 +94,11 @@ def _replay(partition: Partition, log: GroupLog, newest_ms: int) -> Iterator[Fin
         offset = storm.rebalances[0].offset
         yield partition.finding(offset, "rebalance_storm", what, storm.remedy, group=group, command=command)
     for waiting in find_waiting_members(steps, history.group.state, offsets.topic_ids):
-        if waiting.partitions and newest_ms - waiting.since_ms >= MIN_WAIT_MS:
+        if waiting.partitions:
             what = f"Group {group}: {waiting.what}"
             place = {"group": group, "topic_partition": waiting.partitions[0], "command": command}
-            yield partition.finding(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
+            found = partition.finding(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
+            stats.waiting.append((waiting.since_ms, found))
     skips = [event for event in history.events if event.event == "skip"]
     if skips:
         first = skips[0]
@@ -155,7 +159,6 @@ class CountedTopic:
         # Before the rules build any group.
         parts = self.groups.groups.unbuilt()
         answers = Answers(parts, self.groups.orphans.unbuilt())
-        newest_ms = max((each.times[1] for each in self.totals.values() if each.times), default=0)
         for log in self.topic.logs:
             stats = Stats(self.by, problems=problems[log.partition])
             partition = self._count(log, stats, parts, answers)
@@ -173,7 +176,7 @@ class CountedTopic:
             stats.writers = writers.finish(log.partition)
             stats.known_groups = list_known_groups(partition)
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
-            found = (*found, watch_groups(partition, self.topic, newest_ms) if watches_groups else ())
+            found = (*found, watch_groups(partition, self.topic, stats) if watches_groups else ())
             stats.findings = list(chain.from_iterable(found))
             stats.groups_lost = {log.partition: failure.lost}
             yield stats
@@ -229,5 +232,7 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
         *find_families(stats),
         *find_look_alikes(stats.known_groups),
     )
-    stats.findings = sort_findings([*stats.findings, *of_topic])
+    newest_ms = max((partition.last_timestamp_ms or 0 for partition in stats.partitions.values()), default=0)
+    waiting = [finding for since_ms, finding in stats.waiting if newest_ms - since_ms >= MIN_WAIT_MS]
+    stats.findings = sort_findings([*stats.findings, *of_topic, *waiting])
     stats.rows = dict(sort_rows(stats))

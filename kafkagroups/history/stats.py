@@ -343,6 +343,9 @@ class Stats:
     groups_lost: dict[int | None, list[str]] = field(default_factory=dict)
     """By the number of each partition whose load fails: the groups that a broker does not answer for."""
 
+    waiting: list[tuple[int, Finding]] = field(default_factory=list, compare=False, repr=False)
+    """The findings about members that have not given partitions back, with the time since which they wait."""
+
     @property
     def live_records(self) -> int:
         return sum(partition.live_records for partition in self.partitions.values())
@@ -356,6 +359,7 @@ class Stats:
     def add(self, other: Stats) -> None:
         self.problems.extend(other.problems)
         self.findings.extend(other.findings)
+        self.waiting.extend(other.waiting)
         self.writers.extend(other.writers)
         self.partitions.update(other.partitions)
         self.known_groups.update(other.known_groups)

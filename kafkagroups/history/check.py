@@ -16,7 +16,6 @@ cleaner fails to clean, and logs above MAX_SIZE or MAX_TOTAL_SIZE are not judged
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -26,7 +25,7 @@ from typing import Any
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, copy_log, list_cleaned
+from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, copy_log, is_whole, list_cleaned
 from kafkagroups.history.finding import Finding, join_words, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes
 from kafkagroups.history.partition_rules import find_count_change
@@ -37,7 +36,6 @@ from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, KnownGroup, Sta
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage, StartFailure
-from kafkagroups.log.segment_file import is_segment_name
 from kafkagroups.log.segments import Log
 from kafkagroups.records import versions
 from kafkagroups.records.dialects import Dialect, dialect
@@ -59,9 +57,7 @@ class AfterCleaning:
 
         `loaded` is the partition as it loads together with the others. `types` are the record types in the log.
         """
-        # Passes clean folders of whole segments.
-        is_whole = not log.ranges and all(is_segment_name(os.path.basename(segment)) for segment in log.segments)
-        if not is_whole or loaded.damage is not None or loaded.zeros is not None:
+        if not is_whole(log) or loaded.damage is not None or loaded.zeros is not None:
             return []
         findings: list[Finding] = []
         if loaded.error is not None or not list_read_types(self.rules).isdisjoint(types):

@@ -19,17 +19,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafkagroups.history.stats import DELETE_RETENTION_MS
 from kafkagroups.log.cleaner import CleanerConfig, clean
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.log_to_clean import LogToClean, read_log
-from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.segment_file import is_segment_name, segment_name
 from kafkagroups.log.segments import Log
 
 MAX_SIZE = 8 * 2**20
 """Each log is written and loaded. A log of this size takes about 5 s, measured on one core."""
 MAX_BOUNDARIES = 8
 """The largest number of ends of the first pass that are tried. In a log with more segments, some are left out."""
-DELETE_RETENTION_MS = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ class CleanedLog:
     steps: list[str]
     options: list[str]
     is_whole: bool
+
+
+def is_whole(log: Log) -> bool:
+    """Return whether a pass can clean a log: the passes clean folders of whole segments."""
+    return not log.ranges and all(is_segment_name(os.path.basename(segment)) for segment in log.segments)
 
 
 def _new_folder(folder: Path, log: Log) -> Path:

@@ -15,7 +15,6 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -26,14 +25,14 @@ from pathlib import Path
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
 from kafkagroups.groups.shard import fold_batches
-from kafkagroups.history.cleanings import MAX_SIZE, copy_log, list_cleaned
+from kafkagroups.history.cleanings import MAX_SIZE, copy_log, is_whole, list_cleaned
 from kafkagroups.history.finding import Finding, count_of, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.loading.caches import read_unloaded_group
 from kafkagroups.loading.load import OpenTopic, Outcome, Start, judge_start
 from kafkagroups.log.batch import Batch, LogRecord, record_count
-from kafkagroups.log.segment_file import is_segment_name, partition_for
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
 from kafkagroups.records.serde import RECORD_TYPES, DecodedKey, decode_key
@@ -248,8 +247,7 @@ class FailedLoad(Follower):
     def _find_cleaning(self) -> list[str] | None:
         """Return the options of `kafkagroups edit` for one pass of the cleaner, after which the group is loaded."""
         log = self.partition.log
-        is_whole = not log.ranges and all(is_segment_name(os.path.basename(segment)) for segment in log.segments)
-        if not is_whole or log.size > MAX_SIZE or self._group is None:
+        if not is_whole(log) or log.size > MAX_SIZE or self._group is None:
             return None
         with tempfile.TemporaryDirectory() as folder, suppress(UsageError, BadBytes):
             for cleaned in list_cleaned(copy_log(log, Path(folder)), Path(folder)):

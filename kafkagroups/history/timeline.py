@@ -230,9 +230,11 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     timeline = Timeline(*origin, events, groups.problems, left_out, dialect.rules_of, *found)
     timeline.writers = group_log.describe_writers()
     timeline.waiting = waiting
-    timeline.waiting += _describe_unowned(groups[group]) if group in groups else ()
-    expiry = find_expiry_in_use(groups[group], dialect, newest_ms) if group in groups else None
-    timeline.expiry = None if expiry is None else expiry.what
+    found_group = groups.get(group)
+    if found_group is not None:
+        timeline.waiting += _describe_unowned(found_group)
+        expiry = find_expiry_in_use(found_group, dialect, newest_ms)
+        timeline.expiry = None if expiry is None else expiry.what
     return timeline
 
 
@@ -280,11 +282,12 @@ def find_waiting_members(steps: list[Step], group: GroupState, topic_ids: Mappin
             for number in each.partitions
         ]
         timeout_ms = member.rebalance_timeout_ms
+        if partitions:
+            what += f"has to give back {list_names(partitions)}."
         if partitions and timeout_ms is not None:
             end = describe_time(begin.timestamp + timeout_ms)
-            what += f"has to give back {list_names(partitions)}. If it has not, the broker removes it at {end} "
-            what += f"(after {describe_duration(timeout_ms)})."
-        else:
+            what += f" If it has not, the broker removes it at {end} (after {describe_duration(timeout_ms)})."
+        elif not partitions:
             what += "waits for partitions that other members still have."
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 

@@ -29,7 +29,7 @@ CEILINGS = {
     "html_report": 514,
     "kafka_tools": 443,
     "loading": 2234,
-    "log": 2568,
+    "log": 2577,
     "records": 1972,
     "repair": 1990,
     "spark": 1206,

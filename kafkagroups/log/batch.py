@@ -242,8 +242,21 @@ def parse_record_batch(
 
     The caller must have checked that `data` contains a whole header.
     """
-    base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, *others = HEADER.unpack_from(data)
-    base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count = others
+    (
+        base_offset,
+        _,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = HEADER.unpack_from(data)
     return Batch(
         magic,
         base_offset,

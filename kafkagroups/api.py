@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
     from kafkagroups.html_report.page import Report
-    from kafkagroups.repair.apply import ApplyOptions, RescueRow
+    from kafkagroups.repair.apply_plan import ApplyOptions, RescueRow
     from kafkagroups.repair.plan import RescuePlan
 
 
@@ -299,7 +299,7 @@ def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpac
         The plan is malformed, kafka-python is not installed, no broker responds, or a parameter is wrong.
     """
     # Imported here, because most programs that import this package apply no plan.
-    from kafkagroups.repair.apply import apply_plan
+    from kafkagroups.repair.apply_plan import apply_plan
     from kafkagroups.repair.plan import RescuePlan, read_plan
 
     return list(apply_plan(plan if isinstance(plan, RescuePlan) else read_plan(plan), bootstrap, **options))

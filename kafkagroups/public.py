@@ -24,8 +24,8 @@ from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.record_json import from_json, to_json
-from kafkagroups.records.releases import value_version
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.spans import Span, annotate, decode, deviations
+from kafkagroups.records.written_versions import value_version
 from kafkagroups.repair.edit import append, cut, edit, roll
 from kafkagroups.topic import Topic

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.shard import CountBytes, ignore_bytes
+from kafkagroups.groups.replay import CountBytes, ignore_bytes
 from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups

@@ -19,8 +19,8 @@ from kafkagroups.cli.options import Options, parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.log_records import OFFSET_KEYS, describe_rest, find_group_id
-from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.modern_group import MEMBER_STATES
+from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, dump_text
 from kafkagroups.kafka_tools.dump_text import ToolCrashed

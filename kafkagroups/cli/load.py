@@ -15,7 +15,7 @@ from kafkagroups.cli.output import format_time_ms, print_line, print_table, prin
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
-from kafkagroups.groups.shard import LoadedPartition
+from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.loading.group_json import group_json, modern_member_json, orphan_json, sorted_pending
 from kafkagroups.loading.groups import Groups

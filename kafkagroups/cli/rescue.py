@@ -13,7 +13,7 @@ from kafkagroups.cli.options import CONNECTION, Options, Parser, find_connection
 from kafkagroups.cli.output import print_error, print_json, print_table, print_text, progress_bar
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import LISTED_NAMES, list_names
-from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
+from kafkagroups.repair.apply_plan import OUT_OF_RANGE, RescueRow, apply_plan
 from kafkagroups.repair.plan import GroupPlan, RescuePlan, Why, find_ambiguous, read_plan, write_plan
 from kafkagroups.topic import Topic
 

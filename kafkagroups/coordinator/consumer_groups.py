@@ -27,21 +27,14 @@ from kafkagroups.coordinator.consumer_members import (
     UNREVOKED,
     ConsumerMember,
     Partitions,
-    assignment_epoch_record,
-    assignment_record,
     check_epoch,
-    epoch_record,
     find_member,
     find_or_create_member,
     find_static_member,
-    member_record,
-    pattern_record,
     read_member,
     read_members,
     reconcile,
-    removal_records,
     sort_names,
-    target_record,
     update_metadata,
 )
 from kafkagroups.coordinator.consumer_targets import (
@@ -59,6 +52,15 @@ from kafkagroups.coordinator.consumer_targets import (
     target_records,
 )
 from kafkagroups.coordinator.error_codes import Errors, Refusal
+from kafkagroups.coordinator.group_records import (
+    assignment_epoch_record,
+    assignment_record,
+    epoch_record,
+    member_record,
+    pattern_record,
+    removal_records,
+    target_record,
+)
 from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,

@@ -1,4 +1,4 @@
-"""A member of a consumer group, its way to its target step by step, and the records that the coordinator writes for it.
+"""A member of a consumer group, its way to its target step by step.
 
 A member's own assignment follows its target in three steps, so that a partition never has two owners:
 
@@ -6,13 +6,12 @@ A member's own assignment follows its target in three steps, so that a partition
 - Unreleased: the member is in the new epoch, but some of its partitions still belong to others.
 - Stable: the member has what its epoch gives it.
 
-Source: ConsumerGroupMember, CurrentAssignmentBuilder, GroupCoordinatorRecordHelpers,
-ConsumerGroup.createGroupTombstoneRecords (4.3.1).
+Source: ConsumerGroupMember, CurrentAssignmentBuilder (4.3.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,19 +19,12 @@ import msgspec
 
 from kafkagroups.coordinator.assignors import java_sort_key
 from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.groups.map_orders import java_map_order, uuid_hash
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue,
-    TopicPartition,
     TopicPartitions,
 )
-from kafkagroups.records.serde import RECORD_TYPES, Record
 
 STABLE = 0
 UNREVOKED = 1
@@ -263,67 +255,3 @@ def _write_epochs(assignment: Epochs) -> tuple[TopicPartitions, ...]:
         TopicPartitions(topic_id, tuple(sorted(epochs)), tuple(epochs[partition] for partition in sorted(epochs)))
         for topic_id, epochs in assignment.items()
     )
-
-
-_TYPES_OF_EMPTY_GROUP = {"share": (12, 15, 11), "streams": (20, 17, 23)}
-"""The types of the tombstones that delete an Empty group, in Kafka's order."""
-
-
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    return _build(3, (group_id,), ConsumerGroupMetadataValue(epoch, metadata_hash))
-
-
-def member_record(group_id: str, member: ConsumerMember) -> Record:
-    return _build(5, (group_id, member.member_id), member.metadata)
-
-
-def assignment_epoch_record(group_id: str, epoch: int, timestamp: int) -> Record:
-    return _build(6, (group_id,), ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp))
-
-
-def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
-    topics = tuple(
-        TopicPartition(topic_id, tuple(sorted(target[topic_id]))) for topic_id in java_map_order(target, uuid_hash)
-    )
-    return _build(7, (group_id, member_id), ConsumerGroupTargetAssignmentMemberValue(topics))
-
-
-def assignment_record(group_id: str, member: ConsumerMember) -> Record:
-    return _build(8, (group_id, member.member_id), member.assignment_value())
-
-
-def pattern_record(group_id: str, pattern: str, value: ConsumerGroupRegularExpressionValue | None) -> Record:
-    return _build(16, (group_id, pattern), value)
-
-
-def removal_records(group_id: str, member_id: str) -> list[Record]:
-    return [_build(record_type, (group_id, member_id), None) for record_type in (8, 7, 5)]
-
-
-def deletion_records(group: ModernGroup, renamed: Mapping[str, str] | None = None) -> list[Record]:
-    """Return the tombstones that delete a consumer group, or an Empty share or streams group.
-
-    `renamed` are the new ids of members that were replaced.
-    """
-    group_id = group.group_id
-    if group.type != "consumer":
-        return [_build(record_type, (group_id,), None) for record_type in _TYPES_OF_EMPTY_GROUP[group.type]]
-    member_ids = [(renamed or {}).get(member_id, member_id) for member_id in group.ordered_member_ids()]
-
-    def of_members(record_type: int) -> Iterable[Record]:
-        return (_build(record_type, (group_id, member_id), None) for member_id in member_ids)
-
-    return [
-        *of_members(8),
-        *of_members(7),
-        _build(6, (group_id,), None),
-        *of_members(5),
-        *(pattern_record(group_id, pattern, None) for pattern in group.resolved),
-        _build(4, (group_id,), None),
-        _build(3, (group_id,), None),
-    ]
-
-
-def _build(record_type: int, key: tuple[str, ...], value: Any) -> Record:
-    key_class: Any = RECORD_TYPES[record_type].key
-    return Record(record_type, key_class(*key), value, None if value is None else 0)

@@ -26,22 +26,24 @@ from kafkagroups.coordinator.consumer_members import (
     ConsumerMember,
     Epochs,
     Partitions,
-    assignment_epoch_record,
-    assignment_record,
-    deletion_records,
-    epoch_record,
     find_member,
     find_or_create_member,
     find_static_member,
-    member_record,
     read_members,
     sort_names,
-    target_record,
     update_metadata,
 )
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.group_store import build_group_tombstone
+from kafkagroups.coordinator.group_records import (
+    assignment_epoch_record,
+    assignment_record,
+    build_group_tombstone,
+    build_modern_tombstones,
+    epoch_record,
+    member_record,
+    target_record,
+)
 from kafkagroups.coordinator.messages import (
     JoinGroupResult,
     LeaveGroupResult,
@@ -59,8 +61,8 @@ from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMemb
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import timeline_map_order
-from kafkagroups.groups.modern import apply_record, create_group
 from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.modern_replay import apply_record, create_group
 from kafkagroups.records.consumer_group import ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMemberMetadataValue
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -225,7 +227,7 @@ class Migration:
             target = find_target(group, old_ids.get(member.member_id, member.member_id)) or {}
             member.assignment = self.encode_target(target, member.find_metadata(classic.protocol))
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
-        records += deletion_records(group, replaced_ids)
+        records += build_modern_tombstones(group, replaced_ids)
         records.append(self.groups.store.build_group_record(classic, assignments))
 
         def start_classic_group() -> None:

@@ -17,6 +17,7 @@ from functools import partial
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.group_records import GROUP_RECORD_TYPE, OFFSET_RECORD_TYPE
 from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
@@ -30,12 +31,10 @@ from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.releases import value_version
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import UUID
+from kafkagroups.records.written_versions import value_version
 
-OFFSET_RECORD_TYPE = 1
-GROUP_RECORD_TYPE = 2
 NO_TOPIC_ID = UUID.default
 
 
@@ -265,14 +264,6 @@ class GroupStore(ABC):
         expires: bool = False,
     ) -> Record:
         return Record(record_type, key, value, value_version(record_type, self.settings.kafka, expires=expires))
-
-
-def build_offset_tombstone(group_id: str, partition: TopicPartition) -> Record:
-    return Record(OFFSET_RECORD_TYPE, OffsetCommitKey(group_id, partition.topic, partition.partition), None, None)
-
-
-def build_group_tombstone(group_id: str) -> Record:
-    return Record(GROUP_RECORD_TYPE, GroupMetadataKey(group_id), None, None)
 
 
 logger = logging.getLogger("kafkagroups.coordinator")

@@ -18,7 +18,8 @@ from typing import Any
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
-from kafkagroups.coordinator.group_store import GroupStore, build_group_tombstone, build_offset_tombstone
+from kafkagroups.coordinator.group_records import build_group_tombstone, build_offset_tombstone
+from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
 from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
@@ -29,7 +30,7 @@ from kafkagroups.groups.group import ClassicState, Group
 from kafkagroups.groups.living_shard import LivingGroup, build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.groups.shard import fold_batches
+from kafkagroups.groups.replay import fold_batches
 from kafkagroups.loading.caches import ClassicCache
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.records.serde import encode

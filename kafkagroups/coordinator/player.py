@@ -32,7 +32,7 @@ from kafkagroups.coordinator.runtime import PartitionedGroups
 from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import NotAppended
-from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import Record, decode

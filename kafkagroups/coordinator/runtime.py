@@ -14,7 +14,7 @@ To add a kind of request:
 1. Write a handler: a function that takes the `LivingShard`, and returns a `Result`.
 2. Call `write(handler, refuse)` from the public verb. `refuse(error)` builds the response for an error. A request that
    only reads uses `read`: it sees what the log has confirmed.
-3. If the records are new, say in groups/modern.py what they change. Nothing else applies them.
+3. If the records are new, say in groups/modern_replay.py what they change. Nothing else applies them.
 
 A timer is a write too: its action calls `write` when the timer is due, and the handler looks whether there is still
 something to do.
@@ -43,14 +43,16 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from kafkagroups.coordinator.clock import Clock, Timer
-from kafkagroups.coordinator.consumer_members import deletion_records
 from kafkagroups.coordinator.error_codes import Errors, convert_event_error
-from kafkagroups.coordinator.group_store import (
+from kafkagroups.coordinator.group_records import (
     OFFSET_RECORD_TYPE,
-    GroupStore,
-    build_group_tombstone,
+    build_group_deletion,
+    build_group_tombstones,
+    build_modern_tombstones,
     build_offset_tombstone,
+    order_offsets,
 )
+from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs, build_marker
 from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset, ResponseFuture
 from kafkagroups.coordinator.settings import Settings
@@ -61,10 +63,10 @@ from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
-from kafkagroups.groups.modern import check_loaded
 from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.modern_replay import check_loaded
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.groups.shard import replay_batches
+from kafkagroups.groups.replay import replay_batches
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, encode
@@ -372,7 +374,7 @@ class PartitionedGroups(GroupStore):
 
     def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
         self.find_runtime(group.group_id).shard.remove_group(group.group_id)
-        return deletion_records(group)
+        return build_modern_tombstones(group)
 
     def current_modern_groups(self) -> list[ModernGroup]:
         groups = (group for runtime in self.runtimes.values() for group in runtime.shard.groups.values())
@@ -517,7 +519,7 @@ class PartitionedGroups(GroupStore):
 
             def delete(shard: LivingShard, group_ids: Sequence[str] = group_ids) -> Result[Errors]:
                 return Result(
-                    Errors.NONE, [record for each in group_ids for record in _build_group_deletion(shard, each)]
+                    Errors.NONE, [record for each in group_ids for record in build_group_deletion(shard, each)]
                 )
 
             error = self._write(self.runtimes[partition], delete)
@@ -587,10 +589,10 @@ class PartitionedGroups(GroupStore):
         committed = shard.offsets.committed.get(group_id, {})
         pending = shard.offsets.pending_partitions(group_id)
         expired = find_expired_offsets(group, committed, pending, self.clock.now_ms, self.settings.offsets_retention_ms)
-        records = [build_offset_tombstone(group_id, partition) for partition in _order_offsets(expired)]
+        records = [build_offset_tombstone(group_id, partition) for partition in order_offsets(expired)]
         is_empty = not group.members if isinstance(group, ModernGroup) else group.state is ClassicState.EMPTY
         if is_empty and len(expired) == len(committed) and not pending:
-            records += _build_group_tombstones(group)
+            records += build_group_tombstones(group)
         return records
 
     def _write(self, runtime: PartitionRuntime, handler: Callable[[LivingShard], Result[Errors]]) -> Errors:
@@ -601,28 +603,3 @@ class PartitionedGroups(GroupStore):
 
 def _partition_hash(partition: int) -> int:
     return topic_partition_hash(("__consumer_offsets", partition))
-
-
-def _order_offsets(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return partitions in the order of Kafka's maps: by topic, then by number."""
-    numbers: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        numbers.setdefault(topic, []).append(number)
-    return [
-        TopicPartition(topic, number)
-        for topic in timeline_map_order(numbers)
-        for number in timeline_map_order(numbers[topic], lambda number: number)
-    ]
-
-
-def _build_group_deletion(shard: LivingShard, group_id: str) -> list[Record]:
-    """Return the tombstones of a group: of its committed, then its other pending offsets, and of the group."""
-    committed = shard.offsets.committed.get(group_id, {})
-    pending = [each for each in shard.offsets.pending_partitions(group_id) if each not in committed]
-    partitions = [*_order_offsets(committed), *_order_offsets(pending)]
-    tombstones = [build_offset_tombstone(group_id, partition) for partition in partitions]
-    return [*tombstones, *_build_group_tombstones(shard.groups[group_id])]
-
-
-def _build_group_tombstones(group: LivingGroup) -> list[Record]:
-    return deletion_records(group) if isinstance(group, ModernGroup) else [build_group_tombstone(group.group_id)]

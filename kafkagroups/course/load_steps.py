@@ -15,7 +15,7 @@ from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
-from kafkagroups.groups.shard import fold_batches
+from kafkagroups.groups.replay import fold_batches
 from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.batch import Batch

@@ -24,9 +24,9 @@ from kafkagroups.records.consumer_protocol import (
 )
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.refusals import UNREADABLE_SUBSCRIPTION
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.structs import read_message
-from kafkagroups.records.versions import UNREADABLE_SUBSCRIPTION
 
 M = TypeVar("M")
 

@@ -1,7 +1,7 @@
 """The state of one partition in a running new coordinator: what its log says, and what the log has not confirmed yet.
 
 A running coordinator applies a record to its memory before the record is in the log, with the same code as a load
-(shard.py). Until the log confirms the record, three things need the earlier state: a failed append takes the
+(replay.py). Until the log confirms the record, three things need the earlier state: a failed append takes the
 changes back, a fetch must not see them, and neither must DescribeGroups and ListGroups. The living shard therefore
 remembers each changed group as it was before.
 
@@ -30,7 +30,7 @@ from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.map_orders import Version
 from kafkagroups.groups.modern_group import ModernGroup, copy_group
 from kafkagroups.groups.offsets import GroupOffsetsCopy, Offsets
-from kafkagroups.groups.shard import NewShard
+from kafkagroups.groups.replay import NewShard
 from kafkagroups.log.batch import Batch
 
 LivingGroup = ClassicGroup | ModernGroup

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord, record_count
 from kafkagroups.log.damage import Damage

@@ -5,7 +5,7 @@ coordinator has computed for the member. The member's own assignment follows the
 
 Partitions belong to members of consumer groups. Tasks are the units of work in a streams group, and belong to the
 processes of its members. A record with a member's assignment replaces the previous one: the coordinator first takes the
-previous partitions or tasks from the member and then gives it the new ones. In some releases (records/versions.py), a
+previous partitions or tasks from the member and then gives it the new ones. In some releases (records/refusals.py), a
 second owner makes the load fail:
 
     with SECOND_OWNER          A partition has at most one owner. The load fails if the coordinator removes a member
@@ -32,17 +32,19 @@ from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.offsets import PartitionOffsets
+from kafkagroups.records import consumer_group, streams_group
 from kafkagroups.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupRegularExpressionValue,
 )
+from kafkagroups.records.refusals import SECOND_OWNER, SECOND_TASK_OWNER
 from kafkagroups.records.streams_group import (
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
     StreamsGroupTopologyValue,
 )
-from kafkagroups.records.versions import AFTER_ALL_VERSIONS, SECOND_OWNER, SECOND_TASK_OWNER, Version
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version
 
 Copies = dict[str, dict[int, set[str]]]
 """For each subtopology and task number, the ids of the processes that copy the task's state or prepare to run it."""
@@ -215,8 +217,8 @@ DELETED_EPOCH = -1
 
 
 MEMBER_STATES = {
-    "consumer": {0: "Stable", 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"},
-    "streams": {1: "Stable", 2: "UnrevokedTasks", 3: "UnreleasedTasks"},
+    "consumer": consumer_group.MEMBER_STATES,
+    "streams": streams_group.MEMBER_STATES,
 }
 """Kafka's names of the states in a member's assignment record (types 8, 22), by type of group.
 

@@ -41,7 +41,7 @@ class Fate(Enum):
 
 
 class StoredOffset(Protocol):
-    """A committed or pending offset of a shard (shard.py).
+    """A committed or pending offset of a shard (replay.py).
 
     The object stays the same as long as the shard contains the offset, so an observer can recognize it by its identity.
     """

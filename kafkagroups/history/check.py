@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.shard import LoadedPartition
+from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, copy_log, is_whole, list_cleaned
 from kafkagroups.history.finding import Finding, join_words, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes

@@ -19,11 +19,11 @@ from typing import Any
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.expiration import Expiration, find_expirations, find_protected
 from kafkagroups.groups.group import Group, GroupRecord as UndecodedGroup
-from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import Orphan, TopicPartition
-from kafkagroups.groups.shard import fold_batches
+from kafkagroups.groups.replay import fold_batches
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.group_events import CLASSIC_GROUP, EPOCHS

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
-from kafkagroups.groups.shard import fold_batches
+from kafkagroups.groups.replay import fold_batches
 from kafkagroups.history.cleanings import MAX_SIZE, copy_log, is_whole, list_cleaned
 from kafkagroups.history.finding import Finding, count_of, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition

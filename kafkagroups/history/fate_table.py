@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.group_parts import Answers
 from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.shard import Shard
+from kafkagroups.groups.replay import Shard
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.passes import ObservedLoad
 from kafkagroups.loading import native

@@ -27,8 +27,8 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.releases import describe_readers
 from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
+from kafkagroups.records.written_versions import describe_readers
 
 
 @dataclass(slots=True)

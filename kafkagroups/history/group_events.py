@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event, Member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups import shard as readable
+from kafkagroups.groups import replay as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition
@@ -31,10 +31,10 @@ from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.versions import VersionRange, parse_newest_patch
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
+from kafkagroups.records.written_versions import describe_writers, writers_of
 
 
 class GroupRecord(NamedTuple):

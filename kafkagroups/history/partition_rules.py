@@ -68,7 +68,7 @@ from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT, Partit
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.records.versions import LARGE_DECOMPRESSED_RECORD
+from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD
 
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5

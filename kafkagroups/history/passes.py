@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kafkagroups.errors import BadBytes, ForeignLog
-from kafkagroups.groups import shard as readable
+from kafkagroups.groups import replay as readable
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.observer import Observer
-from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard
+from kafkagroups.groups.replay import CountBytes, LoadedPartition, Shard
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.stats import PartitionStats

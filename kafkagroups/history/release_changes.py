@@ -27,14 +27,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.groups.log_records import LogKeys, read_keys
-from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.history.finding import Finding, count_of, list_names
 from kafkagroups.history.replicas import is_same, list_answers
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect
-from kafkagroups.records.versions import AFTER_ALL_VERSIONS, LARGE_DECOMPRESSED_RECORD, REFUSALS, parse_newest_patch
+from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD, REFUSALS
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS, parse_newest_patch
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")

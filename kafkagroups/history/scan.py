@@ -41,7 +41,7 @@ from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRan
 from kafkagroups.loading import native
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.segments import Log
-from kafkagroups.records.releases import describe_writers
+from kafkagroups.records.written_versions import describe_writers
 
 MAX_WATCHED = 20
 """At most this many groups of a partition are replayed: if more are in trouble, the cause is not one of the groups."""

@@ -31,7 +31,7 @@ from kafkagroups.groups.group_parts import Answers
 from kafkagroups.groups.log_records import read_keys
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.shard import Shard
+from kafkagroups.groups.replay import Shard
 from kafkagroups.history.event import MIN_MOVES, MIN_SKIP, SKIP_STEPS
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
@@ -45,10 +45,10 @@ from kafkagroups.log.segments import Log, Notes
 from kafkagroups.records.consumer_protocol import decode_subscription
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.releases import writers_of
 from kafkagroups.records.serde import Record, decode, has_type
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 from kafkagroups.records.wire import UUID
+from kafkagroups.records.written_versions import writers_of
 
 MIN_REPLACEMENTS = 5
 FAST_MS = 600_000

@@ -27,9 +27,9 @@ from kafkagroups.history.passes import Follower, Partition, list_readable
 from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterKey, WriterRange
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import decode
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
+from kafkagroups.records.written_versions import describe_writers, writers_of
 
 NO_EPOCH = -1
 """The leader epoch in batches of the formats 0 and 1, which have none."""

@@ -17,10 +17,10 @@ from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
 from kafkagroups.groups.map_orders import hash_set_order
-from kafkagroups.groups.modern import check_loaded
 from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.modern_replay import check_loaded
 from kafkagroups.groups.offsets import PartitionOffsets, pending_by_group
-from kafkagroups.groups.shard import ClassicShard, Shard, has_separate_offset_cache
+from kafkagroups.groups.replay import ClassicShard, Shard, has_separate_offset_cache
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.dialects import Dialect
 

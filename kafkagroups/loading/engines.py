@@ -1,6 +1,6 @@
 """The readable and the native engine: chooses one of them, and folds several logs with it.
 
-The readable engine is in groups/shard.py; its name is "python". The native engine is in native.py, and in a
+The readable engine is in groups/replay.py; its name is "python". The native engine is in native.py, and in a
 distribution of its own, which need not be installed; its name is "compiled".
 
 Threads of the readable engine would only block each other, so `fold_in_processes` starts workers, which are processes
@@ -42,7 +42,7 @@ from typing import Any, NamedTuple, Protocol
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, ReadOnlyOffsets, TopicPartition
-from kafkagroups.groups.shard import CountBytes, Shard, fold, ignore_bytes
+from kafkagroups.groups.replay import CountBytes, Shard, fold, ignore_bytes
 from kafkagroups.helpers import describe_missing
 from kafkagroups.loading import native
 from kafkagroups.log.segments import NO_STOP, Log, Stop

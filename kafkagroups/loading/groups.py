@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import Orphan
-from kafkagroups.groups.shard import LoadedPartition
+from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.loading.caches import Cache
 from kafkagroups.loading.group_json import member_rows, offset_json
 from kafkagroups.loading.topic_partitions import FoundPartitions, TopicPartitions

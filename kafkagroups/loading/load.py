@@ -29,7 +29,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
-from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
+from kafkagroups.groups.replay import CountBytes, LoadedPartition, Shard, ignore_bytes
 from kafkagroups.loading.caches import Cache, create_cache
 from kafkagroups.loading.engines import Engine, choose_engine
 from kafkagroups.loading.groups import Groups, collect_groups

@@ -3,7 +3,7 @@
 The engine is the module `kafkagroups_engine`, a distribution of its own that is written in Rust (engine/). It reads
 segments and returns columns: committed and pending offsets, the group records that still count, and, on request, what
 the records come to, the fate of each one, and the batches of some groups. It holds no rule that the readable engine
-(groups/shard.py) does not have, and it knows no group: the records that are not offset records are replayed here, by
+(groups/replay.py) does not have, and it knows no group: the records that are not offset records are replayed here, by
 the code of the readable engine.
 
 The engine hands a log over if the log is unusual: batches of magic 0 or 1, damage, an odd layout, offsets that do not
@@ -23,13 +23,13 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups import shard as readable
+from kafkagroups.groups import replay as readable
 from kafkagroups.groups.group import Group, GroupRecord
 from kafkagroups.groups.log_records import describe_rest
-from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES
 from kafkagroups.groups.offsets import NativeOffsets
-from kafkagroups.groups.shard import (
+from kafkagroups.groups.replay import (
     ClassicShard,
     CountBytes,
     Shard,

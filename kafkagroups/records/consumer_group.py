@@ -12,7 +12,7 @@ protocol has many records, so that the broker writes only the records that chang
     16      the topics that match a pattern (a member can subscribe to a pattern of topic names), since 4.0
 
 A tombstone is a record with a null value. Other records can come in any order, because any of them creates the group
-(except in the releases that versions.py lists). The tombstone of a member must come before the tombstone of the group,
+(except in the releases that refusals.py lists). The tombstone of a member must come before the tombstone of the group,
 because a coordinator refuses to delete a group that has members.
 
 The group epoch is a number that increases with each change of the group. The epoch of a member is the group epoch that
@@ -210,12 +210,16 @@ class TopicPartitions(Message, frozen=True):
     )
 
 
+MEMBER_STATES = {0: "Stable", 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"}
+"""Kafka's names of the states in type 8. Source: MemberState.java in modern/ (4.3.1)."""
+
+
 @message(flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
     Since 3.7. The record is written whenever these partitions or the state change. A tombstone means that the member
-    left. Kafka's names of the states are: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown.
+    left. `MEMBER_STATES` has Kafka's names of the states; 127 is unknown.
     `assignment_epochs` in TopicPartitions was added in 4.3.
     """
 

@@ -22,7 +22,7 @@ and 1. "group values" are the value versions of group records (type 2):
              4.1   type 0: only value version 0           types 0-8, 10-17 and 19-23
                    type 1: the topic id (tag 0) is read
 
-`READ_TYPES` lists the versions that read each record type above 2. versions.py lists the records that the new
+`READ_TYPES` lists the versions that read each record type above 2. refusals.py lists the records that the new
 coordinator refuses only in some releases.
 Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordSerde.java; records of captured
 brokers; records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.

@@ -159,12 +159,15 @@ class TaskIds(Message, frozen=True):
     )
 
 
+MEMBER_STATES = {1: "Stable", 2: "UnrevokedTasks", 3: "UnreleasedTasks"}
+"""Kafka's names of the states in type 22. Source: MemberState.java in streams/ (4.3.1)."""
+
+
 @message(flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
     Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
-    In Kafka, state 1 is STABLE, 2 is UNREVOKED_TASKS and 3 is UNRELEASED_TASKS.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")

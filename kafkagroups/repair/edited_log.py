@@ -36,9 +36,9 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, decode_end_transaction_marker
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Coordinator, Dialect, dialect
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.releases import value_version
 from kafkagroups.records.serde import decode
 from kafkagroups.records.wire import UUID
+from kafkagroups.records.written_versions import value_version
 
 KeyAndValue = tuple[bytes, bytes | None]
 _CLEANED = "cleaned"

@@ -18,7 +18,7 @@ from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKey, LogKeys, read_keys
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import Orphan, TopicPartition
-from kafkagroups.groups.shard import CountBytes, ignore_bytes
+from kafkagroups.groups.replay import CountBytes, ignore_bytes
 from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.passes import refuse_foreign_log

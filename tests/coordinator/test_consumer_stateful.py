@@ -15,7 +15,7 @@ from kafkagroups.coordinator import Errors
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.shard import replay_batches
+from kafkagroups.groups.replay import replay_batches
 from tests.coordinator.test_consumer_groups import IDS, World
 from tests.coordinator.world import subscription
 

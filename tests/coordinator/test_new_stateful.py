@@ -19,7 +19,7 @@ from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group import ClassicState as State
 from kafkagroups.groups.living_shard import LivingShard
-from kafkagroups.groups.shard import replay_batches
+from kafkagroups.groups.replay import replay_batches
 from tests.coordinator.test_new_coordinator import TOO_LARGE, NewBroker
 from tests.coordinator.world import membership, subscription
 

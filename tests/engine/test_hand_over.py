@@ -8,7 +8,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import dialect, open_log, synth
-from kafkagroups.groups import shard as readable
+from kafkagroups.groups import replay as readable
 from kafkagroups.loading import native
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segments import NO_STOP

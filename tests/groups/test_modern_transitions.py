@@ -10,9 +10,9 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import dialect
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.modern import create_group
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup, ModernMember, ModernState
-from kafkagroups.groups.shard import NewShard
+from kafkagroups.groups.modern_replay import create_group
+from kafkagroups.groups.replay import NewShard
 from kafkagroups.records.streams_group import StreamsGroupTopologyValue
 from tests.captured import captured
 from tools.handbook_pages.facts import NO_GROUP, read_transitions

@@ -38,12 +38,18 @@ class Group:
                 consumer.poll()
             self.clock.advance(4 * SECOND)
 
-    def find(self):
+    def find(self, engine):
         self.logs.close()
         events = [event for event in kg.timeline(self.path, "app", **self.rules).events if event.event == "storm"]
-        found = findings(self.path, "rebalance_storm", **self.rules)
+        found = findings(self.path, "rebalance_storm", engine, **self.rules)
         assert [finding.offset for finding in found] == [event.offset for event in events]
         return events, found
+
+
+@pytest.fixture(params=["python", "compiled"])
+def engine(request):
+    """The findings do not depend on the engine."""
+    return request.param
 
 
 @pytest.fixture(params=VERSIONS)
@@ -51,7 +57,7 @@ def group(request, tmp_path):
     return Group(tmp_path, request.param)
 
 
-def test_a_member_that_leaves_and_joins_again_is_named_with_its_own_time_outs(group):
+def test_a_member_that_leaves_and_joins_again_is_named_with_its_own_time_outs(group, engine):
     """Each LeaveGroup and each JoinGroup of a member begins a rebalance (onLeaveGroup, 3.9.2)."""
     for name in ("a", "b"):
         group.start(name)
@@ -62,7 +68,7 @@ def test_a_member_that_leaves_and_joins_again_is_named_with_its_own_time_outs(gr
         group.run(20 * SECOND)
         slow.start()
         group.run(20 * SECOND)
-    (storm,), (finding,) = group.find()
+    (storm,), (finding,) = group.find(engine)
     assert "slow (127.0.0.1) joined 14 times with a new member id" in storm.what
     assert "its session timeout is 10000 ms, and that of the others 45000 ms" in storm.what
     assert finding.what.startswith(f"Group app: {storm.what[0].lower()}{storm.what[1:].removesuffix('.')}")
@@ -70,7 +76,7 @@ def test_a_member_that_leaves_and_joins_again_is_named_with_its_own_time_outs(gr
     assert finding.command[:3] == ["kafkagroups", "timeline", f"{group.path}/__consumer_offsets-{finding.partition}"]
 
 
-def test_a_leader_that_joins_again_keeps_the_members(group):
+def test_a_leader_that_joins_again_keeps_the_members(group, engine):
     """A JoinGroup of the leader of a stable group begins a rebalance (doCurrentMemberJoinGroup, 3.9.2).
 
     It leads since the first generation, and two with the same members are usual after another one.
@@ -82,7 +88,7 @@ def test_a_leader_that_joins_again_keeps_the_members(group):
     for _ in range(40):
         leader._join_again()
         group.run(12 * SECOND)
-    (storm,), (finding,) = group.find()
+    (storm,), (finding,) = group.find(engine)
     history = kg.timeline(group.path, "app", **group.rules)
     again = max(event.generation for event in history.events if event.generation) - 1
     assert storm.what.startswith(f"Rebalance storm: {again - 2} rebalances in ")
@@ -90,7 +96,7 @@ def test_a_leader_that_joins_again_keeps_the_members(group):
     assert "leader that joins again" in finding.remedy
 
 
-def test_a_rolling_restart_and_a_job_that_starts_every_minute_are_no_storms(group):
+def test_a_rolling_restart_and_a_job_that_starts_every_minute_are_no_storms(group, engine):
     """A deployment of twelve processes restarts each once; a job that is alone in its group disturbs nobody."""
     for number in range(12):
         group.start(f"c{number}")
@@ -107,26 +113,23 @@ def test_a_rolling_restart_and_a_job_that_starts_every_minute_are_no_storms(grou
         group.run(12 * SECOND)
         group.consumers[0].start()
         group.run(48 * SECOND)
-    assert group.find() == ([], [])
+    assert group.find(engine) == ([], [])
 
 
-def findings(path, kind, **rules):
-    """The findings of a kind, which do not depend on the engine."""
-    found = [kg.stats(path, **rules, engine=engine).findings for engine in ("python", "compiled")]
-    assert found[0] == found[1]
-    return [finding for finding in found[0] if finding.kind == kind]
+def findings(path, kind, engine, **rules):
+    return [finding for finding in kg.stats(path, **rules, engine=engine).findings if finding.kind == kind]
 
 
-def test_a_jump_far_beyond_the_usual_steps_is_a_skip():
+def test_a_jump_far_beyond_the_usual_steps_is_a_skip(engine):
     """Run 3.9.2-compaction: each group commits every 97 offsets, and a tool sets t-0 to 99999 at the end."""
     path = captured("runs") / "runs" / "3.9.2-compaction" / "before-clean"
-    found = findings(path, "skipped_records", coordinator="classic")
+    found = findings(path, "skipped_records", engine, coordinator="classic")
     assert {(each.group, each.topic_partition) for each in found} == {(f"k-{number}", "t-0") for number in range(8)}
     assert "t-0: 903 -> 99999, ahead by 99096; its longest step before was 97; no member is known" in found[0].what
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_two_programs_that_commit_in_turn_are_not_a_step_back(version, tmp_path):
+def test_two_programs_that_commit_in_turn_are_not_a_step_back(version, tmp_path, engine):
     """A Java consumer commits leader epochs, and many other clients do not (OffsetCommit v6)."""
     clock = Clock(START)
     logs = open_logs(tmp_path, Settings(version))
@@ -139,7 +142,7 @@ def test_two_programs_that_commit_in_turn_are_not_a_step_back(version, tmp_path)
         clock.advance(SECOND)
     logs.close()
     rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
-    (finding,) = findings(tmp_path, "two_writers", **rules)
+    (finding,) = findings(tmp_path, "two_writers", engine, **rules)
     assert (finding.group, finding.topic_partition) == ("app", "orders-0")
     assert (
         "two programs commit this offset in turn: one with leader epochs, without metadata is at 5070" in finding.what
@@ -147,7 +150,7 @@ def test_two_programs_that_commit_in_turn_are_not_a_step_back(version, tmp_path)
     assert "group id of its own" in finding.remedy
 
 
-def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path):
+def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path, engine):
     """It stays UnrevokedPartitions until its rebalance timeout (GroupMetadataManager, 4.3.1)."""
     topic_id = "Jlm7tiTSTTyzsN-NaMyQPQ"
     clock = Clock(START)
@@ -168,13 +171,13 @@ def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path):
         clock.advance(3 * SECOND)
     coordinator.offset_commit("other", {TopicPartition("orders", 0): OffsetCommit(5)})
     logs.close()
-    (finding,) = findings(tmp_path, "unrevoked_partition", coordinator="new", kafka="4.3.1")
+    (finding,) = findings(tmp_path, "unrevoked_partition", engine, coordinator="new", kafka="4.3.1")
     assert finding.group == "app" and finding.topic_partition.startswith(f"{topic_id}-")
     assert f"has to give back {topic_id}-" in finding.what and "(after 5 min)" in finding.what
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_partition_that_nobody_has_is_found_although_the_group_subscribes_to_its_topic(version, tmp_path):
+def test_a_partition_that_nobody_has_is_found_although_the_group_subscribes_to_its_topic(version, tmp_path, engine):
     """The leader assigns what its metadata show; here, the metadata of the new leader miss orders-1."""
     clock = Clock(START)
     logs = open_logs(tmp_path, Settings(version))
@@ -193,10 +196,10 @@ def test_a_partition_that_nobody_has_is_found_although_the_group_subscribes_to_i
     run(second, 200)
     logs.close()
     rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
-    assert [each.what for each in findings(tmp_path, "unassigned_partition", **rules)] == []
+    assert [each.what for each in findings(tmp_path, "unassigned_partition", engine, **rules)] == []
     run(second, 200)
     logs.close()
-    (finding,) = findings(tmp_path, "unassigned_partition", **rules)
+    (finding,) = findings(tmp_path, "unassigned_partition", engine, **rules)
     assert finding.what.startswith("Group app subscribes to orders, and no member has orders-1,")
     (line,) = kg.timeline(tmp_path, "app", **rules).waiting
     assert line.startswith("orders-1: no member has it, although the group subscribes to orders (committed: ")

@@ -12,7 +12,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import KafkagroupsError, dialect
-from kafkagroups.groups.shard import fold
+from kafkagroups.groups.replay import fold
 from kafkagroups.loading import engines as processes
 from kafkagroups.loading.engines import fold_in_processes
 from kafkagroups.log.folders import open_logs

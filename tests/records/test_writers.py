@@ -7,7 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import value_version
-from kafkagroups.records.releases import describe_writers, parse_writer, writers_of
+from kafkagroups.records.written_versions import describe_writers, parse_writer, writers_of
 from tests.captured import captured
 from tests.cases import case
 from tests.cli.conftest import run as command  # noqa: F401  # a fixture

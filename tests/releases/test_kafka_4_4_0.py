@@ -7,7 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.kafka_tools.dump_text import format_kafka_error
-from kafkagroups.records.releases import describe_writers, writers_of
+from kafkagroups.records.written_versions import describe_writers, writers_of
 from tests.captured import captured, rows
 from tests.cases import case
 

@@ -1,4 +1,4 @@
-"""docs/releases.md has the table of kafkagroups/records/versions.py."""
+"""docs/releases.md has the table of kafkagroups/records/refusals.py."""
 
 import runpy
 from pathlib import Path

@@ -13,7 +13,7 @@ pytest.importorskip("kafka", reason="no kafka-python")
 import kafkagroups as kg
 from kafkagroups import UsageError
 from kafkagroups.cli import rescue
-from kafkagroups.repair import apply as applying, client
+from kafkagroups.repair import apply_plan as applying, client
 from kafkagroups.repair.client import TOPIC
 from kafkagroups.repair.plan import parse_plan
 from tests.command import main

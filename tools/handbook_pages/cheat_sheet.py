@@ -12,8 +12,8 @@ from handbook_pages.markdown import make_table
 from handbook_pages.records import describe_all_writers, describe_type, describe_writers, find_family
 from kafkagroups.cli import COMMANDS
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.records.releases import find_written_values
 from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.written_versions import find_written_values
 
 TITLE = "The topic __consumer_offsets on one page"
 STYLE = (Path(__file__).parent / "cheat_sheet.css").read_text(encoding="utf-8")

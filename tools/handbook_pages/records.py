@@ -27,7 +27,6 @@ from kafkagroups.records import (
     wire,
 )
 from kafkagroups.records.control import ControlType
-from kafkagroups.records.releases import WrittenValue, find_written_values
 from kafkagroups.records.serde import RECORD_TYPES, RecordType
 from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs, make_format
 from kafkagroups.records.versions import (
@@ -38,6 +37,7 @@ from kafkagroups.records.versions import (
     feature_releases,
 )
 from kafkagroups.records.wire import LARGEST_VERSION, Array, Wire
+from kafkagroups.records.written_versions import WrittenValue, find_written_values
 
 MARKERS = (ControlType.ABORT, ControlType.COMMIT)
 FIELD_HEADERS = ("field", "type", "value versions", "since Kafka", "meaning")

@@ -18,7 +18,7 @@ from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.shard import fold_batches
+from kafkagroups.groups.replay import fold_batches
 from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.groups import collect_groups
 from kafkagroups.log.batch import Batch

@@ -22,10 +22,10 @@ from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import VERSION_BYTES, Record, decode, encode
 from kafkagroups.records.spans import Span, split_into_spans
 from kafkagroups.records.structs import field_specs, make_format
+from kafkagroups.records.written_versions import describe_writers, writers_of
 
 _LEFT = 7
 _SIZE = 11

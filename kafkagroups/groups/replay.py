@@ -16,7 +16,7 @@ table shows how Kafka's two coordinators differ:
     record
     a group id in two partitions  one cache for all partitions: the     each partition has its own groups
                                   group that was loaded first stays
-    records of consumer, share    are skipped                           are loaded (modern.py)
+    records of consumer, share    are skipped                           are loaded (modern_replay.py)
     and streams groups
 
 A marker commits or aborts all pending commits of its producer id. Producer epochs are not compared. A pending commit
@@ -42,8 +42,8 @@ from typing import Protocol
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group, GroupRecord, build_group
 from kafkagroups.groups.log_records import LogKeys, describe_rest, find_group_id, read_control_type
-from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE, apply_record, create_group
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
+from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE, apply_record, create_group
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, build_offset_and_metadata
 from kafkagroups.helpers import MAX_INT64
@@ -56,8 +56,7 @@ from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.serde import RECORD_TYPES, Record, decode, decode_with_key
-from kafkagroups.records.versions import (
+from kafkagroups.records.refusals import (
     CONSUMER_RECORD_AFTER_COMMIT,
     CONSUMER_RECORD_WITHOUT_GROUP,
     SHARE_PARTITION_STATES,
@@ -65,6 +64,7 @@ from kafkagroups.records.versions import (
     SHARE_RECORD_WITHOUT_GROUP,
     STREAMS_RECORD_AFTER_COMMIT,
 )
+from kafkagroups.records.serde import RECORD_TYPES, Record, decode, decode_with_key
 
 
 @dataclass
@@ -249,7 +249,7 @@ Some releases refuse other records of these groups if the group does not exist (
 releases, and in streams groups, a record of any type creates the group.
 """
 REFUSALS_WITHOUT_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
-"""For each group type: the refusal (records/versions.py) of a record whose group does not exist."""
+"""For each group type: the refusal (records/refusals.py) of a record whose group does not exist."""
 REFUSALS_AFTER_COMMIT = {
     "consumer": CONSUMER_RECORD_AFTER_COMMIT,
     "share": SHARE_RECORD_AFTER_COMMIT,

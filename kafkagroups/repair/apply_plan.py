@@ -27,7 +27,7 @@ from kafkagroups.repair.client import (
     ignore_report,
     refresh_leaders,
 )
-from kafkagroups.repair.coordinators import Coordinators, FetchedOffset, GroupRefused, GroupState
+from kafkagroups.repair.group_requests import Coordinators, FetchedOffset, GroupRefused, GroupState
 from kafkagroups.repair.plan import GroupPlan, PlannedOffset, RescuePlan, check_targets
 
 OUT_OF_RANGE = ("refuse", "clamp", "skip")

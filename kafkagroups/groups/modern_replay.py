@@ -20,7 +20,7 @@ existing group. The load also fails if a tombstone comes too early, for example 
 
 Before a record sets an epoch, a group's epoch and assignment epoch are 1 (before 4.3: 0), and a member's epoch is 0.
 
-records/versions.py lists the records that only some releases refuse. `check_value` checks single values.
+records/refusals.py lists the records that only some releases refuse. `check_value` checks single values.
 modern_group.py checks the owners of partitions and tasks.
 
 Simpler than Kafka: this module does not store all parts of the records. It leaves out metadata hashes of share and
@@ -39,8 +39,7 @@ from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.modern_group import DELETED_EPOCH, ModernGroup, ModernMember
 from kafkagroups.records.consumer_group import MemberIdKey
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.serde import Record
-from kafkagroups.records.versions import (
+from kafkagroups.records.refusals import (
     ASSIGNMENT_EPOCH_COUNT,
     CONSUMER_RECORD_WITHOUT_MEMBER,
     DOUBLE_ASSIGNED_SUBTOPOLOGY,
@@ -51,8 +50,9 @@ from kafkagroups.records.versions import (
     NEGATIVE_TOPOLOGY_EPOCH,
     SHARE_RECORD_WITHOUT_MEMBER,
     Refusal,
-    Version,
 )
+from kafkagroups.records.serde import Record
+from kafkagroups.records.versions import Version
 from kafkagroups.records.wire import UUID
 
 _TASK_LISTS = ("active_tasks", "standby_tasks", "warmup_tasks")
@@ -62,7 +62,7 @@ _REVOKED_TASK_LISTS = tuple(f"{name}_pending_revocation" for name in _TASK_LISTS
 class UniqueField(NamedTuple):
     """A field that must be unique in lists of a record's value, because Kafka builds a map with the field as the key.
 
-    `refusal` (records/versions.py) says which releases refuse a list in which two elements have the same field value.
+    `refusal` (records/refusals.py) says which releases refuse a list in which two elements have the same field value.
     """
 
     field: str

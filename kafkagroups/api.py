@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kafkagroups.errors import UsageError
+from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.log_to_clean import Progress
@@ -14,6 +15,7 @@ from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
     from kafkagroups.history.check import Check
@@ -188,6 +190,45 @@ def record_table(
 ) -> pa.RecordBatchReader:
     """Return a table of the logs at a path, as Arrow record batches, as `Topic.table` does."""
     return Topic(path, **rules).table(table, columns)
+
+
+def scan(path: str | Path, table: str = "offsets", **rules: Unpack[Rules]) -> pl.LazyFrame:
+    """Return a table of the logs at a path as a LazyFrame of Polars, which reads only the columns that a query needs.
+
+    Parameters
+    ----------
+    path, table, rules
+        As in `Topic.table`. The log is read when the query runs.
+
+    Raises
+    ------
+    UsageError
+        As in `Topic.table`, when the query runs. There is no such table: at once.
+
+    Examples
+    --------
+    >>> groups = scan("data/harbour/3.9.2", "groups", coordinator="classic")
+    >>> groups.select("group", "state").sort("group").head(1).collect().rows()
+    [('billing', 'Stable')]
+    """
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    topic = Topic(path, **rules)
+    empty = arrow_schema(columns_of(table)).empty_table()
+
+    def read(
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for batch in topic.table(table, columns):
+            frame = pl.DataFrame(batch)
+            frame = frame if predicate is None else frame.filter(predicate)
+            yield frame if n_rows is None else frame.head(n_rows)
+            n_rows = None if n_rows is None else max(0, n_rows - len(frame))
+            if n_rows == 0:
+                return
+
+    return register_io_source(read, schema=pl.DataFrame(empty).schema)
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from kafkagroups.api import (
     plan_rescue,
     record_table,
     report,
+    scan,
     stats,
     timeline,
 )

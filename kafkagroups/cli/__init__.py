@@ -15,11 +15,15 @@ import io
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from kafkagroups import interrupts
 from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_line, print_text
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.helpers import describe_missing
+
+if TYPE_CHECKING:
+    from kafkagroups.cli.options import Parser
 
 GROUPS = {
     "Look: what is in a log?": {
@@ -49,6 +53,7 @@ GROUPS = {
         "encode": "encode records from the JSON that `decode --jsonl` prints",
         "synth": "write a synthetic topic of any size, as segments that a broker can load",
         "doctor": "check Python, packages, Jupyter's kernel, Java, disk and memory; say how to repair what is wrong",
+        "completion": "print a script with which bash, zsh or fish completes commands and options",
     },
 }
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
@@ -125,16 +130,22 @@ def _run(argv: list[str]) -> int:
     if name not in COMMANDS:
         print_error_line(f"kafkagroups: no command {name!r}{describe_nearest(name, COMMANDS)} (see kafkagroups --help)")
         return 2
+    parser = create_parser(name)
+    interrupts.raise_at_ctrl_c()
+    status: int = import_module(f"kafkagroups.cli.{name}").run(parser.parse_args(words))
+    return status
+
+
+def create_parser(name: str) -> Parser:
+    """Return the parser of a command's arguments."""
     from kafkagroups.cli.options import Parser  # The help needs none of its imports.
 
     command = import_module(f"kafkagroups.cli.{name}")
-    interrupts.raise_at_ctrl_c()
     parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", command.EXAMPLES)
     parser.declare(command.ARGUMENTS)
     if hasattr(command, "add_steps"):
         command.add_steps(parser)
-    status: int = command.run(parser.parse_args(words))
-    return status
+    return parser
 
 
 def _print_overview() -> None:

@@ -144,7 +144,8 @@ def record_rows(
         for record in records:
             row = _record_row(partition, batch, record)
             try:
-                yield row | _decode_columns(batch, record, dialect, with_json)
+                control = _control_columns(record) if batch.is_control else None
+                yield row | (control or decode_columns(record.key, record.value, dialect, with_json))
             except BadBytes as error:
                 yield row | {"error": str(error)}
 
@@ -164,14 +165,19 @@ def _record_row(partition: int | None, batch: Batch, record: LogRecord) -> Row:
     }
 
 
-def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_json: bool) -> Row:
-    if batch.is_control:
-        control_type = decode_control_key(log_record.key)
-        is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
-        # Other control records keep their names in upper case.
-        return {"control": control_type.name.lower() if is_marker else control_type.name}
-    record = decode(log_record.key, log_record.value, dialect)
-    key = record.key
+def _control_columns(record: LogRecord) -> Row:
+    control_type = decode_control_key(record.key)
+    is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
+    # Other control records keep their names in upper case.
+    return {"control": control_type.name.lower() if is_marker else control_type.name}
+
+
+def decode_columns(key: bytes | None, value: bytes | None, dialect: Dialect, with_json: bool = True) -> Row:
+    """Return what a record says: type, name, group, topic, topic_partition, value_version and json.
+
+    Raises BadBytes if the dialect cannot read the key or the value.
+    """
+    record = decode(key, value, dialect)
     row = {
         "type": record.type,
         "name": record.name,
@@ -179,8 +185,8 @@ def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_
         "value_version": record.value_version,
         "json": json.dumps(to_json(record, dialect)) if with_json else None,
     }
-    if isinstance(key, OFFSET_KEYS):
-        row |= {"topic": key.topic, "topic_partition": key.partition}
+    if isinstance(record.key, OFFSET_KEYS):
+        row |= {"topic": record.key.topic, "topic_partition": record.key.partition}
     return row
 
 

@@ -32,7 +32,7 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.batch_frames import FrameState, find_frames
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.outputs import create_folder
-from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, base_offset_of, segment_name
 from kafkagroups.repair.client import (
     MAX_WAIT_SECONDS,
     READ_UNCOMMITTED,
@@ -110,13 +110,7 @@ def pull(
     folder = Path(out)
     with connect(bootstrap, security, Waits(max_wait, on_wait)) as cluster:
         create_folder(folder)
-        refresh_leaders(cluster)
-        existing = cluster.leaders
-        requested = sorted(existing if partitions is None else set(partitions))
-        missing = [number for number in requested if number not in existing]
-        if missing:
-            raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
-        ranges, errors = ask_log_ranges(cluster, requested)
+        ranges, errors = ask_log_ranges(cluster, choose_partitions(cluster, partitions))
         result = PullResult()
         for number, error in sorted(errors.items()):
             result.problems.append(f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}")
@@ -126,11 +120,11 @@ def pull(
             pulled = PulledPartition(start, start)
             result.partitions[number] = pulled
             try:
-                writer = _SegmentWriter(folder / f"{TOPIC}-{number}", start)
-                for _ in _pull_partition(cluster, number, pulled, end, writer):
+                writer = SegmentWriter(folder / f"{TOPIC}-{number}", start)
+                for _ in pull_partition(cluster, number, pulled, end, writer):
                     if progress:
                         progress(finished_offsets + pulled.next - pulled.first, total_offsets)
-            except _PullStopped as reason:
+            except PullStopped as reason:
                 result.problems.append(
                     f"{TOPIC}-{number}: pulled up to offset {pulled.next}, not {end}: {reason}"
                     f"{cluster.waits.explain_end()}"
@@ -139,7 +133,18 @@ def pull(
         return result
 
 
-class _PullStopped(Exception):
+def choose_partitions(cluster: Cluster, partitions: Iterable[int] | None) -> list[int]:
+    """Ask who leads, and return the partitions to pull. Raises UsageError if one does not exist."""
+    refresh_leaders(cluster)
+    existing = cluster.leaders
+    requested = sorted(existing if partitions is None else set(partitions))
+    missing = [number for number in requested if number not in existing]
+    if missing:
+        raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
+    return requested
+
+
+class PullStopped(Exception):
     """A partition cannot be pulled to its end. The message is the reason."""
 
 
@@ -167,14 +172,17 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
     )
 
 
-def _pull_partition(
-    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: _SegmentWriter
-) -> Iterator[None]:
-    """Pull from `pulled.next` up to, not including, `end_offset`. Yield after each response. Raises _PullStopped."""
+def pull_partition(
+    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: SegmentWriter
+) -> Iterator[list[Batch]]:
+    """Pull from `pulled.next` up to, not including, `end_offset`. Yield the new batches after each response.
+
+    Raises PullStopped.
+    """
     while pulled.next < end_offset:
         responses, errors = ask_leaders(cluster, [number], partial(_build_fetch, pulled.next))
         if errors:
-            raise _PullStopped(errors[number])
+            raise PullStopped(errors[number])
         response = responses[number]
         data = bytes(response.records or b"")
         batches = list(_select_batches(data, pulled, end_offset))
@@ -183,19 +191,19 @@ def _pull_partition(
             pulled.next = batches[-1].next_offset
             cluster.waits.forgive_last_response()
         elif response.high_watermark < end_offset:
-            raise _PullStopped(
+            raise PullStopped(
                 f"the leader's log ended at offset {end_offset}, and now ends at {response.high_watermark}"
             )
         else:
             pulled.next = end_offset  # The cleaner has removed all batches up to `end_offset`.
         pulled.bytes = writer.bytes
-        yield
+        yield batches
 
 
 def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
     """Yield the whole batches of a response between the next offset to pull and `end_offset`.
 
-    Raises _PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
+    Raises PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
     """
     next_offset = pulled.next
     # Only the first batch of a log can begin below the requested offset.
@@ -220,10 +228,10 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
         min_base_offset = next_offset
     # If the response has a whole batch, the bytes after it are requested again.
     if data and not has_batch:
-        raise _PullStopped(f"expected a batch from offset {next_offset} on: {reason}")
+        raise PullStopped(f"expected a batch from offset {next_offset} on: {reason}")
 
 
-class _SegmentWriter:
+class SegmentWriter:
     """Writes the segments of one partition. Even after an error, they contain only whole batches."""
 
     def __init__(self, folder: Path, start_offset: int) -> None:
@@ -233,10 +241,28 @@ class _SegmentWriter:
         self._size = 0
         """The number of bytes in the current segment."""
         folder.mkdir()
-        self._path.touch()
+        self.path.touch()
+
+    @classmethod
+    def resume(cls, folder: Path) -> SegmentWriter:
+        """Go on with the last segment of a folder, which ends with a whole batch."""
+        writer = cls.__new__(cls)
+        writer.folder = folder
+        sizes = {base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}
+        writer.bytes = sum(sizes.values())
+        writer._base_offset = max(sizes)
+        writer._size = sizes[writer._base_offset]
+        return writer
+
+    def roll(self, next_offset: int) -> None:
+        """Begin a new segment, unless the current one is empty."""
+        if self._size > 0:
+            self._base_offset = next_offset
+            self._size = 0
+            self.path.touch()
 
     @property
-    def _path(self) -> Path:
+    def path(self) -> Path:
         return self.folder / segment_name(self._base_offset)
 
     def append(self, batches: list[Batch], data: bytes) -> None:
@@ -246,9 +272,9 @@ class _SegmentWriter:
         """
         if batches and not self.bytes and batches[0].base_offset < self._base_offset:
             # The first records of this batch were deleted, so the log start offset is in the middle of the batch.
-            path = self._path
+            path = self.path
             self._base_offset = batches[0].base_offset
-            path.rename(self._path)
+            path.rename(self.path)
         content = bytearray()
         for batch in batches:
             size = self._size + len(content)
@@ -264,11 +290,11 @@ class _SegmentWriter:
 
     def _write(self, content: bytearray) -> None:
         try:
-            with open(self._path, "ab") as file:
+            with open(self.path, "ab") as file:
                 file.write(content)
         except BaseException:
             # A part of the content may have been written.
-            os.truncate(self._path, self._size)
+            os.truncate(self.path, self._size)
             raise
         self.bytes += len(content)
         self._size += len(content)

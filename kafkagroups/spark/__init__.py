@@ -2,7 +2,8 @@
 
 - `session` returns the Spark session that exists, or starts a local session without log output.
 - `register` adds the data source `consumer_offsets` to a session.
-- `load` returns the tables of a log as DataFrames.
+- `load` returns the tables of a log as DataFrames. The log is given by its path, or as rows of a DataFrame.
+- `decode` adds to such rows what their keys and values say.
 - `load_groups` returns the groups of a log, as `kafkagroups.load` does.
 - `stats` returns counts of a log's records and bytes, as `kafkagroups.stats` does.
 - `explain` returns the history of one group, as `kafkagroups.explain` does.
@@ -14,10 +15,23 @@ the files. Damaged bytes are an error everywhere, because the answer would silen
 `fail_on_damage=False`, a `DamagedLog` is the warning. PySpark is imported when one of these functions is called.
 """
 
+from kafkagroups.spark.kafka_rows import RowTables, decode
 from kafkagroups.spark.keeping import keep
 from kafkagroups.spark.questions import explain, stats
 from kafkagroups.spark.session import register, session
 from kafkagroups.spark.tables import Tables, load, load_groups
 from kafkagroups.spark.tasks import DamagedLog
 
-__all__ = ["DamagedLog", "Tables", "explain", "keep", "load", "load_groups", "register", "session", "stats"]
+__all__ = [
+    "DamagedLog",
+    "RowTables",
+    "Tables",
+    "decode",
+    "explain",
+    "keep",
+    "load",
+    "load_groups",
+    "register",
+    "session",
+    "stats",
+]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kafkagroups.errors import InvalidLog
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.snapshots import (
     CHECKPOINT,
@@ -37,7 +37,7 @@ from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import register, session as get_session
-from kafkagroups.spark.tasks import task_errors, warn_of_damage
+from kafkagroups.spark.tasks import is_remote, task_errors, warn_of_damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,12 +88,18 @@ def keep(
     Raises
     ------
     UsageError
-        The coordinator is unknown, or the folder contains other files or a snapshot of another coordinator.
+        The coordinator is unknown, the folder contains other files or a snapshot of another coordinator, or the session
+        is one of Spark Connect.
     InvalidLog
         The bytes of the snapshot in the folder are damaged.
     """
     from kafkagroups.spark.options import LOCATED_BATCHES, schema_ddl
 
+    if is_remote():
+        raise UsageError(
+            "keep runs on the driver, which writes the snapshot; on Spark Connect that is another machine: run it with "
+            "spark-submit, or in a classic session"
+        )
     dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
     prepare_folder(directory)

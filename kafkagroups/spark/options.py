@@ -48,7 +48,7 @@ class Options:
     table: str
     paths: tuple[str, ...]
     cwd: str
-    tasks: int
+    tasks: int | None
     pushdown: bool
     fail_on_damage: bool
     topic: Topic
@@ -63,7 +63,7 @@ class Options:
         return LOCATED_BATCHES if self.table == "batches" else columns_of(self.table)
 
     @classmethod
-    def parse(cls, user_options: Mapping[str, str], default_tasks: int) -> Options:
+    def parse(cls, user_options: Mapping[str, str]) -> Options:
         """Return the checked options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
 
         `user_options` are those that the user has set, as text; Spark's mapping ignores the case of their names.
@@ -79,7 +79,7 @@ class Options:
             table=given["table"] or "",
             paths=tuple(paths),
             cwd=given["cwd"] or os.getcwd(),
-            tasks=_parse_count("tasks", given) or default_tasks,
+            tasks=_parse_count("tasks", given),
             pushdown=_parse_flag("pushdown", given),
             fail_on_damage=_parse_flag("failOnDamage", given),
             topic=Topic(

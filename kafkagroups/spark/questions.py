@@ -5,10 +5,13 @@ A task loads one log after another, and returns small results: counts, or the re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from kafkagroups.errors import UsageError
 from kafkagroups.history.explain import Explanation, explain_log
 from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
@@ -20,16 +23,18 @@ from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.topic_partitions import choose_log
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import NO_STOP, Log, Stop
+from kafkagroups.records.dialects import DEFAULT_DIALECT
+from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import prepare, session as get_session
 from kafkagroups.spark.tasks import open_topic, run_for_each_log
 from kafkagroups.topic import Rules, Topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def stats(
-    path: str | Path,
+    path: str | Path | DataFrame,
     by: str = "group",
     *,
     session: SparkSession | None = None,
@@ -41,9 +46,9 @@ def stats(
 
     Parameters
     ----------
-    path : str or Path
-        A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
-        that pyarrow can open (``kafkagroups.log.folders``).
+    path : str, Path or DataFrame
+        As in :func:`load`. For rows of a DataFrame, bytes and batches are those of the segments that the tasks write
+        from them, and ``findings`` is empty: most findings are about the files of a broker.
     by
         As in ``kafkagroups.stats``.
     session : SparkSession, optional
@@ -66,6 +71,8 @@ def stats(
         As in ``kafkagroups.stats``, or the session does not start.
     """
     check_row_kind(by)
+    if not isinstance(path, str | Path):
+        return _count_rows(RowTables(path, Topic("", **rules)), by)
     topic = open_topic(Topic(path, **rules))
     logs = topic.logs
     session = session or get_session(master)
@@ -93,6 +100,35 @@ def stats(
     return statistics
 
 
+def _count_rows(tables: RowTables, by: str) -> Stats:
+    whole = tables.whole
+
+    def count(topic: OpenTopic) -> Iterator[tuple[int, Stats]]:
+        counted = CountedTopic(topic, by, whole)
+        for log, stats_of_log in zip(topic.logs, counted.read_stats(watches_groups=False), strict=True):
+            yield log.partition or 0, stats_of_log
+
+    statistics = Stats(by, topic_partitions=replace(whole.topic.decide(whole.partitions_of), changed=None))
+    for _, stats_of_log in sorted(tables.compute(count), key=itemgetter(0)):
+        statistics.add(stats_of_log)
+    finish(statistics, OpenTopic((), DEFAULT_DIALECT))
+    statistics.findings = []
+    return statistics
+
+
+def _explain_rows(tables: RowTables, group: str, question: Question) -> Explanation:
+    whole = tables.whole
+
+    def explain_rows(topic: OpenTopic) -> Iterator[Explanation]:
+        groups, group_logs = load_group_logs(topic, [group], whole)
+        yield explain_log(groups, group_logs[group], question)
+
+    explanations: list[Explanation] = tables.of_group(group).compute(explain_rows)
+    if not explanations:
+        raise UsageError(f"no row is a record of group {group!r}")
+    return explanations[0]
+
+
 @dataclass
 class _Part:
     """What some of the logs say about a group, as if the topic had only these. `problems` are by partition number."""
@@ -103,7 +139,7 @@ class _Part:
 
 
 def explain(
-    path: str | Path,
+    path: str | Path | DataFrame,
     group: str,
     topic: str | None = None,
     partition: int | None = None,
@@ -122,7 +158,8 @@ def explain(
     Parameters
     ----------
     path, session, master, fail_on_damage
-        As in :func:`stats`.
+        As in :func:`stats`. Rows of a DataFrame have no stops: select the rows instead. The files that the explanation
+        names are those of the tasks.
     group, topic, partition, until, until_time, since_time, retention_ms
         As in ``kafkagroups.explain``.
     rules
@@ -140,6 +177,8 @@ def explain(
     """
     question = Question(topic, partition, since_time, retention_ms)
     question.check()
+    if not isinstance(path, str | Path):
+        return _explain_rows(RowTables(path, Topic("", **rules)), group, question)
     source = open_topic(Topic(path, **rules), Stop(until, until_time))
     logs = source.logs
     session = session or get_session(master)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import kafkagroups
 from kafkagroups.errors import UsageError
+from kafkagroups.spark.tasks import is_remote
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -103,7 +104,7 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
 def _has_session() -> bool:
     from pyspark import SparkContext
 
-    return SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    return is_remote() or SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @cache
@@ -197,32 +198,23 @@ def _check_master(master: str) -> None:
 
 
 def register(session: SparkSession) -> None:
-    """Add the data source ``consumer_offsets`` to a session.
+    """Add the data source ``consumer_offsets`` and the SQL functions to a session.
+
+    Where the package is installed on the driver, Spark finds the data source by its name in every session; a package
+    that was sent with ``--py-files`` must be registered. The functions are ``consumer_offsets_decode(key, value)`` and
+    the table function ``consumer_offsets_load``. Registering twice does no harm.
 
     Parameters
     ----------
     session : SparkSession
-        Any session, not only one that :func:`session` started.
-
-    Notes
-    -----
-    ``kafkagroups.spark.source`` documents the options of the data source.
+        Any session, also one of Spark Connect. ``kafkagroups.spark.source`` documents the options of the data source.
     """
+    from kafkagroups.spark.kafka_rows import register_functions
     from kafkagroups.spark.source import ConsumerOffsets
 
     prepare(session)
-    cores = session.sparkContext.defaultParallelism
-
-    class SessionConsumerOffsets(ConsumerOffsets):
-        """The data source with two tasks per core of this session.
-
-        Spark plans a query in a separate process, which has no session and so no number of cores. A class inside a
-        function is pickled as a whole, so the value of `tasks` reaches this process.
-        """
-
-        tasks = 2 * cores
-
-    session.dataSource.register(SessionConsumerOffsets)
+    session.dataSource.register(ConsumerOffsets)
+    register_functions(session)
 
 
 def prepare(session: SparkSession) -> None:
@@ -232,6 +224,8 @@ def prepare(session: SparkSession) -> None:
     """
     # Without this setting, Spark refuses every reader that accepts filters.
     session.conf.set(PUSHDOWN, "true")
+    if is_remote():
+        return  # The server of Spark Connect has the package, or nothing of it could run there.
     context = session.sparkContext
     if _is_one_process(context.master) or context.applicationId in _applications_with_package:
         return

@@ -12,7 +12,8 @@
                      group's home partition, which is the partition that the hash of the group id selects
     engine           auto, python or compiled, as in `kafkagroups.load` (default: auto, which is the native engine
                      on each machine where it is installed)
-    tasks            the largest number of tasks (default: 2 per core)
+    tasks            the largest number of tasks (default: 2 per core of the machine that plans the query, and more
+                     if a task would read more than 64 MiB)
     pushdown         true: filters on `partition` select the tasks to run; if `partitions` is given, filters on `group`
                      select tasks, too (default: false)
     max_batch_bytes  the largest size of one decompressed batch; the log ends before a larger batch
@@ -339,29 +340,24 @@ def _file_size(path: str) -> int:
 
 
 class ConsumerOffsets(DataSource):
-    """The data source. The options are checked when Spark requests the schema or a reader.
-
-    `tasks` is the default of the option `tasks`: two tasks per core.
-    """
-
-    tasks = 2 * (os.cpu_count() or 1)
+    """The data source. The options are checked when Spark requests the schema or a reader."""
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> str:
-        return schema_ddl(Options.parse(self.options, self.tasks).columns)
+        return schema_ddl(Options.parse(self.options).columns)
 
     def reader(self, schema: StructType) -> ConsumerOffsetsReader:
-        options = Options.parse(self.options, self.tasks)
+        options = Options.parse(self.options)
         if options.table == "batches":
             raise UsageError("only streams have table batches: use spark.readStream")
         check_schema(options, schema)
         return PushdownReader(options, schema) if options.pushdown else ConsumerOffsetsReader(options, schema)
 
     def streamReader(self, schema: StructType) -> OffsetsStream:
-        options = Options.parse(self.options, self.tasks)
+        options = Options.parse(self.options)
         if options.topic.past_damage:
             raise UsageError("option past_damage: a stream ends with an error at damaged bytes")
         check_schema(options, schema)

@@ -17,6 +17,7 @@ from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
 from kafkagroups.log.folders import local_path
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import register, session as get_session
 from kafkagroups.spark.tasks import open_topic, run_for_each_log, task_errors
 from kafkagroups.topic import Limits, Topic, read_topic_table
@@ -28,21 +29,23 @@ TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
 
 
 def load(
-    path: str | Path,
+    path: str | Path | DataFrame,
     coordinator: str = "new",
     kafka: str | None = None,
     *,
     session: SparkSession | None = None,
     fail_on_damage: bool | None = True,
     **rules: Unpack[Limits],
-) -> Tables:
+) -> Tables | RowTables:
     """Return the tables of a log, with the same content as ``kafkagroups.load`` with the same arguments.
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path or DataFrame
         A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
-        that pyarrow can open (``kafkagroups.log.folders``).
+        that pyarrow can open (``kafkagroups.log.folders``). Or the rows of the topic, of a batch or a stream, with the
+        columns ``key``, ``value``, ``partition``, ``offset`` and ``timestamp``, as Spark's Kafka source returns them
+        with ``kafka.isolation.level=read_committed``.
     coordinator : str
         ``"classic"`` or ``"new"``.
     kafka : str, optional
@@ -60,14 +63,16 @@ def load(
 
     Returns
     -------
-    Tables
-        The tables as DataFrames.
+    Tables or RowTables
+        The tables as DataFrames. :class:`RowTables` says what rows do not show.
 
     Raises
     ------
     UsageError
         There is no such path or no log in it, the coordinator or the engine is unknown, or the session does not start.
     """
+    if not isinstance(path, str | Path):
+        return RowTables(path, Topic("", coordinator, kafka, **rules))
     topic = open_topic(Topic(path, coordinator, kafka, **rules))
     session = session or get_session()
     register(session)

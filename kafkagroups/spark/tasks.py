@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,9 +25,18 @@ from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+R = TypeVar("R")
+
+
+def is_remote() -> bool:
+    """Return whether this process is a client of Spark Connect, which has no JVM of its own."""
+    from pyspark.sql.utils import is_remote as is_client
+
+    return is_client()
 
 
 class DamagedLog(UserWarning):
@@ -57,20 +67,16 @@ def run_for_each_log(
     warns, None does nothing.
     """
 
-    def run_task(numbered_logs: list[tuple[int, Log]]) -> list[tuple[int, tuple[T, list[str], list[Damage]]]]:
-        task_results = []
+    def run_logs(numbered_logs: list[tuple[int, Log]]) -> Iterator[tuple[int, tuple[T, list[str], list[Damage]]]]:
         for number, log in numbered_logs:
             result, groups = function(log)
             damages = [loaded.damage for loaded in groups.partitions.values() if loaded.damage is not None]
-            task_results.append((number, (result, list(groups.partitions_of), damages)))
+            yield number, (result, list(groups.partitions_of), damages)
         exclude_objects_from_gc()
-        return task_results
 
-    context = session.sparkContext
     sized_logs = ((log.size, (number, log)) for number, log in enumerate(topic.logs))
-    tasks = distribute(sized_logs, context.defaultParallelism)
-    with task_errors():
-        found = dict(context.parallelize(tasks, len(tasks)).flatMap(run_task).collect())
+    tasks = distribute(sized_logs, None if is_remote() else session.sparkContext.defaultParallelism)
+    found = dict(run_tasks(session, tasks, run_logs))
     damages = [damage for number in sorted(found) for damage in found[number][2]]
     if damages and fail_on_damage:
         raise damage_error(damages[0])
@@ -84,6 +90,22 @@ def run_for_each_log(
     shared_logs = [log for log in topic.logs if log.partition in shared]
     results = [found[number][0] for number in range(len(topic.logs))]
     return results, shared_logs, WholeTopic(topic.find_partitions(), partitions_of)
+
+
+def run_tasks(session: SparkSession, tasks: Sequence[T], function: Callable[[T], Iterable[R]]) -> list[R]:
+    """Return what a function yields for each task, which runs in a Spark task of its own; also on Spark Connect."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                results = [pickle.dumps(result) for result in function(tasks[number])]
+                yield pa.RecordBatch.from_pydict({"result": pa.array(results, pa.binary())})
+
+    numbers = session.range(0, len(tasks), 1, len(tasks))
+    with task_errors():
+        return [pickle.loads(row["result"]) for row in numbers.mapInArrow(run, "result binary").collect()]
 
 
 @contextmanager
@@ -109,12 +131,20 @@ def warn_of_damage(damages: Sequence[Damage | str]) -> None:
         warnings.warn("; ".join(map(str, damages)), DamagedLog, stacklevel=3)
 
 
-def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[list[T]]:
-    """Distribute items over at most `max_lists` lists of about the same total size.
+BYTES_PER_TASK = 64 * 1024 * 1024
+"""The native engine reads this much in less than a second."""
 
-    Items are taken from the largest to the smallest, and each is added to the list with the smallest total size.
+
+def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int | None = None) -> list[list[T]]:
+    """Distribute items over at most `max_lists` lists of about the same total size (bytes).
+
+    Items are taken from the largest to the smallest, and each is added to the list with the smallest total size. The
+    default of `max_lists` is two per core of this machine, and more for more than BYTES_PER_TASK in a list: Spark plans
+    a query in a process of its own, which does not know the cores of the cluster.
     """
     ordered = sorted(sized_items, key=lambda sized_item: -sized_item[0])
+    if max_lists is None:
+        max_lists = max(2 * (os.cpu_count() or 1), sum(size for size, _ in ordered) // BYTES_PER_TASK)
     lists: list[list[T]] = [[] for _ in range(max(1, min(max_lists, len(ordered))))]
     totals = [(0, number) for number in range(len(lists))]
     for size, item in ordered:

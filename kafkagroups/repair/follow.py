@@ -1,0 +1,298 @@
+"""A copy of the topic that goes on: what the log cleaner of the brokers removes stays in the copy (`pull --follow`).
+
+The folder has a folder of segments for each partition, which every command reads, also while they grow. Next to them,
+`follow.json` says from where each partition goes on, and which offsets are missing, because the log cleaner had taken
+them before they were read:
+
+    {"partitions": {"12": {"since": 4711, "next": 5000, "gaps": [[4800, 4820]]}}}
+
+`since` was the end of the log when the first pull began. Gaps before it are not listed, because the cleaner has always
+worked there. A batch is first written and then counted in `follow.json`. A process that was killed finds the last whole
+batch in the segments, so no batch is lost or kept twice.
+
+With a limit of age, segments whose records are all older are cleaned as a broker's log cleaner does: of each key, the
+newest of these records stays. So the disk needed is bounded, and the answer of a load stays right.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.cleaner import CleanerConfig
+from kafkagroups.log.folders import has_segments, open_log
+from kafkagroups.log.outputs import list_folder
+from kafkagroups.log.writer import recover
+from kafkagroups.repair.client import (
+    MAX_WAIT_SECONDS,
+    TOPIC,
+    Cluster,
+    NoBroker,
+    Security,
+    Waits,
+    ask_log_ranges,
+    connect,
+    ignore_report,
+)
+from kafkagroups.repair.pull import PulledPartition, PullStopped, SegmentWriter, choose_partitions, pull_partition
+from kafkagroups.topic import Topic
+
+STATE_FILE = "follow.json"
+_LOCK_FILE = "follow.lock"
+_SEGMENTS_OF_KEEP = 10
+"""Segments are rolled so often that the age at which records are cleaned is right to a tenth."""
+_HOUR_MS = 3_600_000
+
+
+class FollowedPartition(msgspec.Struct):
+    """What `follow.json` says of a partition. `gaps` are pairs: the first missing offset, and the next present one."""
+
+    since: int
+    next: int
+    gaps: list[tuple[int, int]] = []
+
+
+class _State(msgspec.Struct, forbid_unknown_fields=True):
+    partitions: dict[int, FollowedPartition]
+
+
+def follow(
+    bootstrap: str,
+    out: str | Path,
+    *,
+    partitions: Iterable[int] | None = None,
+    keep_ms: int | None = None,
+    security: Security | None = None,
+    max_wait: float = MAX_WAIT_SECONDS,
+    report: Callable[[str], None] = ignore_report,
+    rounds: Iterable[int] | None = None,
+) -> None:
+    """Copy the topic of a running cluster into segments, and go on with what is new.
+
+    Parameters
+    ----------
+    bootstrap, partitions, security, max_wait
+        As in `pull`. `max_wait` limits the waits of one round over all partitions.
+    out
+        A new or empty folder, or one in which `follow` has worked before: it then goes on from there.
+    keep_ms
+        Clean segments of which every record is older, in ms. None keeps all records.
+    report
+        Called with a message for people, such as a broker that does not answer, or a partition that was cleaned.
+    rounds
+        The times of the rounds over all partitions, in ms since the epoch. None: one each second, without an end.
+
+    Raises
+    ------
+    UsageError
+        As in `pull`, or the folder has other files, another process works in it, or `follow.json` is damaged. Once a
+        round has succeeded, a cluster that does not answer is waited for.
+    """
+    with _lock(Path(out)):
+        copy = _Copy(Path(out), keep_ms, report)
+        times = iter(_each_second() if rounds is None else rounds)
+        has_answered = False
+        time_ms = next(times, None)
+        while time_ms is not None:
+            try:
+                with connect(bootstrap, security, Waits(max_wait, report)) as cluster:
+                    while time_ms is not None:
+                        cluster.waits = Waits(max_wait, report)
+                        copy.pull(cluster, partitions)
+                        has_answered = True
+                        copy.clean(time_ms)
+                        time_ms = next(times, None)
+            except NoBroker as error:
+                if not has_answered:
+                    raise
+                report(str(error))
+                time_ms = next(times, None)
+
+
+def _each_second() -> Iterator[int]:
+    while True:
+        yield time.time_ns() // 1_000_000
+        time.sleep(1)
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Keep other processes out of the folder until this one ends, also if it is killed."""
+    import fcntl
+
+    names = {*list_folder(folder)} - {_LOCK_FILE}
+    if names and STATE_FILE not in names:
+        raise UsageError(f"{folder}: expected a new or empty folder, or one with {STATE_FILE}, found other files in it")
+    with open(folder / _LOCK_FILE, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"{folder}: another process follows the topic into this folder") from None
+        yield
+
+
+@dataclass
+class _Segments:
+    """The open copy of a partition: the writer, and the newest timestamp of each segment, by its file's name."""
+
+    writer: SegmentWriter
+    newest_ms: dict[str, int]
+    first_ms: int | None = None
+    """The first timestamp of the current segment."""
+
+
+class _Copy:
+    """The folder with the copy."""
+
+    def __init__(self, folder: Path, keep_ms: int | None, report: Callable[[str], None]) -> None:
+        self.folder = folder
+        self.keep_ms = keep_ms
+        self.report = report
+        self.state = _read_state(folder / STATE_FILE)
+        self.next_cleaning_ms = 0
+        self.segments = {number: self._resume(number) for number in self.state.partitions}
+        self.stopped: dict[int, str] = {}
+        self._save()
+
+    def pull(self, cluster: Cluster, partitions: Iterable[int] | None) -> None:
+        """Pull what is new in each partition."""
+        numbers = [number for number in choose_partitions(cluster, partitions) if number not in self.stopped]
+        ranges, errors = ask_log_ranges(cluster, numbers)
+        for number, error in errors.items():
+            self.report(f"{TOPIC}-{number}: {error}")
+        for number, (start, end) in sorted(ranges.items()):
+            if number not in self.state.partitions:
+                self.state.partitions[number] = FollowedPartition(end, start)
+                self._save()  # Before the folder exists, so that a run that is killed now is no stranger to the next.
+                self.segments[number] = self._resume(number)
+            try:
+                self._pull_partition(cluster, number, start, end)
+            except PullStopped as reason:
+                self.report(f"{TOPIC}-{number}: {reason}")
+        self._save()
+
+    def clean(self, time_ms: int) -> None:
+        """Clean the segments that are too old: at most once an hour, because each pass reads the whole partition."""
+        if self.keep_ms is None or time_ms < self.next_cleaning_ms:
+            return
+        self.next_cleaning_ms = time_ms + min(_HOUR_MS, self.keep_ms // _SEGMENTS_OF_KEEP)
+        for number, segments in self.segments.items():
+            if segments.first_ms is not None and time_ms - segments.first_ms > self.keep_ms // _SEGMENTS_OF_KEEP:
+                segments.writer.roll(self.state.partitions[number].next)
+                segments.first_ms = None
+            names = sorted(segments.newest_ms)
+            recent = [name for name in names if segments.newest_ms[name] >= time_ms - self.keep_ms]
+            is_old = bool(names) and recent != names
+            if is_old:
+                self._clean_partition(number, recent[0] if recent else None, time_ms)
+
+    def _clean_partition(self, number: int, first_recent: str | None, time_ms: int) -> None:
+        path = self._path(number)
+        before = sum(file.stat().st_size for file in path.iterdir())
+        end = self.state.partitions[number].next
+        until = int(first_recent.partition(".")[0]) if first_recent else end
+        cleaned = self.folder / f"{path.name}.cleaned"
+        Topic(path).compact(cleaned / path.name, CleanerConfig(now_ms=time_ms, first_uncleanable=until))
+        (cleaned / path.name).rename(cleaned / "whole")
+        _replace(path, cleaned)
+        self.segments[number] = self._resume(number)
+        after = sum(file.stat().st_size for file in path.iterdir())
+        if after < before:
+            self.report(f"{path.name}: cleaned {before - after} bytes of records older than the limit")
+
+    def _pull_partition(self, cluster: Cluster, number: int, start: int, end: int) -> None:
+        followed = self.state.partitions[number]
+        segments = self.segments[number]
+        if end < followed.next:
+            self.stopped[number] = (
+                f"the log ends at offset {end}, but this copy has the offsets up to {followed.next}: the topic was "
+                "created again or truncated. Follow into a new folder"
+            )
+            raise PullStopped(self.stopped[number])
+        if start > followed.next:
+            self._add_gap(number, start)
+        pulled = PulledPartition(start, followed.next, segments.writer.bytes)
+        for batches in pull_partition(cluster, number, pulled, end, segments.writer):
+            for batch in batches:
+                for offset in (*_offsets(batch), batch.next_offset):
+                    if offset > followed.next:
+                        self._add_gap(number, offset)
+                    followed.next = max(followed.next, offset + 1 if offset < batch.next_offset else offset)
+                name = segments.writer.path.name
+                segments.newest_ms[name] = max(segments.newest_ms.get(name, 0), batch.max_timestamp)
+                segments.first_ms = segments.first_ms or batch.max_timestamp
+            if pulled.next > followed.next:
+                self._add_gap(number, pulled.next)
+
+    def _add_gap(self, number: int, end: int) -> None:
+        """Note that the offsets up to `end` are gone, if they were written after the first pull began."""
+        followed = self.state.partitions[number]
+        first = max(followed.next, followed.since)
+        if first < end:
+            followed.gaps.append((first, end))
+        followed.next = max(followed.next, end)
+
+    def _resume(self, number: int) -> _Segments:
+        path = self._path(number)
+        _replace(path, self.folder / f"{path.name}.cleaned")
+        followed = self.state.partitions[number]
+        if not path.exists() or not has_segments(path):
+            shutil.rmtree(path, ignore_errors=True)
+            return _Segments(SegmentWriter(path, followed.next), {})
+        next_offset, damage = recover(path)
+        if damage is not None:
+            self.report(f"{path.name}: the last run was killed while it wrote a batch, which is read again")
+        followed.next = max(followed.next, next_offset)
+        newest_ms: dict[str, int] = {}
+        for batch in open_log(path):
+            name = Path(batch.file or "").name
+            newest_ms[name] = max(newest_ms.get(name, 0), batch.max_timestamp)
+        writer = SegmentWriter.resume(path)
+        return _Segments(writer, newest_ms, newest_ms.get(writer.path.name))
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{TOPIC}-{number}"
+
+    def _save(self) -> None:
+        work = self.folder / f"{STATE_FILE}.new"
+        with open(work, "wb") as file:
+            file.write(msgspec.json.encode(self.state))
+            file.flush()
+            os.fsync(file.fileno())
+        work.replace(self.folder / STATE_FILE)
+
+
+def _offsets(batch: Batch) -> list[int]:
+    try:
+        return [record.offset for record in batch.records]
+    except BadBytes:
+        return [batch.base_offset]
+
+
+def _replace(path: Path, cleaned: Path) -> None:
+    """Put a cleaned partition in the place of the old one. If the process was killed meanwhile, finish or undo it."""
+    whole = cleaned / "whole"
+    old = cleaned / "old"
+    if whole.exists():
+        if path.exists():
+            path.rename(old)
+        whole.rename(path)
+    shutil.rmtree(cleaned, ignore_errors=True)
+
+
+def _read_state(path: Path) -> _State:
+    if not path.exists():
+        return _State({})
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_State)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None

@@ -1,0 +1,84 @@
+"""Spark finds the data source by its name, without an import of this package, in each kind of session."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PYTHON = Path(sys.executable)
+LOG = Path("data/harbour/3.9.2").absolute()
+READ = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder{remote}.config("spark.sql.shuffle.partitions", 4).getOrCreate()
+tables = "offsets pending groups members partitions records fates".split()
+for table in tables:
+    print(table, spark.read.format("consumer_offsets").option("table", table).load({log!r}).count())
+spark.sql("CREATE TEMPORARY VIEW v USING consumer_offsets OPTIONS (path '{log}')")
+print("view", spark.table("v").count())
+"""
+QUESTIONS = """
+import kafkagroups as kg
+from kafkagroups import spark as kgs
+assert kgs.session() is spark
+groups = kgs.load_groups({log!r})
+assert groups.groups == kg.load({log!r}).groups
+assert kgs.load({log!r}).offsets.count() == spark.table("v").count()
+assert kgs.stats({log!r}) == kg.stats({log!r})
+group = sorted(groups)[0]
+assert kgs.explain({log!r}, group) == kg.explain({log!r}, group)
+rows = kgs.load({log!r}).records.where("type is not null").select("key", "value", "partition", "offset", "timestamp")
+print("rows", kgs.load(rows).offsets.count(), kgs.decode(rows).where("type = 2").count() > 0)
+kgs.register(spark)
+try:
+    kgs.keep({log!r}, "kept")
+except kg.UsageError as error:
+    print("keep:", error)
+try:
+    kgs.load_groups("/no/such/folder")
+except kg.UsageError as error:
+    print("error:", error)
+"""
+
+
+def run(folder, command, program, **settings):
+    """Run a program in another folder, so that Spark does not find the module in the working folder."""
+    file = folder / "program.py"
+    file.write_text(program)
+    env = os.environ | {"PATH": f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
+    env.pop("PYSPARK_PYTHON", None)
+    done = subprocess.run(
+        [*command, str(file)], capture_output=True, text=True, cwd=folder, env=env | settings, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """The rows of each table, as the package gives them without Spark."""
+    import kafkagroups as kg
+
+    found = [f"{table} {kg.record_table(LOG, table).read_all().num_rows}" for table in ("records", "fates")]
+    groups = kg.load(LOG)
+    return {*found, f"offsets {len(groups.offsets_frame())}", f"members {len(groups.members_frame())}"}
+
+
+@pytest.mark.cluster
+def test_a_plain_session_and_spark_submit_read_all_tables(tmp_path, counts):
+    """pyspark and spark-submit need the package on the machine, and nothing else."""
+    program = READ.format(remote="", log=str(LOG))
+    plain = run(tmp_path, [PYTHON], program)
+    assert counts <= set(plain)
+    assert run(tmp_path, [PYTHON.parent / "spark-submit", "--master", "local[2]"], program) == plain
+
+
+@pytest.mark.cluster
+def test_spark_connect_reads_all_tables_and_answers_all_questions(tmp_path, counts):
+    """`keep` says in one line why it does not run there."""
+    remote = '.remote("local[2]")'
+    lines = run(tmp_path, [PYTHON], (READ + QUESTIONS).format(remote=remote, log=str(LOG)))
+    assert counts <= set(lines)
+    assert any(line.startswith("keep: keep runs on the driver") for line in lines)
+    assert any(line.startswith("error: /no/such/folder") for line in lines)

@@ -30,7 +30,6 @@ from kafkagroups.history.finding import describe_duration, time_or_none
 from kafkagroups.history.group_events import CONSUMER, GroupEvents
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import UUID
 
 Place = GroupRecord | Marker
@@ -67,16 +66,15 @@ class OffsetEvents:
 
     `group` has the events of the group itself. `pending` has the pending offsets by producer id. The caller counts in
     `hole_count` the holes that have been passed. If `skips_routine` is true, commits that only move an offset forward
-    have no event. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known.
+    have no event. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known. The caller sets
+    `is_classic`, which says whether the classic coordinator wrote the next record.
     """
 
-    def __init__(
-        self, partition: int | None, dialect: Dialect, *, skips_routine: bool = False, retention_ms: int | None = None
-    ) -> None:
+    def __init__(self, partition: int | None, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
         self.group = GroupEvents(partition)
         self.retention_ms = retention_ms
         self.skips_routine = skips_routine
-        self.is_classic = dialect.coordinator == "classic"
+        self.is_classic = True
         self.committed: dict[TopicPartition, Commit] = {}
         self.pending: dict[int, dict[TopicPartition, Commit]] = {}
         self.hole_count = 0

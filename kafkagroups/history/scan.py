@@ -22,7 +22,6 @@ from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
 from kafkagroups.history.finding import Finding, count_of, sort_findings
 from kafkagroups.history.group_log import GroupLog, load_group_logs
 from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
-from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.partition_rules import (
     RULES as PARTITION_RULES,
     ClockJump,
@@ -83,9 +82,7 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
 
 
 def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
-    steps = log.steps.get(partition.number, [])
-    offsets = OffsetEvents(partition.number, partition.dialect, skips_routine=True)
-    history = walk(steps, offsets, partition.loaded.start_offset)
+    history = walk(log, partition.number, partition.loaded.start_offset, skips_routine=True)
     group = log.group
     rules = ("--coordinator", partition.dialect.coordinator, "--kafka", partition.dialect.kafka)
     command = ["kafkagroups", "timeline", partition.log.path, *rules, f"--group={group}"]
@@ -93,7 +90,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
         what = f"Group {group}: {storm.what[0].lower()}{storm.what[1:]}."
         offset = storm.rebalances[0].offset
         yield partition.finding(offset, "rebalance_storm", what, storm.remedy, group=group, command=command)
-    for waiting in find_waiting_members(steps, history.group.state, offsets.topic_ids):
+    for waiting in find_waiting_members(history):
         if waiting.partitions:
             what = f"Group {group}: {waiting.what}"
             place = {"group": group, "topic_partition": waiting.partitions[0], "command": command}
@@ -106,7 +103,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
         what = f"Group {group} has skipped records: {first.what}{more}"
         place = {"group": group, "topic_partition": str(first.topic_partition), "command": command}
         yield partition.finding(first.offset, "skipped_records", what, SKIP_REMEDY, **place)
-    for position in offsets.positions.values():
+    for position in history.offsets.positions.values():
         if position.has_two_writers and position.rereads:
             place = {"group": group, "topic_partition": str(position.topic_partition), "command": command}
             what = f"Group {group}: {position.describe_rewound()}"

@@ -116,10 +116,10 @@ class OffsetEvents:
             yield self._event(at, name, what, key, is_routine=is_routine, **fields)
             yield from self._find_rewind(at, old, record, new_id)
             if old is not None and usual is not None:
-                missing = "".join(_find_missing(old.group_record.value, record.value))
                 what = f"{key}: {old.offset} -> {offset}, ahead by {offset - old.offset}; its longest step before was "
-                what += f"{usual}; {self._describe_origin(record)}{missing}."
-                yield self._event(at, "skip", what, key, from_offset=old.offset, to_offset=offset)
+                what += f"{usual}; {self._describe_origin(old, record)}."
+                fields = {"from_offset": old.offset, "to_offset": offset, "origin": self._describe_origin(old, record)}
+                yield self._event(at, "skip", what, key, **fields)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         if old is None and key in self._deleted:
@@ -165,13 +165,25 @@ class OffsetEvents:
         key = record.key
         offset: int = record.value.offset
         if old is not None and offset < old.offset:
-            missing = "".join(_find_missing(old.group_record.value, record.value))
             what = f"{key}: {old.offset} -> {offset}, back by {old.offset - offset}; "
-            what += f"{self._describe_origin(record)}{missing}{new_id}."
+            what += f"{self._describe_origin(old, record)}{new_id}."
             self.rewinds[record.offset] = what
             yield self._event(at, "rewind", what, key, from_offset=old.offset, to_offset=offset)
 
-    def _describe_origin(self, record: GroupRecord) -> str:
+    def _describe_origin(self, old: Commit, record: GroupRecord) -> str:
+        """Who can have committed a record that is out of the usual, and what the commit before had and it has not.
+
+        A Java consumer commits the epoch of the last record that it consumed, but Kafka's tools do not.
+        """
+        parts = [self._describe_committer(record)]
+        before, value = old.group_record.value, record.value
+        if getattr(before, "leader_epoch", -1) >= 0 and getattr(value, "leader_epoch", -1) < 0:
+            parts.append("no leader epoch, the commit before had one")
+        if getattr(before, "metadata", None) and not getattr(value, "metadata", None):
+            parts.append("no metadata, the commit before had some")
+        return "; ".join(parts)
+
+    def _describe_committer(self, record: GroupRecord) -> str:
         """The coordinator takes commits without a member only if the group has none, except in a transaction.
 
         Source: GroupCoordinator.validateOffsetCommit and validateTxnOffsetCommit (3.9.2), ClassicGroup (4.3.1).
@@ -349,14 +361,6 @@ class OffsetEvents:
         place = (self.group.partition, at.offset, _get_time(at))
         fields = {"generation": self.group.state.generation, "topic_partition": key} | fields
         return Event(*place, name, what, **fields)
-
-
-def _find_missing(old: Any, new: Any) -> Iterator[str]:
-    """A Java consumer commits the epoch of the last record that it consumed, but Kafka's tools do not."""
-    if getattr(old, "leader_epoch", -1) >= 0 and getattr(new, "leader_epoch", -1) < 0:
-        yield "; no leader epoch, the commit before had one"
-    if getattr(old, "metadata", None) and not getattr(new, "metadata", None):
-        yield "; no metadata, the commit before had some"
 
 
 def _get_expire_time(commit: GroupRecord) -> int | None:

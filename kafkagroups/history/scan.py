@@ -18,8 +18,9 @@ from itertools import chain
 
 from kafkagroups.groups.group_parts import Answers, GroupParts
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
+from kafkagroups.history.event import describe_skips, join_skips
 from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
-from kafkagroups.history.finding import Finding, count_of, sort_findings
+from kafkagroups.history.finding import Finding, count_of, describe_time, sort_findings
 from kafkagroups.history.group_log import GroupLog, load_group_logs
 from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
 from kafkagroups.history.partition_rules import (
@@ -96,11 +97,12 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
             place = {"group": group, "topic_partition": waiting.partitions[0], "command": command}
             found = partition.finding(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
             stats.waiting.append((waiting.since_ms, found))
-    skips = [event for event in history.events if event.event == "skip"]
+    skips = list(join_skips(history.events))
     if skips:
-        first = skips[0]
-        more = f" There are {count_of(len(skips) - 1, 'more skip')}." if len(skips) > 1 else ""
-        what = f"Group {group} has skipped records: {first.what}{more}"
+        first = skips[0][0]
+        time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
+        more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
+        what = f"Group {group} has skipped records{time}: {describe_skips(skips[0])}{more}"
         place = {"group": group, "topic_partition": str(first.topic_partition), "command": command}
         yield partition.finding(first.offset, "skipped_records", what, SKIP_REMEDY, **place)
     for position in history.offsets.positions.values():

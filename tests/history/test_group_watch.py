@@ -129,6 +129,34 @@ def test_a_jump_far_beyond_the_usual_steps_is_a_skip(engine):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_skips_of_several_partitions_in_one_commit_are_one_finding_and_one_line(version, tmp_path, engine, run):
+    """A consumer that finds its offsets out of range begins at the end of each partition, and commits them together."""
+    clock = Clock(START)
+    logs = open_logs(tmp_path, Settings(version, offsets_topic_num_partitions=1))
+    coordinator = start_broker(logs, clock, Settings(version, offsets_topic_num_partitions=1))
+    keys = [TopicPartition("orders", number) for number in range(3)]
+    for step in [*range(12), 5000, 9000]:
+        clock.advance(MINUTE)
+        coordinator.offset_commit("app", {key: OffsetCommit(10 * step + key.partition) for key in keys})
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    (finding,) = findings(tmp_path, "skipped_records", engine, **rules)
+    skips = "orders-0 110 -> 50000, orders-1 111 -> 50001, orders-2 112 -> 50002"
+    at = "2023-11-14 22:26:20 UTC"
+    expected = f"at {at}: 3 partitions, ahead by 149670 together: {skips}; no member is known."
+    assert finding.what == f"Group app has skipped records {expected}"
+    events = kg.timeline(tmp_path, "app", **rules).events
+    assert [(event.from_offset, event.to_offset) for event in events if event.event == "skip"] == [
+        (110 + number, 50000 + number) for number in range(3)
+    ]
+    options = ["--coordinator", rules["coordinator"], "--kafka", version]
+    _, out, _ = run("timeline", tmp_path, "--group", "app", *options)
+    assert " ".join(out.split()).count(f"3 partitions, ahead by 149670 together: {skips}; no member is known.") == 1
+    _, out, _ = run("timeline", tmp_path, "--group", "app", *options, "--all")
+    assert " ".join(out.split()).count("its longest step before was 10") == 3
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_two_programs_that_commit_in_turn_are_not_a_step_back(version, tmp_path, engine):
     """A Java consumer commits leader epochs, and many other clients do not (OffsetCommit v6)."""
     clock = Clock(START)

@@ -79,7 +79,7 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
     _print_positions(history, shows_all=args.all)
     waiting = [f"  {line}" for line in history.waiting]
     _print_list("Members and partitions that are not settled:", waiting, len(waiting), shows_all=args.all)
-    for line in filter(None, (history.expiry, history.writers)):
+    for line in filter(None, (history.memberless, history.expiry, history.writers)):
         print_text(line)
     if args.retention is None and any(event.can_be_request for event in shown):
         print_text(RETENTION_HINT)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
@@ -121,6 +122,12 @@ class GroupLog:
         if commit.key is not None:
             self.add(marker)
             self._ended.setdefault(id(marker), set()).add(commit.key)
+
+    @property
+    def has_only_offsets(self) -> bool:
+        """Whether all records of the group are offset records: members would have made its coordinator write others."""
+        records = [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
+        return bool(records) and all(each.is_offset for each in records)
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""

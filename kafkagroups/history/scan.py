@@ -174,6 +174,9 @@ class CountedTopic:
             stats.value_versions = version_counter.counts
             stats.writers = writers.finish(log.partition)
             stats.known_groups = list_known_groups(partition)
+            for transaction in partition.counts.open_transactions:
+                here = (name for name in transaction.groups if name in parts)
+                transaction.groups_with_members = [name for name in here if parts[name].decode_group().members]
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
             found = (*found, watch_groups(partition, self.topic, stats) if watches_groups else ())
             stats.findings = list(chain.from_iterable(found))

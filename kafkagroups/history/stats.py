@@ -50,7 +50,8 @@ class OpenTransaction:
     `first_offset`, `since_ms` (ms since 1970) and `producer_epoch` are those of its first batch. `groups` are the
     groups for which it commits offsets. `aborted_at` and `aborted_ms` are the place and time of the producer's last
     marker before it, if that marker aborted another transaction with the same epoch (transactions.py).
-    `coordinator_epoch` is the one in that last marker; 0 if the log has none.
+    `coordinator_epoch` is the one in that last marker; 0 if the log has none. `groups_with_members` are those of
+    `groups` that have members after the load.
     """
 
     producer_id: int
@@ -61,6 +62,7 @@ class OpenTransaction:
     aborted_at: int | None = field(default=None, repr=False)
     aborted_ms: int | None = field(default=None, repr=False)
     coordinator_epoch: int = field(default=0, repr=False)
+    groups_with_members: list[str] = field(default_factory=list, repr=False)
 
 
 @dataclass

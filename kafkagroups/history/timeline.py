@@ -137,6 +137,8 @@ class Timeline:
         about the partitions that nobody has, or that were never committed.
     expiry
         A line if offsets will expire although the group still commits.
+    memberless
+        A line if no record says that the group ever had a member.
     """
 
     group: str
@@ -152,6 +154,7 @@ class Timeline:
     writers: str | None = None
     waiting: list[str] = field(default_factory=list)
     expiry: str | None = None
+    memberless: str | None = None
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the objects that `timeline --json` prints.
@@ -230,6 +233,11 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     timeline = Timeline(*origin, events, groups.problems, left_out, dialect.rules_of, *found)
     timeline.writers = group_log.describe_writers()
     timeline.waiting = waiting
+    if group_log.has_only_offsets:
+        timeline.memberless = (
+            f"No record says that {group} ever had a member: a program that assigns its partitions itself (assign), or "
+            "an admin tool, has committed these offsets."
+        )
     found_group = groups.get(group)
     if found_group is not None:
         timeline.waiting += _describe_unowned(found_group)

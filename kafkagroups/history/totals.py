@@ -34,6 +34,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import Shard
 from kafkagroups.history.event import MIN_MOVES, MIN_SKIP, SKIP_STEPS
 from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.finding import count_of
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
 from kafkagroups.history.storms import MIN_REBALANCES, WINDOW_MS
 from kafkagroups.loading import native
@@ -135,7 +136,11 @@ def describe_settings(series: Series) -> str:
             "other, or one process starts again and again."
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
-    lines = [f"{', '.join(compress(settings, different))} ({count} times)" for settings, count in counts.items()]
+    ends = {"the first": series.first and series.first.settings, "the last": series.newest[-1].settings}
+    lines = []
+    for settings, count in counts.items():
+        times = [count_of(count, "time"), *(place for place, of_end in ends.items() if of_end == settings)]
+        lines.append(f"{', '.join(compress(settings, different))} ({', '.join(times)})")
     meaning = "Two processes have this instance id and fence each other. " if series.switches >= MIN_SWITCHES else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."

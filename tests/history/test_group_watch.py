@@ -231,3 +231,40 @@ def test_a_partition_that_nobody_has_is_found_although_the_group_subscribes_to_i
     assert finding.what.startswith("Group app subscribes to orders, and no member has orders-1,")
     (line,) = kg.timeline(tmp_path, "app", **rules).waiting
     assert line.startswith("orders-1: no member has it, although the group subscribes to orders (committed: ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kind"), [(0, None), (4, None), (20, "open_transaction"), (90, "hanging_transaction")]
+)
+@pytest.mark.parametrize("has_member", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_open_transaction_of_a_group_with_members_is_found_before_it_hangs(
+    version, has_member, seconds, kind, tmp_path, engine
+):
+    """OffsetFetch with require_stable gets UNSTABLE_OFFSET_COMMIT from the pending commit on (GroupMetadataManager,
+    3.9.2; OffsetMetadataManager, 4.3.1), and transaction.timeout.ms is 60 s by default.
+
+    Without a later record, the log does not show that the transaction is open for long.
+    """
+    clock = Clock(START)
+    settings = Settings(version, offsets_topic_num_partitions=1)
+    logs = open_logs(tmp_path, settings)
+    coordinator = start_broker(logs, clock, settings)
+    key = TopicPartition("orders", 0)
+    if has_member:
+        consumer = Consumer(coordinator, "app", "c", ["orders"], PARTITIONS)
+        for _ in range(3):
+            consumer.poll()
+            clock.advance(4 * SECOND)
+    request = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}
+    coordinator.txn_offset_commit("app", {key: OffsetCommit(5)}, **request)
+    if seconds:
+        clock.advance(seconds * SECOND)
+        coordinator.offset_commit("other", {key: OffsetCommit(6)})
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    found = [each for each in kg.stats(tmp_path, **rules, engine=engine).findings if each.group == "app"]
+    assert [each.kind for each in found] == ([kind] if kind and (has_member or seconds > 60) else [])
+    if [each.kind for each in found] == ["open_transaction"]:
+        assert "still open 20 s later" in found[0].what
+        assert "not urgent" in found[0].remedy and "by default at 2023-11-14 22:1" in found[0].remedy

@@ -176,10 +176,10 @@ class OffsetEvents:
         A Java consumer commits the epoch of the last record that it consumed, but Kafka's tools do not.
         """
         parts = [self._describe_committer(record)]
-        before, value = old.group_record.value, record.value
-        if getattr(before, "leader_epoch", -1) >= 0 and getattr(value, "leader_epoch", -1) < 0:
+        before = old.group_record.value
+        if getattr(before, "leader_epoch", -1) >= 0 and getattr(record.value, "leader_epoch", -1) < 0:
             parts.append("no leader epoch, the commit before had one")
-        if getattr(before, "metadata", None) and not getattr(value, "metadata", None):
+        if getattr(before, "metadata", None) and not getattr(record.value, "metadata", None):
             parts.append("no metadata, the commit before had some")
         return "; ".join(parts)
 

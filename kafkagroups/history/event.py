@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.finding import count_of, describe_time, list_names, name_record
+from kafkagroups.log.batch import NO_TIMESTAMP
 
 
 class Cause(Enum):
@@ -82,6 +83,21 @@ class Member(NamedTuple):
             for (name, setting), before in zip(self.settings.items(), old.settings.values(), strict=True)
             if setting != before
         )
+
+
+class Recreation(NamedTuple):
+    """A sign that a topic was created again, in `record` of a group: a new topic id, or a lower first commit.
+
+    Without ids, the offsets of the topic were deleted together at `deleted_ms`, and `is_certain` says whether only the
+    deletion of the topic can have done it.
+    """
+
+    topic: str
+    record: int
+    time_ms: int | None
+    ids: tuple[str, str] | None = None
+    deleted_ms: int = NO_TIMESTAMP
+    is_certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

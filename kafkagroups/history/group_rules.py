@@ -9,6 +9,7 @@
 - `early_expiry`: a client asked for a retention time (OffsetCommit v2 to v4), so an offset goes earlier than
   offsets.retention.minutes lets others go. Only since KIP-211 (Kafka 2.1) is that unusual.
 - `expiry_in_use`: offsets will expire although the group still commits (find_expiry_in_use).
+- `topic_created_again`: the id of a topic changed between commits, or the first commits after its deletion are lower.
 - `unassigned_partition`: a group subscribes to the topic of an offset, and no member has its partition, while the
   group's other offsets move on.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
@@ -23,7 +24,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 from unicodedata import category, name, normalize
@@ -32,7 +34,7 @@ from kafkagroups.groups.expiration import FIRST_WITH_KIP_211, find_expirations
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition, find_expiring
-from kafkagroups.history.event import MIN_STANDSTILL_MS
+from kafkagroups.history.event import MIN_STANDSTILL_MS, Recreation
 from kafkagroups.history.finding import (
     GROUPS_TOOL,
     Finding,
@@ -56,6 +58,7 @@ DEFAULT_RETENTION_MS = 7 * DAY_MS
 """offsets.retention.minutes since Kafka 2.0."""
 UNSUBSCRIBED_MS = DAY_MS
 EXPIRY_NEAR_MS = 2 * DAY_MS
+RECREATED_MS = 60_000
 MIN_GROUPS = 20
 MIN_FAMILY_RECORDS = 1000
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -208,6 +211,36 @@ def find_expiries_in_use(partition: Partition) -> Iterator[Finding]:
                 record = group.offsets[found.first].record_offset
                 place = {"group": group_id, "topic_partition": str(found.first)}
                 yield partition.finding(record, "expiry_in_use", found.what, remedy, **place)
+
+
+def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Iterator[Finding]:
+    """Yield a finding for each topic that was created again.
+
+    If no topic ids show it, the signs of one group are enough only where nothing but the deletion of the topic can have
+    deleted its offsets; or else, several groups have lost theirs within RECREATED_MS.
+    """
+    by_topic: dict[str, list[tuple[int | None, str, Recreation]]] = {}
+    for sign in signs:
+        by_topic.setdefault(sign[2].topic, []).append(sign)
+    for topic, found in sorted(by_topic.items()):
+        groups = {group for _, group, _ in found}
+        deleted_ms = [sign.deleted_ms for _, _, sign in found]
+        is_together = len(groups) > 1 and max(deleted_ms) - min(deleted_ms) <= RECREATED_MS
+        if not is_together and not any(sign.is_certain for _, _, sign in found):
+            continue
+        partition, _, first = min(found, key=lambda each: (each[2].ids is None, each[2].time_ms or 0, each[2].record))
+        time = "" if first.time_ms is None else f", at the latest at {describe_time(first.time_ms)}"
+        shown_by = "its offsets were deleted with it, and the first commits after that are lower than the last before"
+        if first.ids is not None:
+            shown_by = f"its id changed from {first.ids[0]} to {first.ids[1]}"
+        what = f"Topic {topic} was created again{time}: {shown_by} ({list_groups(groups)})."
+        remedy = (
+            f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
+            "gone, and a consumer would skip new ones or start at auto.offset.reset. Whoever needs the old records has "
+            "to produce them again."
+        )
+        finding = Finding(partition, first.record, min(groups), None, "topic_created_again", what, remedy)
+        yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)
 
 
 def find_assigned(group: AnyGroup) -> set[TopicPartition] | None:

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, CommitForm, Event, Position
+from kafkagroups.history.event import Cause, CommitForm, Event, Position, Recreation
 from kafkagroups.history.finding import describe_duration, time_or_none
 from kafkagroups.history.group_events import CONSUMER, GroupEvents
 from kafkagroups.history.group_log import GroupRecord, Marker
@@ -61,6 +61,14 @@ class Commit:
         return offset
 
 
+class Deletion(NamedTuple):
+    """The newest offset of a topic partition, its tombstone, and why it was deleted."""
+
+    offset: int
+    time_ms: int
+    cause: Cause
+
+
 class OffsetEvents:
     """The events of a group's offsets in one partition.
 
@@ -89,8 +97,9 @@ class OffsetEvents:
         self.topic_ids: dict[str, str] = {}
         """The newest id of each topic, as far as commits contain it."""
         self._seen_topic_ids: set[str] = set()
-        self._deleted: dict[TopicPartition, int] = {}
-        """The topic partitions whose newest offset was deleted, and this offset."""
+        self._deleted: dict[TopicPartition, Deletion] = {}
+        """The topic partitions whose newest offset was deleted."""
+        self.recreated: dict[str, Recreation] = {}
 
     def commit(self, record: GroupRecord) -> Iterator[Event]:
         """Yield the events of an offset record with a value. A pending commit has no event before its marker."""
@@ -123,9 +132,9 @@ class OffsetEvents:
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         if old is None and key in self._deleted:
-            is_skip = offset > self._deleted[key] and not new_id
-            skipped = f", which skips at most {self._deleted[key]} to {offset - 1}" if is_skip else ""
-            return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it{skipped}"
+            before = self._deleted[key].offset
+            skipped = f", which skips at most {before} to {offset - 1}" if offset > before and not new_id else ""
+            return f"{key}: {offset}, the first commit after a deletion, {before} before it{skipped}"
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"
         if offset == old.offset:
@@ -136,7 +145,9 @@ class OffsetEvents:
         if old is not None:
             self.replaced[record.offset] = old.offset
         self.committed[key] = Commit(record, self.hole_count)
-        self._deleted.pop(key, None)
+        deletion = self._deleted.pop(key, None)
+        if deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
+            self._note_return(key.topic, record, deletion)
         position = self.positions.get(key)
         if position is None:
             position = Position(key, self.group.partition, offset, record.offset, _get_time(record))
@@ -146,6 +157,14 @@ class OffsetEvents:
             position.commit(offset, record.offset, _get_time(record), is_by_member=is_by_member)
         has_leader_epoch = getattr(record.value, "leader_epoch", -1) >= 0
         position.note_form(offset, CommitForm(has_leader_epoch, bool(record.value.metadata), record.is_pending))
+
+    def _note_return(self, topic: str, record: GroupRecord, deletion: Deletion) -> None:
+        """Note the first commit to a topic partition after its deletion. In a new topic, all of them are lower."""
+        is_certain = deletion.cause is Cause.TOPIC_DELETED
+        sign = Recreation(topic, record.offset, _get_time(record), None, deletion.time_ms, is_certain)
+        known = self.recreated.setdefault(topic, sign)
+        if known.ids is None and record.value.offset >= deletion.offset:
+            del self.recreated[topic]
 
     def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:
         """The old positions of a topic that was created again are no longer the goal of the group."""
@@ -158,6 +177,7 @@ class OffsetEvents:
         self._seen_topic_ids.add(topic_id)
         if old_id is None or not is_new:
             return ""
+        self.recreated[key.topic] = Recreation(key.topic, record.offset, _get_time(record), (old_id, topic_id))
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
 
@@ -254,7 +274,6 @@ class OffsetEvents:
                 if not deletes_group:
                     yield self._event(tombstone, "offset_deleted", self._describe_unknown(key, pending, tombstone), key)
                 continue
-            self._deleted[key] = old.offset
             self.positions.pop(key, None)
             cause = self._judge_expiry(old.group_record, tombstone, oldest_begin_ms)
             if cause is not None:
@@ -271,6 +290,9 @@ class OffsetEvents:
                 what = f"{key}: {old.offset} deleted, {reason}."
                 yield self._event(tombstone, "offset_deleted", what, key, from_offset=old.offset)
             self.causes[tombstone.offset] = cause
+            if any(other.topic == key.topic for other in self.committed):
+                cause = Cause.OFFSET_DELETED  # The topic still exists.
+            self._deleted[key] = Deletion(old.offset, tombstone.timestamp, cause)
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Commit | None:
         deleted = None

@@ -145,6 +145,7 @@ class Partition:
 
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
     partition ended. `totals` and `counts` are what its records come to, and the counters those of each group id.
+    `returned` are groups that committed to a topic again after all their offsets of it were deleted, once or twice.
     `misplaced` are its groups that belong to other partitions.
     """
 
@@ -159,6 +160,7 @@ class Partition:
     records_of: Counter[str]
     bytes_of: Counter[str]
     live_records: Counter[str]
+    returned: set[str]
     misplaced: Misplaced | None = None
 
     @property

@@ -22,7 +22,13 @@ from kafkagroups.history.event import describe_skips, join_skips
 from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
 from kafkagroups.history.finding import Finding, count_of, describe_time, sort_findings
 from kafkagroups.history.group_log import GroupLog, load_group_logs
-from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
+from kafkagroups.history.group_rules import (
+    RULES as GROUP_RULES,
+    find_families,
+    find_look_alikes,
+    find_recreated,
+    list_known_groups,
+)
 from kafkagroups.history.partition_rules import (
     RULES as PARTITION_RULES,
     ClockJump,
@@ -45,6 +51,9 @@ from kafkagroups.records.written_versions import describe_writers
 
 MAX_WATCHED = 20
 """At most this many groups of a partition are replayed: if more are in trouble, the cause is not one of the groups."""
+MAX_RETURNED = 5
+MAX_RETURNED_RECORDS = 2_000
+"""At most this many groups of a path are replayed because a topic can have been created again, and only small ones."""
 MIN_WAIT_MS = 30_000
 """A consumer gives partitions back with its next heartbeat, which it sends every few seconds."""
 UNREVOKED_REMEDY = (
@@ -67,7 +76,9 @@ def watch_groups(partition: Partition, topic: OpenTopic, stats: Stats) -> Iterat
 
     Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
     """
-    chosen = sorted({*partition.totals.watched_groups, *_find_unrevoked(partition)} & partition.parts.keys())
+    watched = {*partition.totals.watched_groups, *_find_unrevoked(partition)}
+    names = partition.parts.keys() & (watched | partition.returned)
+    chosen = sorted(names, key=lambda name: (name not in watched, name))
     _, logs = load_group_logs(topic.part(partition.log), chosen[:MAX_WATCHED]) if chosen else (None, {})
     for log in logs.values():
         yield from _replay(partition, log, stats)
@@ -97,6 +108,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
             place = {"group": group, "topic_partition": waiting.partitions[0], "command": command}
             found = partition.finding(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
             stats.waiting.append((waiting.since_ms, found))
+    stats.recreated += [(partition.number, group, sign) for sign in history.offsets.recreated.values()]
     skips = list(join_skips(history.events))
     if skips:
         first = skips[0][0]
@@ -144,7 +156,8 @@ class CountedTopic:
         for log in topic.logs:
             shard = load.shards.get(log.partition)
             if shard is not None:
-                self.totals[log.partition] = take_totals(shard, log, topic.dialect, by_topic=by == "topic")
+                self.totals[log.partition] = take_totals(shard, log, topic.dialect)
+        self._returned_left = MAX_RETURNED
         self._misplaced, is_explained = find_misplaced(topic.logs, self.groups)
         topic_partitions = self.groups.topic_partitions
         self.topic_partitions = replace(topic_partitions, changed=None) if is_explained else topic_partitions
@@ -198,12 +211,16 @@ class CountedTopic:
         live_records: Counter[str] = Counter()
         records_of: Counter[str] = Counter()
         bytes_of: Counter[str] = Counter()
+        returned: set[str] = set()
         for row, count in totals.count_rows(self.groups, answers):
             if row.group is not None:
                 live_records[row.group] += count.live_records
                 records_of[row.group] += count.records
                 bytes_of[row.group] += count.bytes
                 commits[row.group] += count.records - count.tombstones if row.type in OFFSET_TYPES else 0
+                is_returned = row.topic is not None and 0 < count.live_records <= count.tombstones
+                if is_returned and count.tombstones <= 2 * count.live_records:
+                    returned.add(row.group)
             counts.add(count)
             if self.by != WRITER and (count.records or count.bytes or count.live_records):
                 count.in_partitions = [log.partition]
@@ -212,8 +229,11 @@ class CountedTopic:
         counts.bytes = sum(segment.bytes for segment in totals.segments)
         misplaced = self._misplaced.get(log.partition)
         rules = self.topic.dialect
+        max_records = max(MAX_RETURNED_RECORDS, loaded.records // 50)
+        few = sorted(group for group in returned if records_of[group] <= max_records)[: self._returned_left]
+        self._returned_left -= len(few)
         counters = (commits, records_of, bytes_of, live_records)
-        return Partition(log, rules, self.groups, loaded, parts, totals, counts, *counters, misplaced)
+        return Partition(log, rules, self.groups, loaded, parts, totals, counts, *counters, {*few}, misplaced)
 
     def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
@@ -233,6 +253,7 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
         *find_hanging(stats, topic.dialect.version),
         *find_families(stats),
         *find_look_alikes(stats.known_groups),
+        *find_recreated(stats.recreated),
     )
     newest_ms = max((partition.last_timestamp_ms or 0 for partition in stats.partitions.values()), default=0)
     waiting = [finding for since_ms, finding in stats.waiting if newest_ms - since_ms >= MIN_WAIT_MS]

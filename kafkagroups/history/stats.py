@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.history.event import Recreation
 from kafkagroups.history.finding import Finding
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
@@ -345,6 +346,9 @@ class Stats:
     groups_lost: dict[int | None, list[str]] = field(default_factory=dict)
     """By the number of each partition whose load fails: the groups that a broker does not answer for."""
 
+    recreated: list[tuple[int | None, str, Recreation]] = field(default_factory=list, compare=False, repr=False)
+    """The signs that topics were created again, each with the partition and the id of the group that shows it."""
+
     waiting: list[tuple[int, Finding]] = field(default_factory=list, compare=False, repr=False)
     """The findings about members that have not given partitions back, with the time since which they wait."""
 
@@ -362,6 +366,7 @@ class Stats:
         self.problems.extend(other.problems)
         self.findings.extend(other.findings)
         self.waiting.extend(other.waiting)
+        self.recreated.extend(other.recreated)
         self.writers.extend(other.writers)
         self.partitions.update(other.partitions)
         self.known_groups.update(other.known_groups)

@@ -160,10 +160,7 @@ _GROUP_TYPE = 2
 
 
 class Row(NamedTuple):
-    """What records are counted together.
-
-    A field is None if the records have none, or if it does not tell rows apart.
-    """
+    """What records are counted together. A field is None if the records have none."""
 
     group: str | None = None
     topic: str | None = None
@@ -207,9 +204,9 @@ class Totals:
     watched_groups: set[str] = field(default_factory=set)
 
 
-def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> Totals:
-    """Return what the native engine has counted. `by_topic` says whether rows tell topics apart."""
-    counted = native.reading_of(shard).totals(by_topic)
+def take_totals(shard: Shard, log: Log, dialect: Dialect) -> Totals:
+    """Return what the native engine has counted."""
+    counted = native.reading_of(shard).totals(True)
     group_ids = counted["group_ids"]
     segments = zip(log.segments, counted["segments"], strict=True)
     static_members = StaticMembers()

@@ -268,3 +268,52 @@ def test_an_open_transaction_of_a_group_with_members_is_found_before_it_hangs(
     if [each.kind for each in found] == ["open_transaction"]:
         assert "still open 20 s later" in found[0].what
         assert "not urgent" in found[0].remedy and "by default at 2023-11-14 22:1" in found[0].remedy
+
+
+@pytest.mark.parametrize("has_members", [True, False])
+@pytest.mark.parametrize("groups", [["app"], ["app", "more"]])
+@pytest.mark.parametrize("new_offset", [3, 90])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_that_was_created_again_is_found(version, new_offset, groups, has_members, tmp_path, engine):
+    """The coordinator deletes the offsets of a deleted topic (onPartitionsDeleted), and 4.1 writes topic ids (KIP-848).
+
+    Without ids, lower commits after the tombstones are a sign. OffsetDelete is refused for a topic to which a member
+    subscribes (GROUP_SUBSCRIBED_TO_TOPIC), so there one group is enough; without members, a request can have deleted
+    the offsets of one group.
+    """
+    clock = Clock(START)
+    settings = Settings(version, offsets_topic_num_partitions=1)
+    logs = open_logs(tmp_path, settings)
+    keys = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+
+    topic_ids = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ"}
+    coordinator = start_broker(logs, clock, settings, topics={"orders": 2}, topic_ids=topic_ids)
+    members = [Consumer(coordinator, group, "c", ["orders"], {"orders": 2}) for group in groups if has_members]
+    for _ in range(3):
+        for member in members:
+            member.poll()
+        clock.advance(4 * SECOND)
+
+    def commit(offset):
+        for number, group in enumerate(groups):
+            identity = {}
+            if has_members:
+                identity = {"member_id": members[number].member_id, "generation": members[number].generation}
+            coordinator.offset_commit(group, {key: OffsetCommit(offset) for key in keys}, **identity)
+            clock.advance(SECOND)
+
+    commit(80)
+    coordinator.partitions_deleted(keys)
+    topic_ids["orders"] = "5uQ2SNmWReyximm-_39NHQ"
+    commit(new_offset)
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    found = findings(tmp_path, "topic_created_again", engine, **rules)
+    has_ids = version >= "4.1"
+    assert len(found) == (has_ids or (new_offset < 80 and (has_members or len(groups) > 1)))
+    for finding in found:
+        assert finding.what.startswith("Topic orders was created again, at the latest at 2023-11-14 22:1")
+        shown = "its id changed from Jlm7tiTSTTyzsN-NaMyQPQ to 5uQ2SNmWReyximm-_39NHQ" if has_ids else "are lower than"
+        assert shown in finding.what and ", ".join(groups) in finding.what
+        assert finding.group == ("app" if groups == ["app"] else None)
+        assert "Do not set offsets of orders from before that time" in finding.remedy

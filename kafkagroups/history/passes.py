@@ -167,6 +167,11 @@ class Partition:
     def number(self) -> int | None:
         return self.log.partition
 
+    @property
+    def rule_options(self) -> tuple[str, ...]:
+        """The options of a command that follows the same rules."""
+        return ("--coordinator", self.dialect.coordinator, "--kafka", self.dialect.kafka)
+
     def list_groups(self) -> Iterator[tuple[str, GroupParts]]:
         """Yield the groups with offsets for which a broker answers from this partition."""
         for group_id, parts in self.parts.items():

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from kafkagroups.groups.group_parts import Answers, GroupParts
@@ -96,17 +97,16 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
 def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
     history = walk(log, partition.number, partition.loaded.start_offset, skips_routine=True)
     group = log.group
-    rules = ("--coordinator", partition.dialect.coordinator, "--kafka", partition.dialect.kafka)
-    command = ["kafkagroups", "timeline", partition.log.path, *rules, f"--group={group}"]
+    command = ["kafkagroups", "timeline", partition.log.path, *partition.rule_options, f"--group={group}"]
+    find = partial(partition.finding, group=group, command=command)
     for storm in find_storms(history.events):
         what = f"Group {group}: {storm.what[0].lower()}{storm.what[1:]}."
-        offset = storm.rebalances[0].offset
-        yield partition.finding(offset, "rebalance_storm", what, storm.remedy, group=group, command=command)
+        yield find(storm.rebalances[0].offset, "rebalance_storm", what, storm.remedy)
     for waiting in find_waiting_members(history):
         if waiting.partitions:
             what = f"Group {group}: {waiting.what}"
-            place = {"group": group, "topic_partition": waiting.partitions[0], "command": command}
-            found = partition.finding(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
+            place = {"topic_partition": waiting.partitions[0]}
+            found = find(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
             stats.waiting.append((waiting.since_ms, found))
     stats.recreated += [(partition.number, group, sign) for sign in history.offsets.recreated.values()]
     skips = list(join_skips(history.events))
@@ -115,13 +115,12 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
         time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
         more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
         what = f"Group {group} has skipped records{time}: {describe_skips(skips[0])}{more}"
-        place = {"group": group, "topic_partition": str(first.topic_partition), "command": command}
-        yield partition.finding(first.offset, "skipped_records", what, SKIP_REMEDY, **place)
+        yield find(first.offset, "skipped_records", what, SKIP_REMEDY, topic_partition=str(first.topic_partition))
     for position in history.offsets.positions.values():
         if position.has_two_writers and position.rereads:
-            place = {"group": group, "topic_partition": str(position.topic_partition), "command": command}
             what = f"Group {group}: {position.describe_rewound()}"
-            yield partition.finding(position.record, "two_writers", what, WRITERS_REMEDY, **place)
+            key = str(position.topic_partition)
+            yield find(position.record, "two_writers", what, WRITERS_REMEDY, topic_partition=key)
             return
 
 

@@ -27,12 +27,11 @@ from kafkagroups.history.event import Recreation
 from kafkagroups.history.finding import Finding
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
+from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.damage import Gap
 from kafkagroups.records.versions import VersionRange
 
 NO_TRACE = -1
-DELETE_RETENTION_MS = 86_400_000
-"""The default of the topic's setting delete.retention.ms, which the log does not contain."""
 WRITER = "writer"
 ROW_KINDS = ("group", "topic", "type", "partition", WRITER)
 RECORDS_LOADED_PER_SECOND = 400_000

@@ -111,6 +111,8 @@ class GroupLog:
         self.steps: dict[int | None, list[Step]] = {}
         self._records: dict[int, RecordFate] = {}
         """The records, and the markers that ended their transactions, by Python's `id`."""
+        self._writers: dict[int | None, list[tuple[int, list[VersionRange]]]] = {}
+        """The result of `_find_writers` in each partition that was asked for; the log is complete by then."""
         self._ended: dict[int, set[TopicPartition]] = {}
         """The topic partitions in each ended transaction, by Python's `id` of its marker."""
 
@@ -142,6 +144,8 @@ class GroupLog:
 
     def _find_writers(self, partition: int | None) -> list[tuple[int, list[VersionRange]]]:
         """Return the ranges of the group's records in a partition, each with the versions that can have written it."""
+        if partition in self._writers:
+            return self._writers[partition]
         stretches = Stretches()
         possible: dict[object, VersionRange] = {}
         for each in self.steps.get(partition, ()):
@@ -151,7 +155,8 @@ class GroupLog:
                     possible[form] = writers_of(each.record, is_transactional=each.is_pending)
                 if not possible[form].is_empty():
                     stretches.add(each.offset, each.leader_epoch, possible[form])
-        return stretches.join()
+        self._writers[partition] = stretches.join()
+        return self._writers[partition]
 
     def find_classic_ranges(self, partition: int | None) -> list[tuple[int, bool]]:
         """Return the first offset of each range, and whether the classic coordinator wrote it.

@@ -341,10 +341,8 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     result.error = "; ".join(map(str, result.failures)) or None
     result.record_partitions = frozenset(entry.partition for entry in entries)
     found = groups.find_holder(group_log.group)
-    if isinstance(found, Orphan):
-        result.answer = _find_answer(found, question)
-    elif found is not None:
-        result.answer = _find_answer(found, question)
+    result.answer = None if found is None else _find_answer(found, question)
+    if found is not None and not isinstance(found, Orphan):
         result.record_partitions = frozenset((found.partition,))
         story = histories.get(found.partition)
         subscribes = None if story is None else story.group.state.subscribes

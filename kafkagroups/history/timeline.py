@@ -389,8 +389,8 @@ def walk(
     """The part of each pending commit, by Python's `id` of its record."""
     for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
         first, *_ = batch = list(run)
-        if not isinstance(first, Hole):
-            offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, first.offset) - 1)][1]
+        place = first.first if isinstance(first, Hole) else first.offset
+        offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
             parts.append([describe_gap(history.group.partition, first, later.values(), start_offset)])
             offsets.hole_count += 1

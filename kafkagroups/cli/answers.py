@@ -10,13 +10,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from kafkagroups.cli.options import DEFAULT_PARTITIONS, Options, choose_dialect
+from kafkagroups.cli.options import Options, choose_dialect
 from kafkagroups.cli.output import format_time, print_error, print_json, print_text, spinner
 from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
 from kafkagroups.history.finding import count_of, describe_topic, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions, has_wildcard, match_groups
 from kafkagroups.log.damage import Gap
-from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, partition_for
 from kafkagroups.topic import Limits, Topic
 
 _MEMBER_FACTS = {
@@ -168,11 +168,11 @@ def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
 
 def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicPartitions) -> str:
     """Say that the log has no record of the group or its offset (`subject`), and which partition stores the group."""
-    partition = partition_for(group, found.count or DEFAULT_PARTITIONS)
+    partition = partition_for(group, found.count or DEFAULT_PARTITION_COUNT)
     condition = {
         "option": "",
         "folder": f", because the topic has {count_of(found.count or 0, 'partition')}, as this folder",
-        "unknown": f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)",
+        "unknown": f" if the topic has {DEFAULT_PARTITION_COUNT} partitions (see --partitions)",
     }[found.origin]
     return f"No record of {subject} in {topic.path}; group {group} is stored in partition {partition}{condition}."
 

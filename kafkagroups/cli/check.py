@@ -14,7 +14,7 @@ ARGUMENTS = """
 PATH... --coordinator --kafka --partitions
 --to VERSION  judge an upgrade or downgrade to this version, and show what it refuses, skips or answers differently
 --to-coordinator classic|new  the coordinator of the version in --to (default: the same one, if the version has it)
---engine --max-batch-bytes --fail-on-findings --json
+--engine --max-batch-bytes --past-damage --fail-on-findings --json
 """
 EXAMPLES = """\
 examples:
@@ -36,7 +36,7 @@ def run(args: Options) -> int:
 def _list_bad(verdict: Check) -> tuple[list[str], list[str]]:
     names = {"without a number" if number is None else str(number): part for number, part in verdict.partitions.items()}
     failed = [name for name, partition in names.items() if not partition.loads]
-    return failed, [name for name, partition in names.items() if partition.damage is not None]
+    return failed, [name for name, partition in names.items() if partition.is_damaged]
 
 
 def _list_problems(topic: Topic, verdict: Check) -> list[str]:
@@ -59,7 +59,8 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     lost = count_of(sum(len(partition.groups_lost) for partition in partitions), "group")
     records = count_of(sum(partition.records for partition in partitions), "record")
     seconds = sum(partition.seconds for partition in partitions)
-    cut = ", after a recovery has cut the damaged ones" if damaged else ""
+    treated = "without the damaged bytes" if args.past_damage else "after a recovery has cut the damaged ones"
+    cut = f", {treated}" if damaged else ""
     lines = [f"{'DAMAGED' if damaged else 'LOADS'}: {topic.path}", f"{broker} loads {all_partitions}{cut}."]
     if failed:
         outcome = f"fails to load {len(failed)} of {all_partitions} ({list_names(failed)}); {lost} lost"
@@ -67,12 +68,14 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
             outcome = "does not start with this log, so no partition is answered"
         lines = [f"FAILS: {topic.path}", f"{broker} {outcome}."]
     if damaged:
-        before = "The verdict is about what is before it. Before a recovery, a broker can fail to load the partition."
-        lines.append(f"{_count(damaged, ' damaged')}. {before}")
+        about = "The verdict is about what is before it. Before a recovery, a broker can fail to load the partition."
+        if args.past_damage:
+            about = "The verdict is about what can be read, also behind it. A broker's recovery cuts the log there."
+        lines.append(f"{_count(damaged, ' damaged')}. {about}")
     wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."
     lines.append(f"The load takes about {seconds:.1f} s for {records}. {wait}")
     left_out = {number: part for number, part in verdict.partitions.items() if not part.judged_after_cleaning}
-    sizes = {str(number): part.bytes for number, part in left_out.items() if not part.damage}
+    sizes = {str(number): part.bytes for number, part in left_out.items() if not part.is_damaged}
     if sizes:
         is_small = min(sizes.values()) <= MAX_SIZE and len(partitions) > 1
         hint = " Check the smaller ones one at a time." if is_small else ""
@@ -81,4 +84,5 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     for line in (*lines, *verdict.lost_fixes, f"{findings}."):
         print_text(line, indent="")
     answers.print_topic_partitions(verdict.topic_partitions, judged.coordinator)
+    answers.print_gaps({number: part.gaps for number, part in verdict.partitions.items()})
     print_findings(verdict.findings)

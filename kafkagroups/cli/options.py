@@ -38,7 +38,6 @@ from kafkagroups.records.versions import is_newer, parse_release
 from kafkagroups.repair.client import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
 Options = argparse.Namespace
-DEFAULT_PARTITIONS = 50
 _ENGINES = "what reads the log: the readable engine (python), the native engine (compiled), or that if installed (auto)"
 SHARED = f"""
 PATH...  a partition directory, a .log file, or a folder of partition directories; each PATH is answered independently

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kafkagroups.cli.options import DEFAULT_PARTITIONS, Options
+from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import print_json, print_line
-from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, partition_for
 
 ARGUMENTS = f"""
 GROUP...  a group id
---partitions N={DEFAULT_PARTITIONS}  the partition count of __consumer_offsets: the broker's
+--partitions N={DEFAULT_PARTITION_COUNT}  the partition count of __consumer_offsets: the broker's
     offsets.topic.num.partitions
 --json  one line per group: {{"group":…,"partition":…}}
 """

@@ -102,7 +102,8 @@ def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     fields = asdict(partition)
     del fields["in_partitions"]  # It only repeats the partition's own number.
     for transaction in fields["open_transactions"]:
-        del transaction["coordinator_epoch"]  # Only the command that ends a transaction needs it.
+        for name in ("coordinator_epoch", "groups_with_members"):  # Only the findings need them.
+            del transaction[name]
     ranges = partition.written_by_ranges
     fields["written_by_ranges"] = [{"from": each.first, "to": each.last, "versions": each.versions} for each in ranges]
     if partition.gaps is None:
@@ -237,7 +238,8 @@ def _print_writers(statistics: Stats, top: int) -> None:
 
 
 def _print_open_transactions(statistics: Stats, version: Version) -> None:
-    found = {(each.partition, each.offset) for each in statistics.findings if each.kind == "hanging_transaction"}
+    kinds = ("hanging_transaction", "open_transaction")
+    found = {(each.partition, each.offset) for each in statistics.findings if each.kind in kinds}
     now_ms = max((part.last_timestamp_ms or 0 for part in statistics.partitions.values()), default=0)
     rows = []
     for number, part in statistics.partitions.items():

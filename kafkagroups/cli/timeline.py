@@ -7,11 +7,13 @@ only move an offset forward.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.output import format_time_ms, print_text
-from kafkagroups.history.event import Event
+from kafkagroups.history.event import Event, describe_skips, join_skips
 from kafkagroups.history.finding import count_of, name_record
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
 from kafkagroups.loading.topic_partitions import has_wildcard
@@ -77,7 +79,7 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
     _print_positions(history, shows_all=args.all)
     waiting = [f"  {line}" for line in history.waiting]
     _print_list("Members and partitions that are not settled:", waiting, len(waiting), shows_all=args.all)
-    for line in filter(None, (history.expiry, history.writers)):
+    for line in filter(None, (history.memberless, history.expiry, history.writers)):
         print_text(line)
     if args.retention is None and any(event.can_be_request for event in shown):
         print_text(RETENTION_HINT)
@@ -124,4 +126,9 @@ def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
             selected.pop()
         if shows_all or not event.is_routine:
             selected.append(event)
-    return selected if shows_all else fold_replacements(selected)
+    if shows_all:
+        return selected
+    folded: list[Event] = []
+    for is_skip, run in groupby(fold_replacements(selected), key=lambda event: event.event == "skip"):
+        folded += [replace(part[0], what=describe_skips(part)) for part in join_skips(run)] if is_skip else run
+    return folded

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.records.dialects import Coordinator
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
@@ -117,7 +118,7 @@ class Settings:
     offsets_topic_num_partitions: int = 50
     offsets_topic_compression_codec: CompressionType = CompressionType.NONE
     offset_metadata_max_bytes: int = 4096
-    offsets_retention_ms: int = 7 * 24 * 60 * MINUTE_MS
+    offsets_retention_ms: int = DEFAULT_RETENTION_MS
     offsets_retention_check_interval_ms: int = 10 * MINUTE_MS
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -167,7 +168,7 @@ def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
     """Return the settings of a broker of version `kafka` from its server.properties, with that version's defaults."""
     defaults = Settings(kafka)
     is_before_2_0 = defaults.is_before(2, 0)
-    default_retention_minutes = 24 * 60 if is_before_2_0 else 7 * 24 * 60
+    default_retention_minutes = 24 * 60 if is_before_2_0 else DEFAULT_RETENTION_MS // MINUTE_MS
     default_max_session_timeout_ms = 300_000 if is_before_2_0 else defaults.group_max_session_timeout_ms
 
     minutes = int(properties.get("offsets.retention.minutes", default_retention_minutes))

@@ -38,6 +38,8 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.versions import Version
 
 FIRST_WITH_KIP_211: Version = (2, 1)
+DEFAULT_RETENTION_MS = 7 * 86_400_000
+"""The default of offsets.retention.minutes since Kafka 2.0."""
 FIRST_THAT_READS_SUBSCRIPTIONS: Version = (2, 4)
 
 

@@ -35,7 +35,7 @@ from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, KnownGroup, Stats
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
-from kafkagroups.log.damage import Damage, StartFailure
+from kafkagroups.log.damage import Damage, Gap, StartFailure
 from kafkagroups.log.segments import Log
 from kafkagroups.records import versions
 from kafkagroups.records.dialects import Dialect, dialect
@@ -57,7 +57,7 @@ class AfterCleaning:
 
         `loaded` is the partition as it loads together with the others. `types` are the record types in the log.
         """
-        if not is_whole(log) or loaded.damage is not None or loaded.zeros is not None:
+        if not is_whole(log) or loaded.damage is not None or loaded.gaps or loaded.zeros is not None:
             return []
         findings: list[Finding] = []
         if loaded.error is not None or not list_read_types(self.rules).isdisjoint(types):
@@ -152,6 +152,8 @@ class PartitionCheck:
         is not judged, and not all large logs are (check.py).
     start
         Why a broker does not start with the log; None if it does.
+    gaps
+        The damaged bytes that the reader has skipped; None without `past_damage`.
     """
 
     error: str | None
@@ -163,14 +165,22 @@ class PartitionCheck:
     groups_lost: list[str]
     judged_after_cleaning: bool
     start: StartFailure | None = None
+    gaps: list[Gap] | None = None
 
     @property
     def loads(self) -> bool:
         """Whether a broker starts with the log, and its load succeeds."""
         return self.error is None and self.start is None
 
+    @property
+    def is_damaged(self) -> bool:
+        return self.damage is not None or bool(self.gaps)
+
     def to_json(self) -> dict[str, Any]:
-        return {"loads": self.loads, **asdict(self)}
+        fields = {"loads": self.loads, **asdict(self)}
+        if self.gaps is None:
+            del fields["gaps"]
+        return fields
 
 
 @dataclass(frozen=True)
@@ -208,7 +218,7 @@ class Check:
     @property
     def is_sound(self) -> bool:
         """Whether every partition loads, and no partition is damaged."""
-        return self.loads and all(partition.damage is None for partition in self.partitions.values())
+        return self.loads and not any(partition.is_damaged for partition in self.partitions.values())
 
     @property
     def judged(self) -> Dialect:
@@ -287,7 +297,8 @@ def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
         outcome = (loaded.error, loaded.record_offset, loaded.damage)
         sizes = (loaded.records, log.size, loaded.records / RECORDS_LOADED_PER_SECOND)
         lost = stats.groups_lost.get(number, [])
-        checks[number] = PartitionCheck(*outcome, *sizes, lost, number in after_cleaning.judged, loaded.start)
+        is_judged = number in after_cleaning.judged
+        checks[number] = PartitionCheck(*outcome, *sizes, lost, is_judged, loaded.start, loaded.gaps)
     findings += find_look_alikes(known_groups)
     if counted.topic_partitions.changed is not None:
         findings.append(find_count_change(counted.topic_partitions.changed))

@@ -6,13 +6,14 @@ often commits the same offset again. A position that stands still can have no ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.finding import describe_time, name_record
+from kafkagroups.history.finding import count_of, describe_time, list_names, name_record
+from kafkagroups.log.batch import NO_TIMESTAMP
 
 
 class Cause(Enum):
@@ -84,6 +85,21 @@ class Member(NamedTuple):
         )
 
 
+class Recreation(NamedTuple):
+    """A sign that a topic was created again, in `record` of a group: a new topic id, or a lower first commit.
+
+    Without ids, the offsets of the topic were deleted together at `deleted_ms`, and `is_certain` says whether only the
+    deletion of the topic can have done it.
+    """
+
+    topic: str
+    record: int
+    time_ms: int | None
+    ids: tuple[str, str] | None = None
+    deleted_ms: int = NO_TIMESTAMP
+    is_certain: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event of a group.
@@ -123,6 +139,8 @@ class Event:
         The instance ids of static members that got new member ids.
     can_be_request
         Whether a request can also have deleted an expired offset, as far as the log tells.
+    origin
+        Who committed what was skipped, as far as the log tells.
     is_routine
         Whether the event only continues what earlier events show, for example a commit that moves forward.
     """
@@ -144,6 +162,7 @@ class Event:
     members: tuple[tuple[str, Member], ...] = ()
     replaced_instances: tuple[str, ...] = ()
     can_be_request: bool = False
+    origin: str = ""
     is_routine: bool = False
 
 
@@ -164,6 +183,35 @@ def event_json(event: Event) -> dict[str, Any]:
         "members": [{"member_id": member_id} | member.to_json() for member_id, member in event.members],
         "replaced_instances": list(event.replaced_instances),
     }
+
+
+SKIPS_TOGETHER_MS = 60_000
+"""Skips of several partitions within this time are one act: of a tool, or of consumers that began at the end."""
+
+
+def join_skips(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Yield the skips that belong together, in their order. The other events are left out."""
+    together: list[Event] = []
+    for event in events:
+        if event.event != "skip":
+            continue
+        if together and (event.timestamp_ms or 0) - (together[0].timestamp_ms or 0) > SKIPS_TOGETHER_MS:
+            yield together
+            together = []
+        together.append(event)
+    if together:
+        yield together
+
+
+def describe_skips(skips: Sequence[Event]) -> str:
+    """One sentence about skips that belong together."""
+    if len(skips) == 1:
+        return skips[0].what
+    moves = [f"{event.topic_partition} {event.from_offset} -> {event.to_offset}" for event in skips]
+    records = sum((event.to_offset or 0) - (event.from_offset or 0) for event in skips)
+    origins = " or ".join(dict.fromkeys(event.origin for event in skips))
+    partitions = len({event.topic_partition for event in skips})
+    return f"{count_of(partitions, 'partition')}, ahead by {records} together: {list_names(moves, 20)}; {origins}."
 
 
 Members = Mapping[TopicPartition, tuple[str, Member]]

@@ -27,8 +27,7 @@ from kafkagroups.groups.replay import fold_batches
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.group_events import CLASSIC_GROUP, EPOCHS
-from kafkagroups.history.group_log import GroupLog, GroupRecord, Step, load_group_logs
-from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.history.group_log import GroupLog, GroupRecord, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
 from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json, orphan_json
@@ -100,12 +99,10 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
     dialect = group_log.dialect
     for partition, run in groupby(group_log, key=attrgetter("partition")):
         entries = list(run)
-        steps = group_log.steps.get(partition, [])
-        offsets = OffsetEvents(partition, dialect, skips_routine=True, retention_ms=retention_ms)
-        history = walk(steps, offsets, start_offset=0)
+        history = walk(group_log, partition, start_offset=0, skips_routine=True, retention_ms=retention_ms)
         histories[partition] = history
         sentences = _join_sentences(history.events)
-        contents = read_group_records(steps, group_log, history)
+        contents = read_group_records(group_log, history)
         for entry in entries:
             if entry.committed is not None and not entry.is_unreadable:
                 entry.replaced = history.offsets.replaced.get(entry.offset)
@@ -176,10 +173,10 @@ _LEFT_OUT = ("assignment", "target_assignment", "subscription", "subscription_he
 """The fields of a member that are long, and that do not tell who is a member."""
 
 
-def read_group_records(steps: list[Step], group_log: GroupLog, history: PartitionHistory) -> dict[int, dict[str, Any]]:
+def read_group_records(group_log: GroupLog, history: PartitionHistory) -> dict[int, dict[str, Any]]:
     """Return the content of the group's own records, by their offsets in the log.
 
-    `steps` and `history` are those of the group in one partition. The content of a record is:
+    `history` is that of the group in one partition. The content of a record is:
 
     - "type", "state", "protocol_type", "protocol", and "generation" and "leader" (classic group), or "group_epoch" and
       "assignment_epoch" (other groups): the group after the record's batch. After the tombstone of a group, the state
@@ -196,7 +193,7 @@ def read_group_records(steps: list[Step], group_log: GroupLog, history: Partitio
     contents: dict[int, dict[str, Any]] = {}
     group_id = group_log.group
     shard = fold_batches(history.group.partition, [], group_log.dialect)
-    records = [step for step in steps if isinstance(step, GroupRecord)]
+    records = [step for step in history.steps if isinstance(step, GroupRecord)]
     for _, run in groupby(records, key=attrgetter("batch_offset")):
         batch = list(run)
         try:
@@ -344,10 +341,8 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     result.error = "; ".join(map(str, result.failures)) or None
     result.record_partitions = frozenset(entry.partition for entry in entries)
     found = groups.find_holder(group_log.group)
-    if isinstance(found, Orphan):
-        result.answer = _find_answer(found, question)
-    elif found is not None:
-        result.answer = _find_answer(found, question)
+    result.answer = None if found is None else _find_answer(found, question)
+    if found is not None and not isinstance(found, Orphan):
         result.record_partitions = frozenset((found.partition,))
         story = histories.get(found.partition)
         subscribes = None if story is None else story.group.state.subscribes

@@ -91,7 +91,7 @@ def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None =
         yield f"Missing in this folder: {names}. The groups stored there are not shown."
 
 
-TOPIC_KINDS = ("group_family", "look_alike_groups", "partition_count_changed")
+TOPIC_KINDS = ("group_family", "look_alike_groups", "partition_count_changed", "topic_created_again")
 """The kinds of findings that can be about the whole topic. Their partition is then None."""
 GROUPS_TOOL = ("kafka-consumer-groups.sh", "--bootstrap-server", "HOST:PORT")
 TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")

@@ -23,6 +23,7 @@ from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Fates, RecordFate, log_order
 from kafkagroups.history.passes import ObservedLoad
+from kafkagroups.history.writers import Stretches
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
@@ -32,7 +33,7 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, UnknownContent
-from kafkagroups.records.versions import VersionRange, parse_newest_patch
+from kafkagroups.records.versions import EVERY_VERSION, FIRST_WITH_NEW_COORDINATOR, VersionRange, parse_newest_patch
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
@@ -42,7 +43,8 @@ class GroupRecord(NamedTuple):
 
     `timestamp` is in ms since 1970; -1: the record has none. `batch_offset` is the base offset of the batch, and
     `first_offset` that of its first record. `producer_id` is -1 if the batch has none. `is_pending` says whether the
-    coordinator reads the record as part of a transaction, so that it takes effect at the marker.
+    coordinator reads the record as part of a transaction, so that it takes effect at the marker. `leader_epoch` is that
+    of the batch.
     """
 
     offset: int
@@ -52,6 +54,7 @@ class GroupRecord(NamedTuple):
     first_offset: int
     producer_id: int
     is_pending: bool
+    leader_epoch: int
 
     @property
     def type(self) -> int:
@@ -108,6 +111,8 @@ class GroupLog:
         self.steps: dict[int | None, list[Step]] = {}
         self._records: dict[int, RecordFate] = {}
         """The records, and the markers that ended their transactions, by Python's `id`."""
+        self._writers: dict[int | None, list[tuple[int, list[VersionRange]]]] = {}
+        """The result of `_find_writers` in each partition that was asked for; the log is complete by then."""
         self._ended: dict[int, set[TopicPartition]] = {}
         """The topic partitions in each ended transaction, by Python's `id` of its marker."""
 
@@ -120,6 +125,12 @@ class GroupLog:
             self.add(marker)
             self._ended.setdefault(id(marker), set()).add(commit.key)
 
+    @property
+    def has_only_offsets(self) -> bool:
+        """Whether all records of the group are offset records: members would have made its coordinator write others."""
+        records = [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
+        return bool(records) and all(each.is_offset for each in records)
+
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
         return iter(sorted(self._records.values(), key=log_order))
@@ -131,24 +142,64 @@ class GroupLog:
         ended = self._ended
         return [entry for entry in self if any(map(selects, [entry.key] if entry.key else ended.get(id(entry), ())))]
 
-    def describe_writers(self) -> str | None:
-        """Return a line if several Kafka versions wrote the group's records, or a newer one than that of the rules."""
-        ranges_by_form: dict[object, VersionRange] = {}
-        for each in chain.from_iterable(self.steps.values()):
+    def _find_writers(self, partition: int | None) -> list[tuple[int, list[VersionRange]]]:
+        """Return the ranges of the group's records in a partition, each with the versions that can have written it."""
+        if partition in self._writers:
+            return self._writers[partition]
+        stretches = Stretches()
+        possible: dict[object, VersionRange] = {}
+        for each in self.steps.get(partition, ()):
             if isinstance(each, GroupRecord):
                 form = each.form if each.is_offset else each.offset
-                if form not in ranges_by_form:
-                    ranges_by_form[form] = writers_of(each.record, is_transactional=each.is_pending)
-        ranges = {versions for versions in ranges_by_form.values() if not versions.is_empty()}
+                if form not in possible:
+                    possible[form] = writers_of(each.record, is_transactional=each.is_pending)
+                if not possible[form].is_empty():
+                    stretches.add(each.offset, each.leader_epoch, possible[form])
+        self._writers[partition] = stretches.join()
+        return self._writers[partition]
+
+    def find_classic_ranges(self, partition: int | None) -> list[tuple[int, bool]]:
+        """Return the first offset of each range, and whether the classic coordinator wrote it.
+
+        That is the coordinator of the rules, if their Kafka version can have written the range. Otherwise, it is the
+        classic one, if a version without the new coordinator can have written the range.
+        """
+        kafka = parse_newest_patch(self.dialect.kafka)
+        is_classic = self.dialect.coordinator == "classic"
+        return [
+            (first, is_classic if any(kafka in each for each in versions) else _is_old(versions))
+            for first, versions in self._find_writers(partition) or [(0, [EVERY_VERSION])]
+        ]
+
+    def describe_writers(self) -> str | None:
+        """Return a line if several Kafka versions wrote the group's records, or a newer one than that of the rules."""
+        found = [versions for partition in self.steps for _, versions in self._find_writers(partition)]
+        ranges = {each for versions in found for each in versions}
         common = VersionRange.common_to(ranges)
-        text = describe_writers(ranges)
-        written = text.replace(" – ", " to ") if text[-1:].isdigit() else text.replace(" – ", " or newer")
         rules = f"the rules of Kafka {self.dialect.kafka}"
+        newest = max((each.since for each in ranges), default=(0,))
+        newer = [each for each in ranges if each.since == newest > parse_newest_patch(self.dialect.kafka)]
         if common.is_empty():
-            return f"Several Kafka versions wrote these records ({written}). All of them are read by {rules}."
-        if common.since > parse_newest_patch(self.dialect.kafka):
-            return f"These records were written by Kafka {written}, and not by one that {rules} fit: see --kafka."
-        return None
+            line = (
+                f"Several Kafka versions wrote these records ({_name_versions(ranges)}). Deletions and ends of "
+                "transactions are told by the coordinator that wrote each, but the fates and the answer are those of a "
+                f"Kafka {self.dialect.kafka} broker, because it loads all of them."
+            )
+            return f"{line} {_describe_newer(newer, 'Some of them', rules)}" if newer else line
+        return _describe_newer([common], "These records", rules) if newer else None
+
+
+def _is_old(versions: Iterable[VersionRange]) -> bool:
+    return any(each.since < FIRST_WITH_NEW_COORDINATOR for each in versions)
+
+
+def _describe_newer(ranges: Iterable[VersionRange], which: str, rules: str) -> str:
+    return f"{which} were written by Kafka {_name_versions(ranges)}, and not by one that {rules} fit: see --kafka."
+
+
+def _name_versions(ranges: Iterable[VersionRange]) -> str:
+    text = describe_writers(ranges)
+    return text.replace(" – ", " to ") if text[-1:].isdigit() else text.replace(" – ", " or newer")
 
 
 class GroupLogs(Fates):
@@ -204,7 +255,8 @@ class GroupLogs(Fates):
             if is_pending:
                 self._open_groups.setdefault(batch.producer_id, set()).add(entry.group)
             origin = (batch.base_offset, batch.records[0].offset, batch.producer_id)
-            self._add_step(entry.group, GroupRecord(entry.offset, entry.timestamp, record, *origin, is_pending))
+            place = (entry.offset, entry.timestamp, record, *origin, is_pending, batch.partition_leader_epoch)
+            self._add_step(entry.group, GroupRecord(*place))
         return entries
 
     def _keep(self, entry: RecordFate) -> None:

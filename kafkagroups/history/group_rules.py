@@ -9,6 +9,7 @@
 - `early_expiry`: a client asked for a retention time (OffsetCommit v2 to v4), so an offset goes earlier than
   offsets.retention.minutes lets others go. Only since KIP-211 (Kafka 2.1) is that unusual.
 - `expiry_in_use`: offsets will expire although the group still commits (find_expiry_in_use).
+- `topic_created_again`: the id of a topic changed between commits, or the first commits after its deletion are lower.
 - `unassigned_partition`: a group subscribes to the topic of an offset, and no member has its partition, while the
   group's other offsets move on.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
@@ -23,16 +24,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 from unicodedata import category, name, normalize
 
-from kafkagroups.groups.expiration import FIRST_WITH_KIP_211, find_expirations
+from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS, FIRST_WITH_KIP_211, find_expirations
 from kafkagroups.groups.group import Group
+from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition, find_expiring
-from kafkagroups.history.event import MIN_STANDSTILL_MS
+from kafkagroups.groups.offsets import TopicPartition, find_expiring
+from kafkagroups.history.event import MIN_STANDSTILL_MS, Recreation
 from kafkagroups.history.finding import (
     GROUPS_TOOL,
     Finding,
@@ -52,10 +55,18 @@ LARGE_RECORD_BYTES = 1_000
 MIN_BUSY_RECORDS = 1_000
 BUSY_RATE = 1.0
 DAY_MS = 86_400_000
-DEFAULT_RETENTION_MS = 7 * DAY_MS
-"""offsets.retention.minutes since Kafka 2.0."""
+IN_USE_REMEDY = (
+    "Let the program that commits join the group (subscribe instead of assign), give it a group id of its own, or let "
+    "it commit every offset again from time to time; a longer offsets.retention.minutes holds for all groups."
+)
+UNASSIGNED_REMEDY = (
+    "Read the log of the group's leader (with the new protocol: of the coordinator), which computes the assignment: a "
+    "member with another assignor, or metadata that miss the partition, can be the cause. A restart of the leader "
+    "computes it anew."
+)
 UNSUBSCRIBED_MS = DAY_MS
 EXPIRY_NEAR_MS = 2 * DAY_MS
+RECREATED_MS = 60_000
 MIN_GROUPS = 20
 MIN_FAMILY_RECORDS = 1000
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -66,58 +77,50 @@ _DASHES_OF_OTHER_CATEGORIES = "\u2043\u2212\u02d7\u00af"
 _VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 
 
-def find_busy_groups(partition: Partition) -> Iterator[Finding]:
+def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
+    """Yield the findings `busy_group` and `large_commits`."""
     counts = partition.counts
     seconds = counts.span_ms / 1000
-    if counts.records < MIN_BUSY_RECORDS or not seconds:
-        return
-    for group_id, count in partition.commits.items():
+    for group_id, records in partition.records_of.items():
         parts = partition.parts.get(group_id)
         offsets = 0 if parts is None else len(parts.offsets)
-        if 2 * count <= counts.records or not offsets or count / seconds / offsets <= BUSY_RATE:
-            continue
-        what = (
-            f"Group {group_id} wrote {count} of {counts.records} records: {count / seconds:.0f} commits a second "
-            f"for {offsets} offsets."
-        )
-        remedy = (
-            "Find the program first, because two programs can share a group id: kafkagroups stats --by writer shows "
-            "who commits. Let that one commit less often, for example every 5 s and not after each record."
-        )
-        yield partition.finding(None, "busy_group", what, remedy, group=group_id)
+        commits = partition.commits[group_id]
+        is_majority = counts.records >= MIN_BUSY_RECORDS and 2 * commits > counts.records
+        if is_majority and offsets and seconds and commits / seconds / offsets > BUSY_RATE:
+            what = (
+                f"Group {group_id} wrote {commits} of {counts.records} records: {commits / seconds:.0f} commits a "
+                f"second for {offsets} offsets."
+            )
+            remedy = (
+                "Find the program first, because two programs can share a group id: kafkagroups stats --by writer "
+                "shows who commits. Let that one commit less often, for example every 5 s and not after each record."
+            )
+            yield partition.finding(None, "busy_group", what, remedy, group=group_id)
+        size = partition.bytes_of[group_id]
+        if counts.bytes >= MIN_LARGE_BYTES and 2 * size > counts.bytes and size >= LARGE_RECORD_BYTES * records:
+            what = (
+                f"Group {group_id} wrote {100 * size // counts.bytes} % of the bytes with {records} of "
+                f"{counts.records} records: {size // records} bytes in each."
+            )
+            remedy = (
+                "Look at a record with kafkagroups dump. The metadata of a commit is no place for state: a smaller "
+                "offset.metadata.max.bytes refuses such commits. Of many members, each generation is one large record."
+            )
+            yield partition.finding(None, "large_commits", what, remedy, group=group_id)
 
 
-def find_large_commits(partition: Partition) -> Iterator[Finding]:
-    counts = partition.counts
-    for group_id, size in partition.bytes_of.items() if counts.bytes >= MIN_LARGE_BYTES else ():
-        records = partition.records_of[group_id]
-        if 2 * size <= counts.bytes or size / records < LARGE_RECORD_BYTES:
-            continue
-        what = (
-            f"Group {group_id} wrote {100 * size // counts.bytes} % of the bytes with {records} of {counts.records} "
-            f"records: {size // records} bytes in each."
-        )
-        remedy = (
-            "Look at a record with kafkagroups dump. The metadata of a commit is no place for state: a smaller "
-            "offset.metadata.max.bytes refuses such commits. Of many members, each generation is one large record."
-        )
-        yield partition.finding(None, "large_commits", what, remedy, group=group_id)
-
-
-def find_unsubscribed_offsets(partition: Partition) -> Iterator[Finding]:
+def find_unsubscribed_offsets(partition: Partition, group_id: str, parts: GroupParts) -> Iterator[Finding]:
     """A log that covers less time than UNSUBSCRIBED_MS has no finding."""
-    by_topic: dict[tuple[str, str], dict[TopicPartition, OffsetAndMetadata]] = {}
-    for group_id, parts in partition.list_groups() if partition.counts.span_ms >= UNSUBSCRIBED_MS else ():
-        subscribed = find_subscribed_topics(parts.decode_group())
-        for key, offset in parts.offsets.items() if subscribed is not None else ():
-            if key.topic not in (subscribed or ()):
-                by_topic.setdefault((group_id, key.topic), {})[key] = offset
-    for (group_id, topic), offsets in sorted(by_topic.items()):
-        newest_ms = max(0, *(offset.commit_timestamp for offset in offsets.values()))
-        age_ms = (partition.counts.last_timestamp_ms or 0) - newest_ms
+    subscribed = find_subscribed_topics(parts.decode_group()) if partition.counts.span_ms >= UNSUBSCRIBED_MS else None
+    by_topic: dict[str, list[tuple[int, int, TopicPartition]]] = {}
+    for key, offset in parts.offsets.items() if subscribed is not None else ():
+        if key.topic not in (subscribed or ()):
+            by_topic.setdefault(key.topic, []).append((offset.record_offset, offset.commit_timestamp, key))
+    for topic, offsets in sorted(by_topic.items()):
+        age_ms = (partition.counts.last_timestamp_ms or 0) - max(0, *(time_ms for _, time_ms, _ in offsets))
         if age_ms < UNSUBSCRIBED_MS:
             continue
-        first = min(offsets, key=lambda key: offsets[key].record_offset)
+        record, _, first = min(offsets)
         what = (
             f"Group {group_id} has {len(offsets)} offsets of topic {topic}, to which no member subscribes; the "
             f"last commit is {age_ms // DAY_MS} days old."
@@ -125,37 +128,7 @@ def find_unsubscribed_offsets(partition: Partition) -> Iterator[Finding]:
         command = [*GROUPS_TOOL, "--delete-offsets", f"--group={group_id}", f"--topic={topic}"]
         remedy = f"If no consumer comes back to this topic, delete them: {join_words(command)}"
         place = {"group": group_id, "topic_partition": str(first)}
-        record = offsets[first].record_offset
         yield partition.finding(record, "unsubscribed_offsets", what, remedy, **place, command=command)
-
-
-def find_early_expiry(partition: Partition) -> Iterator[Finding]:
-    rules = partition.dialect
-    if rules.coordinator == "classic" and rules.version < FIRST_WITH_KIP_211:
-        return
-    early: list[tuple[int, str, TopicPartition, int]] = []
-    parts_here = dict(partition.list_groups())
-    for group_id in find_expiring({key: each.offsets for key, each in parts_here.items()}):
-        group = parts_here[group_id].build()
-        for key, _, expire_ms, _ in find_expirations(group, rules):
-            offset = group.offsets[key]
-            if expire_ms < offset.commit_timestamp + DEFAULT_RETENTION_MS:
-                early.append((expire_ms, group_id, key, offset.record_offset))
-    if not early:
-        return
-    expire_ms, group_id, key, record = min(early)
-    groups = sorted({each[1] for each in early})
-    what = (
-        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before offsets.retention.minutes "
-        f"have passed, because their records have an expire time. The first is {key} of group {group_id}, at "
-        f"{describe_time(expire_ms)}."
-    )
-    remedy = (
-        "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has written the "
-        "records. Let the groups commit again before that time, with a client that leaves the time to the broker."
-    )
-    place = {"group": group_id if len(groups) == 1 else None, "topic_partition": str(key)}
-    yield partition.finding(record, "early_expiry", what, remedy, **place)
 
 
 class ExpiryInUse(NamedTuple):
@@ -191,23 +164,71 @@ def find_expiry_in_use(group: AnyGroup, rules: Dialect, now_ms: int) -> ExpiryIn
     return ExpiryInUse(first.topic_partition, f"Group {group.group_id} {what}.")
 
 
-def find_expiries_in_use(partition: Partition) -> Iterator[Finding]:
-    """A log that covers less than a day has no finding."""
+def find_expiries(partition: Partition) -> Iterator[Finding]:
+    """Yield the findings `early_expiry` and, of a log that covers at least a day, `expiry_in_use`."""
     rules = partition.dialect
-    if partition.counts.span_ms < DAY_MS or (rules.coordinator == "classic" and rules.version < FIRST_WITH_KIP_211):
+    parts_here = dict(partition.list_groups()) if rules.since(*FIRST_WITH_KIP_211) else {}
+    expiring = find_expiring({group_id: parts.offsets for group_id, parts in parts_here.items()})
+    is_long = partition.counts.span_ms >= DAY_MS
+    early: list[tuple[int, str, TopicPartition, int]] = []
+    for group_id, parts in parts_here.items():
+        if group_id not in expiring and (not is_long or parts.decode_group().members):
+            continue
+        group = parts.build()
+        for key, _, expire_ms, _ in find_expirations(group, rules):
+            offset = group.offsets[key]
+            if expire_ms < offset.commit_timestamp + DEFAULT_RETENTION_MS:
+                early.append((expire_ms, group_id, key, offset.record_offset))
+        found = find_expiry_in_use(group, rules, partition.counts.last_timestamp_ms or 0) if is_long else None
+        if found is not None:
+            place = {"group": group_id, "topic_partition": str(found.first)}
+            record = group.offsets[found.first].record_offset
+            yield partition.finding(record, "expiry_in_use", found.what, IN_USE_REMEDY, **place)
+    if not early:
         return
-    remedy = (
-        "Let the program that commits join the group (subscribe instead of assign), give it a group id of its own, or "
-        "let it commit every offset again from time to time; a longer offsets.retention.minutes holds for all groups."
+    expire_ms, group_id, key, record = min(early)
+    groups = sorted({each[1] for each in early})
+    what = (
+        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before offsets.retention.minutes "
+        f"have passed, because their records have an expire time. The first is {key} of group {group_id}, at "
+        f"{describe_time(expire_ms)}."
     )
-    for group_id, parts in partition.list_groups():
-        if not parts.decode_group().members:
-            group = parts.build()
-            found = find_expiry_in_use(group, rules, partition.counts.last_timestamp_ms or 0)
-            if found is not None:
-                record = group.offsets[found.first].record_offset
-                place = {"group": group_id, "topic_partition": str(found.first)}
-                yield partition.finding(record, "expiry_in_use", found.what, remedy, **place)
+    remedy = (
+        "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has written the "
+        "records. Let the groups commit again before that time, with a client that leaves the time to the broker."
+    )
+    only_group = group_id if len(groups) == 1 else None
+    yield partition.finding(record, "early_expiry", what, remedy, group=only_group, topic_partition=str(key))
+
+
+def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Iterator[Finding]:
+    """Yield a finding for each topic that was created again.
+
+    If no topic ids show it, the signs of one group are enough only where nothing but the deletion of the topic can have
+    deleted its offsets; or else, several groups have lost theirs within RECREATED_MS.
+    """
+    by_topic: dict[str, list[tuple[int | None, str, Recreation]]] = {}
+    for sign in signs:
+        by_topic.setdefault(sign[2].topic, []).append(sign)
+    for topic, found in sorted(by_topic.items()):
+        groups = {group for _, group, _ in found}
+        deleted_ms = [sign.deleted_ms for _, _, sign in found]
+        is_together = len(groups) > 1 and max(deleted_ms) - min(deleted_ms) <= RECREATED_MS
+        if not is_together and not any(sign.is_certain for _, _, sign in found):
+            continue
+        partition, _, first = min(found, key=lambda each: (each[2].ids is None, each[2].time_ms or 0, each[2].record))
+        time = "" if first.time_ms is None else f", at the latest at {describe_time(first.time_ms)}"
+        shown_by = "its offsets were deleted with it, and the first commits after that are lower than the last before"
+        if first.ids is not None:
+            shown_by = f"its id changed from {first.ids[0]} to {first.ids[1]}"
+        what = f"Topic {topic} was created again{time}: {shown_by} ({list_groups(groups)})."
+        remedy = (
+            f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
+            "gone, and a consumer would skip new ones or start at auto.offset.reset. Whoever needs the old records has "
+            "to produce them again."
+        )
+        finding = Finding(partition, first.record, min(groups), None, "topic_created_again", what, remedy)
+        yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)
 
 
 def find_assigned(group: AnyGroup) -> set[TopicPartition] | None:
@@ -237,12 +258,6 @@ def find_assigned(group: AnyGroup) -> set[TopicPartition] | None:
     return assigned
 
 
-def _has_as_many(group: Group, offsets: int) -> bool:
-    """Return whether a group has as many partitions as offsets. It is then not built, which takes much longer."""
-    assigned = find_assigned(group)
-    return assigned is not None and len(assigned) == offsets
-
-
 class Unowned(NamedTuple):
     """The partitions of a group that nobody has, and those that somebody has and that were never committed."""
 
@@ -267,27 +282,29 @@ def find_unowned(group: AnyGroup) -> Unowned:
     return Unowned(unassigned, sorted(assigned - group.offsets.keys()))
 
 
-def find_unassigned(partition: Partition) -> Iterator[Finding]:
-    remedy = (
-        "Read the log of the group's leader (with the new protocol: of the coordinator), which computes the "
-        "assignment: a member with another assignor, or metadata that miss the partition, can be the cause. A restart "
-        "of the leader computes it anew."
-    )
+def find_unassigned(partition: Partition, group_id: str, parts: GroupParts) -> Iterator[Finding]:
+    members = parts.decode_group()
+    # To build a group takes much longer than to read its members.
+    is_complete = isinstance(members, Group) and len(find_assigned(members) or ()) == len(parts.offsets)
+    if not members.members or is_complete:
+        return
+    group = parts.build()
+    found = find_unowned(group).unassigned
+    if found:
+        what = (
+            f"Group {group_id} subscribes to {list_names(sorted({key.topic for key in found}))}, and no member has "
+            f"{list_names(found)}, while its other offsets move on."
+        )
+        place = {"group": group_id, "topic_partition": str(found[0])}
+        record = group.offsets[found[0]].record_offset
+        yield partition.finding(record, "unassigned_partition", what, UNASSIGNED_REMEDY, **place)
+
+
+def find_in_groups(partition: Partition) -> Iterator[Finding]:
+    """Yield the findings about what the members of a group subscribe to. A log of a short time has none."""
     for group_id, parts in partition.list_groups() if partition.counts.span_ms >= MIN_STANDSTILL_MS else ():
-        members = parts.decode_group()
-        if not members.members or (isinstance(members, Group) and _has_as_many(members, len(parts.offsets))):
-            continue
-        group = parts.build()
-        found = find_unowned(group).unassigned
-        if found:
-            what = (
-                f"Group {group_id} subscribes to {list_names(sorted({key.topic for key in found}))}, and no member has "
-                f"{list_names(found)}, while its other offsets move on."
-            )
-            place = {"group": group_id, "topic_partition": str(found[0])}
-            yield partition.finding(
-                group.offsets[found[0]].record_offset, "unassigned_partition", what, remedy, **place
-            )
+        yield from find_unsubscribed_offsets(partition, group_id, parts)
+        yield from find_unassigned(partition, group_id, parts)
 
 
 def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
@@ -452,12 +469,4 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 
 
-RULES = (
-    find_busy_groups,
-    find_large_commits,
-    find_unsubscribed_offsets,
-    find_early_expiry,
-    find_expiries_in_use,
-    find_unassigned,
-    find_shared_instances,
-)
+RULES = (find_dominant_groups, find_expiries, find_in_groups, find_shared_instances)

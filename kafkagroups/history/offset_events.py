@@ -22,15 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, CommitForm, Event, Position
+from kafkagroups.history.event import Cause, CommitForm, Event, Position, Recreation
 from kafkagroups.history.finding import describe_duration, time_or_none
 from kafkagroups.history.group_events import CONSUMER, GroupEvents
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import UUID
 
 Place = GroupRecord | Marker
@@ -62,21 +61,28 @@ class Commit:
         return offset
 
 
+class Deletion(NamedTuple):
+    """The newest offset of a topic partition, its tombstone, and why it was deleted."""
+
+    offset: int
+    time_ms: int
+    cause: Cause
+
+
 class OffsetEvents:
     """The events of a group's offsets in one partition.
 
     `group` has the events of the group itself. `pending` has the pending offsets by producer id. The caller counts in
     `hole_count` the holes that have been passed. If `skips_routine` is true, commits that only move an offset forward
-    have no event. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known.
+    have no event. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known. The caller sets
+    `is_classic`, which says whether the classic coordinator wrote the next record.
     """
 
-    def __init__(
-        self, partition: int | None, dialect: Dialect, *, skips_routine: bool = False, retention_ms: int | None = None
-    ) -> None:
+    def __init__(self, partition: int | None, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
         self.group = GroupEvents(partition)
         self.retention_ms = retention_ms
         self.skips_routine = skips_routine
-        self.is_classic = dialect.coordinator == "classic"
+        self.is_classic = True
         self.committed: dict[TopicPartition, Commit] = {}
         self.pending: dict[int, dict[TopicPartition, Commit]] = {}
         self.hole_count = 0
@@ -91,8 +97,9 @@ class OffsetEvents:
         self.topic_ids: dict[str, str] = {}
         """The newest id of each topic, as far as commits contain it."""
         self._seen_topic_ids: set[str] = set()
-        self._deleted: dict[TopicPartition, int] = {}
-        """The topic partitions whose newest offset was deleted, and this offset."""
+        self._deleted: dict[TopicPartition, Deletion] = {}
+        """The topic partitions whose newest offset was deleted."""
+        self.recreated: dict[str, Recreation] = {}
 
     def commit(self, record: GroupRecord) -> Iterator[Event]:
         """Yield the events of an offset record with a value. A pending commit has no event before its marker."""
@@ -118,16 +125,16 @@ class OffsetEvents:
             yield self._event(at, name, what, key, is_routine=is_routine, **fields)
             yield from self._find_rewind(at, old, record, new_id)
             if old is not None and usual is not None:
-                missing = "".join(_find_missing(old.group_record.value, record.value))
                 what = f"{key}: {old.offset} -> {offset}, ahead by {offset - old.offset}; its longest step before was "
-                what += f"{usual}; {self._describe_origin(record)}{missing}."
-                yield self._event(at, "skip", what, key, from_offset=old.offset, to_offset=offset)
+                what += f"{usual}; {self._describe_origin(old, record)}."
+                fields = {"from_offset": old.offset, "to_offset": offset, "origin": self._describe_origin(old, record)}
+                yield self._event(at, "skip", what, key, **fields)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         if old is None and key in self._deleted:
-            is_skip = offset > self._deleted[key] and not new_id
-            skipped = f", which skips at most {self._deleted[key]} to {offset - 1}" if is_skip else ""
-            return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it{skipped}"
+            before = self._deleted[key].offset
+            skipped = f", which skips at most {before} to {offset - 1}" if offset > before and not new_id else ""
+            return f"{key}: {offset}, the first commit after a deletion, {before} before it{skipped}"
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"
         if offset == old.offset:
@@ -138,7 +145,9 @@ class OffsetEvents:
         if old is not None:
             self.replaced[record.offset] = old.offset
         self.committed[key] = Commit(record, self.hole_count)
-        self._deleted.pop(key, None)
+        deletion = self._deleted.pop(key, None)
+        if deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
+            self._note_return(key.topic, record, deletion)
         position = self.positions.get(key)
         if position is None:
             position = Position(key, self.group.partition, offset, record.offset, _get_time(record))
@@ -148,6 +157,14 @@ class OffsetEvents:
             position.commit(offset, record.offset, _get_time(record), is_by_member=is_by_member)
         has_leader_epoch = getattr(record.value, "leader_epoch", -1) >= 0
         position.note_form(offset, CommitForm(has_leader_epoch, bool(record.value.metadata), record.is_pending))
+
+    def _note_return(self, topic: str, record: GroupRecord, deletion: Deletion) -> None:
+        """Note the first commit to a topic partition after its deletion. In a new topic, all of them are lower."""
+        is_certain = deletion.cause is Cause.TOPIC_DELETED
+        sign = Recreation(topic, record.offset, _get_time(record), None, deletion.time_ms, is_certain)
+        known = self.recreated.setdefault(topic, sign)
+        if known.ids is None and record.value.offset >= deletion.offset:
+            del self.recreated[topic]
 
     def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:
         """The old positions of a topic that was created again are no longer the goal of the group."""
@@ -160,6 +177,7 @@ class OffsetEvents:
         self._seen_topic_ids.add(topic_id)
         if old_id is None or not is_new:
             return ""
+        self.recreated[key.topic] = Recreation(key.topic, record.offset, _get_time(record), (old_id, topic_id))
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
 
@@ -167,13 +185,25 @@ class OffsetEvents:
         key = record.key
         offset: int = record.value.offset
         if old is not None and offset < old.offset:
-            missing = "".join(_find_missing(old.group_record.value, record.value))
             what = f"{key}: {old.offset} -> {offset}, back by {old.offset - offset}; "
-            what += f"{self._describe_origin(record)}{missing}{new_id}."
+            what += f"{self._describe_origin(old, record)}{new_id}."
             self.rewinds[record.offset] = what
             yield self._event(at, "rewind", what, key, from_offset=old.offset, to_offset=offset)
 
-    def _describe_origin(self, record: GroupRecord) -> str:
+    def _describe_origin(self, old: Commit, record: GroupRecord) -> str:
+        """Who can have committed a record that is out of the usual, and what the commit before had and it has not.
+
+        A Java consumer commits the epoch of the last record that it consumed, but Kafka's tools do not.
+        """
+        parts = [self._describe_committer(record)]
+        before = old.group_record.value
+        if getattr(before, "leader_epoch", -1) >= 0 and getattr(record.value, "leader_epoch", -1) < 0:
+            parts.append("no leader epoch, the commit before had one")
+        if getattr(before, "metadata", None) and not getattr(record.value, "metadata", None):
+            parts.append("no metadata, the commit before had some")
+        return "; ".join(parts)
+
+    def _describe_committer(self, record: GroupRecord) -> str:
         """The coordinator takes commits without a member only if the group has none, except in a transaction.
 
         Source: GroupCoordinator.validateOffsetCommit and validateTxnOffsetCommit (3.9.2), ClassicGroup (4.3.1).
@@ -244,7 +274,6 @@ class OffsetEvents:
                 if not deletes_group:
                     yield self._event(tombstone, "offset_deleted", self._describe_unknown(key, pending, tombstone), key)
                 continue
-            self._deleted[key] = old.offset
             self.positions.pop(key, None)
             cause = self._judge_expiry(old.group_record, tombstone, oldest_begin_ms)
             if cause is not None:
@@ -261,6 +290,9 @@ class OffsetEvents:
                 what = f"{key}: {old.offset} deleted, {reason}."
                 yield self._event(tombstone, "offset_deleted", what, key, from_offset=old.offset)
             self.causes[tombstone.offset] = cause
+            if any(other.topic == key.topic for other in self.committed):
+                cause = Cause.OFFSET_DELETED  # The topic still exists.
+            self._deleted[key] = Deletion(old.offset, tombstone.timestamp, cause)
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Commit | None:
         deleted = None
@@ -351,14 +383,6 @@ class OffsetEvents:
         place = (self.group.partition, at.offset, _get_time(at))
         fields = {"generation": self.group.state.generation, "topic_partition": key} | fields
         return Event(*place, name, what, **fields)
-
-
-def _find_missing(old: Any, new: Any) -> Iterator[str]:
-    """A Java consumer commits the epoch of the last record that it consumed, but Kafka's tools do not."""
-    if getattr(old, "leader_epoch", -1) >= 0 and getattr(new, "leader_epoch", -1) < 0:
-        yield "; no leader epoch, the commit before had one"
-    if getattr(old, "metadata", None) and not getattr(new, "metadata", None):
-        yield "; no metadata, the commit before had some"
 
 
 def _get_expire_time(commit: GroupRecord) -> int | None:

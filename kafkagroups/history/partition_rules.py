@@ -55,7 +55,6 @@ from kafkagroups.history.finding import (
 )
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
 from kafkagroups.history.stats import (
-    DELETE_RETENTION_MS,
     RECORDS_LOADED_PER_SECOND,
     MovedOffset,
     PartitionStats,
@@ -64,9 +63,10 @@ from kafkagroups.history.stats import (
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT, PartitionCountChange
+from kafkagroups.loading.topic_partitions import PartitionCountChange
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.segment_file import base_offset_of, partition_for
+from kafkagroups.log.cleaner import DELETE_RETENTION_MS
+from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD
 
@@ -288,7 +288,6 @@ class ClockJump(Follower):
         return self.partition.finding(first, "clock_jump", what, f"{remedy} {join_words(command)}", command=command)
 
     def _describe_late(self, step: StepBack, size: str) -> Finding:
-        dialect = self.partition.dialect
         what = (
             f"The records from offset {self._late.first} to {self._late.last} have times up to "
             f"{describe_time(step.newest_ms)}. But record {step.offset} after them has the time "
@@ -307,8 +306,8 @@ class ClockJump(Follower):
                 f"{count_of(len(self._groups), 'group')} were deleted ({list_groups({*self._deleted, *self._groups})})."
                 " With a wrong clock, the check for expired offsets deletes offsets that are not old."
             )
-            rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
-            command = ["kafkagroups", "load", self.partition.log.path, *rules, "--until", str(self._late.first)]
+            until = ("--until", str(self._late.first))
+            command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
             remedy += (
                 " Before these groups start again, set the offsets that should not have expired. This shows the "
                 f"offsets before the range: {join_words(command)}"

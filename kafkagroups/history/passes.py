@@ -145,6 +145,7 @@ class Partition:
 
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
     partition ended. `totals` and `counts` are what its records come to, and the counters those of each group id.
+    `returned` are groups that committed to a topic again after all their offsets of it were deleted, once or twice.
     `misplaced` are its groups that belong to other partitions.
     """
 
@@ -159,11 +160,17 @@ class Partition:
     records_of: Counter[str]
     bytes_of: Counter[str]
     live_records: Counter[str]
+    returned: set[str]
     misplaced: Misplaced | None = None
 
     @property
     def number(self) -> int | None:
         return self.log.partition
+
+    @property
+    def rule_options(self) -> tuple[str, ...]:
+        """The options of a command that follows the same rules."""
+        return ("--coordinator", self.dialect.coordinator, "--kafka", self.dialect.kafka)
 
     def list_groups(self) -> Iterator[tuple[str, GroupParts]]:
         """Yield the groups with offsets for which a broker answers from this partition."""

@@ -14,15 +14,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from kafkagroups.groups.group_parts import Answers, GroupParts
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
+from kafkagroups.history.event import describe_skips, join_skips
 from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
-from kafkagroups.history.finding import Finding, count_of, sort_findings
+from kafkagroups.history.finding import Finding, count_of, describe_time, sort_findings
 from kafkagroups.history.group_log import GroupLog, load_group_logs
-from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
-from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.history.group_rules import (
+    RULES as GROUP_RULES,
+    find_families,
+    find_look_alikes,
+    find_recreated,
+    list_known_groups,
+)
 from kafkagroups.history.partition_rules import (
     RULES as PARTITION_RULES,
     ClockJump,
@@ -45,6 +52,9 @@ from kafkagroups.records.written_versions import describe_writers
 
 MAX_WATCHED = 20
 """At most this many groups of a partition are replayed: if more are in trouble, the cause is not one of the groups."""
+MAX_RETURNED = 5
+MAX_RETURNED_RECORDS = 2_000
+"""At most this many groups of a path are replayed because a topic can have been created again, and only small ones."""
 MIN_WAIT_MS = 30_000
 """A consumer gives partitions back with its next heartbeat, which it sends every few seconds."""
 UNREVOKED_REMEDY = (
@@ -67,7 +77,9 @@ def watch_groups(partition: Partition, topic: OpenTopic, stats: Stats) -> Iterat
 
     Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
     """
-    chosen = sorted({*partition.totals.watched_groups, *_find_unrevoked(partition)} & partition.parts.keys())
+    watched = {*partition.totals.watched_groups, *_find_unrevoked(partition)}
+    names = partition.parts.keys() & (watched | partition.returned)
+    chosen = sorted(names, key=lambda name: (name not in watched, name))
     _, logs = load_group_logs(topic.part(partition.log), chosen[:MAX_WATCHED]) if chosen else (None, {})
     for log in logs.values():
         yield from _replay(partition, log, stats)
@@ -83,34 +95,32 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
 
 
 def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
-    steps = log.steps.get(partition.number, [])
-    offsets = OffsetEvents(partition.number, partition.dialect, skips_routine=True)
-    history = walk(steps, offsets, partition.loaded.start_offset)
+    history = walk(log, partition.number, partition.loaded.start_offset, skips_routine=True)
     group = log.group
-    rules = ("--coordinator", partition.dialect.coordinator, "--kafka", partition.dialect.kafka)
-    command = ["kafkagroups", "timeline", partition.log.path, *rules, f"--group={group}"]
+    command = ["kafkagroups", "timeline", partition.log.path, *partition.rule_options, f"--group={group}"]
+    find = partial(partition.finding, group=group, command=command)
     for storm in find_storms(history.events):
         what = f"Group {group}: {storm.what[0].lower()}{storm.what[1:]}."
-        offset = storm.rebalances[0].offset
-        yield partition.finding(offset, "rebalance_storm", what, storm.remedy, group=group, command=command)
-    for waiting in find_waiting_members(steps, history.group.state, offsets.topic_ids):
+        yield find(storm.rebalances[0].offset, "rebalance_storm", what, storm.remedy)
+    for waiting in find_waiting_members(history):
         if waiting.partitions:
             what = f"Group {group}: {waiting.what}"
-            place = {"group": group, "topic_partition": waiting.partitions[0], "command": command}
-            found = partition.finding(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
+            place = {"topic_partition": waiting.partitions[0]}
+            found = find(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
             stats.waiting.append((waiting.since_ms, found))
-    skips = [event for event in history.events if event.event == "skip"]
+    stats.recreated += [(partition.number, group, sign) for sign in history.offsets.recreated.values()]
+    skips = list(join_skips(history.events))
     if skips:
-        first = skips[0]
-        more = f" There are {count_of(len(skips) - 1, 'more skip')}." if len(skips) > 1 else ""
-        what = f"Group {group} has skipped records: {first.what}{more}"
-        place = {"group": group, "topic_partition": str(first.topic_partition), "command": command}
-        yield partition.finding(first.offset, "skipped_records", what, SKIP_REMEDY, **place)
-    for position in offsets.positions.values():
+        first = skips[0][0]
+        time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
+        more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
+        what = f"Group {group} has skipped records{time}: {describe_skips(skips[0])}{more}"
+        yield find(first.offset, "skipped_records", what, SKIP_REMEDY, topic_partition=str(first.topic_partition))
+    for position in history.offsets.positions.values():
         if position.has_two_writers and position.rereads:
-            place = {"group": group, "topic_partition": str(position.topic_partition), "command": command}
             what = f"Group {group}: {position.describe_rewound()}"
-            yield partition.finding(position.record, "two_writers", what, WRITERS_REMEDY, **place)
+            key = str(position.topic_partition)
+            yield find(position.record, "two_writers", what, WRITERS_REMEDY, topic_partition=key)
             return
 
 
@@ -145,7 +155,8 @@ class CountedTopic:
         for log in topic.logs:
             shard = load.shards.get(log.partition)
             if shard is not None:
-                self.totals[log.partition] = take_totals(shard, log, topic.dialect, by_topic=by == "topic")
+                self.totals[log.partition] = take_totals(shard, log, topic.dialect)
+        self._returned_left = MAX_RETURNED
         self._misplaced, is_explained = find_misplaced(topic.logs, self.groups)
         topic_partitions = self.groups.topic_partitions
         self.topic_partitions = replace(topic_partitions, changed=None) if is_explained else topic_partitions
@@ -175,6 +186,9 @@ class CountedTopic:
             stats.value_versions = version_counter.counts
             stats.writers = writers.finish(log.partition)
             stats.known_groups = list_known_groups(partition)
+            for transaction in partition.counts.open_transactions:
+                here = (name for name in transaction.groups if name in parts)
+                transaction.groups_with_members = [name for name in here if parts[name].decode_group().members]
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
             found = (*found, watch_groups(partition, self.topic, stats) if watches_groups else ())
             stats.findings = list(chain.from_iterable(found))
@@ -196,12 +210,16 @@ class CountedTopic:
         live_records: Counter[str] = Counter()
         records_of: Counter[str] = Counter()
         bytes_of: Counter[str] = Counter()
+        returned: set[str] = set()
         for row, count in totals.count_rows(self.groups, answers):
             if row.group is not None:
                 live_records[row.group] += count.live_records
                 records_of[row.group] += count.records
                 bytes_of[row.group] += count.bytes
                 commits[row.group] += count.records - count.tombstones if row.type in OFFSET_TYPES else 0
+                is_returned = row.topic is not None and 0 < count.live_records <= count.tombstones
+                if is_returned and count.tombstones <= 2 * count.live_records:
+                    returned.add(row.group)
             counts.add(count)
             if self.by != WRITER and (count.records or count.bytes or count.live_records):
                 count.in_partitions = [log.partition]
@@ -210,8 +228,11 @@ class CountedTopic:
         counts.bytes = sum(segment.bytes for segment in totals.segments)
         misplaced = self._misplaced.get(log.partition)
         rules = self.topic.dialect
+        max_records = max(MAX_RETURNED_RECORDS, loaded.records // 50)
+        few = sorted(group for group in returned if records_of[group] <= max_records)[: self._returned_left]
+        self._returned_left -= len(few)
         counters = (commits, records_of, bytes_of, live_records)
-        return Partition(log, rules, self.groups, loaded, parts, totals, counts, *counters, misplaced)
+        return Partition(log, rules, self.groups, loaded, parts, totals, counts, *counters, {*few}, misplaced)
 
     def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
@@ -231,6 +252,7 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
         *find_hanging(stats, topic.dialect.version),
         *find_families(stats),
         *find_look_alikes(stats.known_groups),
+        *find_recreated(stats.recreated),
     )
     newest_ms = max((partition.last_timestamp_ms or 0 for partition in stats.partitions.values()), default=0)
     waiting = [finding for since_ms, finding in stats.waiting if newest_ms - since_ms >= MIN_WAIT_MS]

@@ -23,15 +23,15 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.history.event import Recreation
 from kafkagroups.history.finding import Finding
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
+from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.damage import Gap
 from kafkagroups.records.versions import VersionRange
 
 NO_TRACE = -1
-DELETE_RETENTION_MS = 86_400_000
-"""The default of the topic's setting delete.retention.ms, which the log does not contain."""
 WRITER = "writer"
 ROW_KINDS = ("group", "topic", "type", "partition", WRITER)
 RECORDS_LOADED_PER_SECOND = 400_000
@@ -50,7 +50,8 @@ class OpenTransaction:
     `first_offset`, `since_ms` (ms since 1970) and `producer_epoch` are those of its first batch. `groups` are the
     groups for which it commits offsets. `aborted_at` and `aborted_ms` are the place and time of the producer's last
     marker before it, if that marker aborted another transaction with the same epoch (transactions.py).
-    `coordinator_epoch` is the one in that last marker; 0 if the log has none.
+    `coordinator_epoch` is the one in that last marker; 0 if the log has none. `groups_with_members` are those of
+    `groups` that have members after the load.
     """
 
     producer_id: int
@@ -61,6 +62,7 @@ class OpenTransaction:
     aborted_at: int | None = field(default=None, repr=False)
     aborted_ms: int | None = field(default=None, repr=False)
     coordinator_epoch: int = field(default=0, repr=False)
+    groups_with_members: list[str] = field(default_factory=list, repr=False)
 
 
 @dataclass
@@ -343,6 +345,9 @@ class Stats:
     groups_lost: dict[int | None, list[str]] = field(default_factory=dict)
     """By the number of each partition whose load fails: the groups that a broker does not answer for."""
 
+    recreated: list[tuple[int | None, str, Recreation]] = field(default_factory=list, compare=False, repr=False)
+    """The signs that topics were created again, each with the partition and the id of the group that shows it."""
+
     waiting: list[tuple[int, Finding]] = field(default_factory=list, compare=False, repr=False)
     """The findings about members that have not given partitions back, with the time since which they wait."""
 
@@ -360,6 +365,7 @@ class Stats:
         self.problems.extend(other.problems)
         self.findings.extend(other.findings)
         self.waiting.extend(other.waiting)
+        self.recreated.extend(other.recreated)
         self.writers.extend(other.writers)
         self.partitions.update(other.partitions)
         self.known_groups.update(other.known_groups)

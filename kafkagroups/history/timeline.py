@@ -12,7 +12,8 @@ Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,8 +30,8 @@ from kafkagroups.history.finding import (
     name_record,
     time_or_none,
 )
-from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS, GroupState
-from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
+from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS
+from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
@@ -136,6 +137,8 @@ class Timeline:
         about the partitions that nobody has, or that were never committed.
     expiry
         A line if offsets will expire although the group still commits.
+    memberless
+        A line if no record says that the group ever had a member.
     """
 
     group: str
@@ -151,6 +154,7 @@ class Timeline:
     writers: str | None = None
     waiting: list[str] = field(default_factory=list)
     expiry: str | None = None
+    memberless: str | None = None
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the objects that `timeline --json` prints.
@@ -213,13 +217,12 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     waiting: list[str] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         loaded = groups.partitions[partition]
-        steps = mark_damaged(group_log.steps[partition], loaded.gaps or [])
-        offsets = OffsetEvents(partition, dialect, retention_ms=question.retention_ms)
-        history = walk(steps, offsets, loaded.start_offset)
+        gaps = loaded.gaps or ()
+        history = walk(group_log, partition, loaded.start_offset, gaps, retention_ms=question.retention_ms)
         all_events += add_storms(history.events, find_storms(history.events))
-        members = history.group.state.find_members_by_partition(offsets.topic_ids)
-        positions += finish_positions(offsets.positions.values(), members)
-        waiting += [each.what for each in find_waiting_members(steps, history.group.state, offsets.topic_ids)]
+        members = history.group.state.find_members_by_partition(history.offsets.topic_ids)
+        positions += finish_positions(history.offsets.positions.values(), members)
+        waiting += [each.what for each in find_waiting_members(history)]
     newest_ms = max((event.timestamp_ms or 0 for event in all_events), default=0)
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
     events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
@@ -230,6 +233,11 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     timeline = Timeline(*origin, events, groups.problems, left_out, dialect.rules_of, *found)
     timeline.writers = group_log.describe_writers()
     timeline.waiting = waiting
+    if group_log.has_only_offsets:
+        timeline.memberless = (
+            f"No record says that {group} ever had a member: a program that assigns its partitions itself (assign), or "
+            "an admin tool, has committed these offsets."
+        )
     found_group = groups.get(group)
     if found_group is not None:
         timeline.waiting += _describe_unowned(found_group)
@@ -256,16 +264,17 @@ class WaitingMember(NamedTuple):
     what: str
 
 
-def find_waiting_members(steps: list[Step], group: GroupState, topic_ids: Mapping[str, str]) -> Iterator[WaitingMember]:
+def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     """Yield each member of a consumer group that has not reached its target.
 
-    `topic_ids` are the ids of topics by name. The broker waits for the rebalance timeout of the member, from the record
-    on with which it got this state (GroupMetadataManager.scheduleConsumerGroupRebalanceTimeout, 4.3.1).
+    The broker waits for the rebalance timeout of the member, from the record on with which it got this state
+    (GroupMetadataManager.scheduleConsumerGroupRebalanceTimeout, 4.3.1).
     """
-    names = {topic_id: name for name, topic_id in {**group.topic_ids, **topic_ids}.items()}
+    group = history.group.state
+    names = {topic_id: name for name, topic_id in {**group.topic_ids, **history.offsets.topic_ids}.items()}
     begins: dict[str, GroupRecord] = {}
     """By member id: the record with which the member got its present state."""
-    for step in steps:
+    for step in history.steps:
         if isinstance(step, GroupRecord) and step.type == CURRENT_ASSIGNMENT:
             member_id = str(getattr(step.record.key, "member_id", ""))
             before = begins.get(member_id)
@@ -299,7 +308,8 @@ def _get_progress(step: GroupRecord) -> Any:
 class PartitionHistory:
     """The group and its offsets in one partition, after some records of the log."""
 
-    def __init__(self, offsets: OffsetEvents) -> None:
+    def __init__(self, steps: Sequence[Step], offsets: OffsetEvents) -> None:
+        self.steps = steps
         self.group = offsets.group
         self.offsets = offsets
         self.events: list[Event] = []
@@ -350,12 +360,19 @@ class PartitionHistory:
         return "The group was deleted, and had no offset."
 
 
-def walk(steps: list[Step], offsets: OffsetEvents, start_offset: int) -> PartitionHistory:
-    """Return the history of a group in one partition, from its log. `offsets` are the events before its first step.
+def walk(
+    log: GroupLog, partition: int | None, start_offset: int, gaps: Iterable[Gap] = (), **options: Any
+) -> PartitionHistory:
+    """Return the history of a group in one partition, from its log. `options` are those of OffsetEvents.
 
-    `start_offset` is the first offset of the log. There are no events if the partition has no record of the group.
+    `start_offset` is the first offset of the log, and `gaps` are the bytes that are damaged. There are no events if the
+    partition has no record of the group. What a record did is told by the coordinator that wrote it.
     """
-    history = PartitionHistory(offsets)
+    steps = mark_damaged(log.steps.get(partition, []), gaps)
+    offsets = OffsetEvents(partition, **options)
+    classic_ranges = log.find_classic_ranges(partition)
+    firsts = [first for first, _ in classic_ranges]
+    history = PartitionHistory(steps, offsets)
     later: dict[object, GroupRecord] = {}
     """The first records of the keys that have none so far."""
     for step in steps:
@@ -372,6 +389,8 @@ def walk(steps: list[Step], offsets: OffsetEvents, start_offset: int) -> Partiti
     """The part of each pending commit, by Python's `id` of its record."""
     for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
         first, *_ = batch = list(run)
+        place = first.first if isinstance(first, Hole) else first.offset
+        offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
             parts.append([describe_gap(history.group.partition, first, later.values(), start_offset)])
             offsets.hole_count += 1

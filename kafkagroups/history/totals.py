@@ -34,6 +34,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import Shard
 from kafkagroups.history.event import MIN_MOVES, MIN_SKIP, SKIP_STEPS
 from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.finding import count_of
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
 from kafkagroups.history.storms import MIN_REBALANCES, WINDOW_MS
 from kafkagroups.loading import native
@@ -135,7 +136,11 @@ def describe_settings(series: Series) -> str:
             "other, or one process starts again and again."
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
-    lines = [f"{', '.join(compress(settings, different))} ({count} times)" for settings, count in counts.items()]
+    ends = {"the first": series.first and series.first.settings, "the last": series.newest[-1].settings}
+    lines = []
+    for settings, count in counts.items():
+        times = [count_of(count, "time"), *(place for place, of_end in ends.items() if of_end == settings)]
+        lines.append(f"{', '.join(compress(settings, different))} ({', '.join(times)})")
     meaning = "Two processes have this instance id and fence each other. " if series.switches >= MIN_SWITCHES else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
@@ -155,10 +160,7 @@ _GROUP_TYPE = 2
 
 
 class Row(NamedTuple):
-    """What records are counted together.
-
-    A field is None if the records have none, or if it does not tell rows apart.
-    """
+    """What records are counted together. A field is None if the records have none."""
 
     group: str | None = None
     topic: str | None = None
@@ -202,9 +204,9 @@ class Totals:
     watched_groups: set[str] = field(default_factory=set)
 
 
-def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> Totals:
-    """Return what the native engine has counted. `by_topic` says whether rows tell topics apart."""
-    counted = native.reading_of(shard).totals(by_topic)
+def take_totals(shard: Shard, log: Log, dialect: Dialect) -> Totals:
+    """Return what the native engine has counted."""
+    counted = native.reading_of(shard).totals(True)
     group_ids = counted["group_ids"]
     segments = zip(log.segments, counted["segments"], strict=True)
     static_members = StaticMembers()

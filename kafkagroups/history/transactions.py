@@ -12,6 +12,9 @@ it never proves this. Two signs are findings:
   time-out, the marker would have a higher epoch. With transaction version 2 (Kafka 4.0), each marker has a higher epoch
   than its transaction: there is no such sign.
 
+A transaction that is younger than HANGING_MS, but open for LATE_OPEN_MS, is a finding without urgency
+(`open_transaction`) if a group with members has offsets in it, because its consumers cannot start meanwhile.
+
 The new coordinator treats a commit as pending if its batch has a producer id. Without the transactional bit, the batch
 belongs to no transaction, so no coordinator writes a marker for it. The last stable offset does not stop at the batch,
 and a restart changes nothing. Only a marker of the producer, or a tombstone of the offset, ends the pending commit.
@@ -30,7 +33,7 @@ from contextlib import suppress
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import read_control_type
 from kafkagroups.groups.offsets import PartitionOffsets
-from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, join_words, list_names
+from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, describe_time, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
@@ -103,7 +106,9 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         delay_ms = -1 if transaction.aborted_ms is None else transaction.since_ms - transaction.aborted_ms
         # Such a transaction looks like a commit that arrived after the end of its transaction.
         is_late = age_ms >= LATE_OPEN_MS and 0 <= delay_ms <= LATE_START_MS
-        if transaction.since_ms < 0 or not (age_ms >= HANGING_MS or is_late):
+        is_hanging = age_ms >= HANGING_MS or is_late
+        is_blocking = age_ms >= LATE_OPEN_MS and bool(transaction.groups_with_members)
+        if transaction.since_ms < 0 or not (is_hanging or is_blocking):
             continue
         group_ids = transaction.groups
         names = f" with offsets of {', '.join(group_ids)}" if group_ids else ""
@@ -112,6 +117,17 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
             f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. The cleaner stops at it, and "
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
         )
+        group = group_ids[0] if len(group_ids) == 1 else None
+        if not is_hanging:
+            end = describe_time(transaction.since_ms + HANGING_MS)
+            remedy = (
+                "This is not urgent: the producer can still end it, and a coordinator aborts it after the producer's "
+                f"transaction.timeout.ms, which the log does not contain (by default at {end}). Until then, consumers "
+                f"of {list_names(transaction.groups_with_members)} that start or get other partitions wait. Look at "
+                "the log again after that time."
+            )
+            yield Finding(number, transaction.first_offset, group, None, "open_transaction", what, remedy)
+            continue
         if is_late:
             what += (
                 f" It began {delay_ms / 1000:.1f} s after the marker at offset {transaction.aborted_at}, which aborted "
@@ -123,7 +139,6 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
             "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show the transaction "
             f"of this producer id as Ongoing, end it: {join_words(command)}"
         )
-        group = group_ids[0] if len(group_ids) == 1 else None
         yield Finding(number, transaction.first_offset, group, None, "hanging_transaction", what, remedy, command)
 
 

@@ -80,6 +80,43 @@ class _Stretch:
     writers: VersionRange
 
 
+class Stretches:
+    """The stretches of a log, or of the records of one group in it."""
+
+    def __init__(self, *stretches: _Stretch) -> None:
+        self.found = list(stretches)
+
+    def add(self, offset: int, epoch: int, writers: VersionRange) -> None:
+        last = self.found[-1] if self.found else None
+        common = writers if last is None else last.writers.intersect(writers)
+        if last is not None and last.epoch == epoch != NO_EPOCH and not common.is_empty():
+            last.writers = common
+        elif last is None or last.writers != writers:
+            self.found.append(_Stretch(offset, epoch, writers))
+        else:
+            last.epoch = epoch
+
+    def join(self) -> list[tuple[int, list[VersionRange]]]:
+        """Return the first offset and the versions of each range; of two brokers if either can have written it."""
+        common = EVERY_VERSION
+        of_range: list[_Stretch] = []
+        parts: list[tuple[int, VersionRange | None]] = []
+        for stretch in self.found:
+            narrower = common.intersect(stretch.writers)
+            if narrower.is_empty():
+                parts += _split(of_range, stretch.writers)
+                of_range = []
+                narrower = stretch.writers
+            of_range.append(stretch)
+            common = narrower
+        parts += _split(of_range, None) if of_range else []
+        known = [versions for _, versions in parts]
+        return [
+            (first, [each for each in known[max(index - 1, 0) : index + 2] if each] if versions is None else [versions])
+            for index, (first, versions) in enumerate(parts)
+        ]
+
+
 class WriterRanges(Follower):
     """Finds the ranges of a log.
 
@@ -96,10 +133,10 @@ class WriterRanges(Follower):
         self._partition = partition
         self._known: dict[tuple[bytes, bytes | None], VersionRange] = {}
         common = VersionRange.common_to(each for each in partition.totals.writers if not each.is_empty())
-        self._stretches = [_Stretch(partition.log.start_offset, NO_EPOCH, common)]
+        self._stretches = Stretches(_Stretch(partition.log.start_offset, NO_EPOCH, common))
         if common.is_empty():
             self.producers = None
-            self._stretches = []
+            self._stretches = Stretches()
 
     def follow(self, batch: Batch) -> None:
         for record in () if batch.is_control else list_readable(batch):
@@ -114,24 +151,14 @@ class WriterRanges(Follower):
                         self._known[start] = possible
             # No Kafka version writes some odd records, which therefore say nothing about the broker.
             if possible is not None and not possible.is_empty():
-                self._add(record.offset, batch.partition_leader_epoch, possible)
-
-    def _add(self, offset: int, epoch: int, writers: VersionRange) -> None:
-        last = self._stretches[-1] if self._stretches else None
-        common = writers if last is None else last.writers.intersect(writers)
-        if last is not None and last.epoch == epoch != NO_EPOCH and not common.is_empty():
-            last.writers = common
-        elif last is None or last.writers != writers:
-            self._stretches.append(_Stretch(offset, epoch, writers))
-        else:
-            last.epoch = epoch
+                self._stretches.add(record.offset, batch.partition_leader_epoch, possible)
 
     def finish(self) -> list[WriterRange]:
         start_offset = self._partition.log.start_offset
         next_offset = self._partition.loaded.next_offset
         if start_offset >= next_offset:
             return []
-        ranges = _join_stretches(self._stretches or [_Stretch(start_offset, NO_EPOCH, EVERY_VERSION)])
+        ranges = self._stretches.join() or [(start_offset, [EVERY_VERSION])]
         firsts = [start_offset, *(first for first, _ in ranges[1:])]
         ends = [*firsts[1:], next_offset]
         return [
@@ -143,27 +170,6 @@ class WriterRanges(Follower):
             )
             for first, end, (_, possible) in zip(firsts, ends, ranges, strict=True)
         ]
-
-
-def _join_stretches(stretches: list[_Stretch]) -> list[tuple[int, list[VersionRange]]]:
-    """Return the first offset and the versions of each range; versions of two brokers if either can have written it."""
-    common = EVERY_VERSION
-    of_range: list[_Stretch] = []
-    parts: list[tuple[int, VersionRange | None]] = []
-    for stretch in stretches:
-        narrower = common.intersect(stretch.writers)
-        if narrower.is_empty():
-            parts += _split(of_range, stretch.writers)
-            of_range = []
-            narrower = stretch.writers
-        of_range.append(stretch)
-        common = narrower
-    parts += _split(of_range, None)
-    known = [versions for _, versions in parts]
-    return [
-        (first, [each for each in known[max(index - 1, 0) : index + 2] if each] if versions is None else [versions])
-        for index, (first, versions) in enumerate(parts)
-    ]
 
 
 def _split(stretches: list[_Stretch], next_writers: VersionRange | None) -> list[tuple[int, VersionRange | None]]:

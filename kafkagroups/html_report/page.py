@@ -41,7 +41,6 @@ from kafkagroups.history.finding import (
     sort_findings,
 )
 from kafkagroups.history.group_log import GroupLog, GroupLogs
-from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import Replicas, compare_replicas
 from kafkagroups.history.scan import CountedTopic
@@ -192,8 +191,7 @@ def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[s
             fates.add_found(log.partition, batch)
     fates.end()
     for group, group_log in group_logs.items():
-        steps = group_log.steps.get(log.partition, [])
-        history = walk(steps, OffsetEvents(log.partition, dialect, skips_routine=True), log.start_offset)
+        history = walk(group_log, log.partition, log.start_offset, skips_routine=True)
         yield group, [event for event in history.events if event.event in TOLD and not event.is_routine]
 
 

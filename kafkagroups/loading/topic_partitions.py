@@ -30,12 +30,10 @@ from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.log.segment_file import hash_group, partition_for
+from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, hash_group, partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 
-DEFAULT_PARTITION_COUNT = 50
-"""The default of offsets.topic.num.partitions."""
 _MAX_OLD_COUNT = 10_000
 _MAX_PLACES = 1000
 """The limits of the search for the partition count before a change: the largest count, and the number of groups."""

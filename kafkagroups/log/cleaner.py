@@ -236,6 +236,10 @@ def encode_replacement(
     )
 
 
+DELETE_RETENTION_MS = 86_400_000
+"""The default of the topic's setting delete.retention.ms, which the log does not contain."""
+
+
 @dataclass(frozen=True)
 class CleanerConfig:
     """The settings of a pass.
@@ -263,7 +267,7 @@ class CleanerConfig:
     """
 
     now_ms: int | None = None
-    delete_retention_ms: int = 86_400_000
+    delete_retention_ms: int = DELETE_RETENTION_MS
     first_dirty: int | None = None
     first_uncleanable: int | None = None
     segment_bytes: int = SEGMENT_BYTES

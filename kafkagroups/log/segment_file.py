@@ -21,6 +21,8 @@ _SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 _PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
 SEGMENT_BYTES = 100 * 1024 * 1024
 """Kafka's default for offsets.topic.segment.bytes."""
+DEFAULT_PARTITION_COUNT = 50
+"""Kafka's default for offsets.topic.num.partitions."""
 MAX_RELATIVE_OFFSET = MAX_INT32
 
 

@@ -129,6 +129,34 @@ def test_a_jump_far_beyond_the_usual_steps_is_a_skip(engine):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_skips_of_several_partitions_in_one_commit_are_one_finding_and_one_line(version, tmp_path, engine, run):
+    """A consumer that finds its offsets out of range begins at the end of each partition, and commits them together."""
+    clock = Clock(START)
+    logs = open_logs(tmp_path, Settings(version, offsets_topic_num_partitions=1))
+    coordinator = start_broker(logs, clock, Settings(version, offsets_topic_num_partitions=1))
+    keys = [TopicPartition("orders", number) for number in range(3)]
+    for step in [*range(12), 5000, 9000]:
+        clock.advance(MINUTE)
+        coordinator.offset_commit("app", {key: OffsetCommit(10 * step + key.partition) for key in keys})
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    (finding,) = findings(tmp_path, "skipped_records", engine, **rules)
+    skips = "orders-0 110 -> 50000, orders-1 111 -> 50001, orders-2 112 -> 50002"
+    at = "2023-11-14 22:26:20 UTC"
+    expected = f"at {at}: 3 partitions, ahead by 149670 together: {skips}; no member is known."
+    assert finding.what == f"Group app has skipped records {expected}"
+    events = kg.timeline(tmp_path, "app", **rules).events
+    assert [(event.from_offset, event.to_offset) for event in events if event.event == "skip"] == [
+        (110 + number, 50000 + number) for number in range(3)
+    ]
+    options = ["--coordinator", rules["coordinator"], "--kafka", version]
+    _, out, _ = run("timeline", tmp_path, "--group", "app", *options)
+    assert " ".join(out.split()).count(f"3 partitions, ahead by 149670 together: {skips}; no member is known.") == 1
+    _, out, _ = run("timeline", tmp_path, "--group", "app", *options, "--all")
+    assert " ".join(out.split()).count("its longest step before was 10") == 3
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_two_programs_that_commit_in_turn_are_not_a_step_back(version, tmp_path, engine):
     """A Java consumer commits leader epochs, and many other clients do not (OffsetCommit v6)."""
     clock = Clock(START)
@@ -203,3 +231,89 @@ def test_a_partition_that_nobody_has_is_found_although_the_group_subscribes_to_i
     assert finding.what.startswith("Group app subscribes to orders, and no member has orders-1,")
     (line,) = kg.timeline(tmp_path, "app", **rules).waiting
     assert line.startswith("orders-1: no member has it, although the group subscribes to orders (committed: ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kind"), [(0, None), (4, None), (20, "open_transaction"), (90, "hanging_transaction")]
+)
+@pytest.mark.parametrize("has_member", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_open_transaction_of_a_group_with_members_is_found_before_it_hangs(
+    version, has_member, seconds, kind, tmp_path, engine
+):
+    """OffsetFetch with require_stable gets UNSTABLE_OFFSET_COMMIT from the pending commit on (GroupMetadataManager,
+    3.9.2; OffsetMetadataManager, 4.3.1), and transaction.timeout.ms is 60 s by default.
+
+    Without a later record, the log does not show that the transaction is open for long.
+    """
+    clock = Clock(START)
+    settings = Settings(version, offsets_topic_num_partitions=1)
+    logs = open_logs(tmp_path, settings)
+    coordinator = start_broker(logs, clock, settings)
+    key = TopicPartition("orders", 0)
+    if has_member:
+        consumer = Consumer(coordinator, "app", "c", ["orders"], PARTITIONS)
+        for _ in range(3):
+            consumer.poll()
+            clock.advance(4 * SECOND)
+    request = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}
+    coordinator.txn_offset_commit("app", {key: OffsetCommit(5)}, **request)
+    if seconds:
+        clock.advance(seconds * SECOND)
+        coordinator.offset_commit("other", {key: OffsetCommit(6)})
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    found = [each for each in kg.stats(tmp_path, **rules, engine=engine).findings if each.group == "app"]
+    assert [each.kind for each in found] == ([kind] if kind and (has_member or seconds > 60) else [])
+    if [each.kind for each in found] == ["open_transaction"]:
+        assert "still open 20 s later" in found[0].what
+        assert "not urgent" in found[0].remedy and "by default at 2023-11-14 22:1" in found[0].remedy
+
+
+@pytest.mark.parametrize("has_members", [True, False])
+@pytest.mark.parametrize("groups", [["app"], ["app", "more"]])
+@pytest.mark.parametrize("new_offset", [3, 90])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_that_was_created_again_is_found(version, new_offset, groups, has_members, tmp_path, engine):
+    """The coordinator deletes the offsets of a deleted topic (onPartitionsDeleted), and 4.1 writes topic ids (KIP-848).
+
+    Without ids, lower commits after the tombstones are a sign. OffsetDelete is refused for a topic to which a member
+    subscribes (GROUP_SUBSCRIBED_TO_TOPIC), so there one group is enough; without members, a request can have deleted
+    the offsets of one group.
+    """
+    clock = Clock(START)
+    settings = Settings(version, offsets_topic_num_partitions=1)
+    logs = open_logs(tmp_path, settings)
+    keys = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+
+    topic_ids = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ"}
+    coordinator = start_broker(logs, clock, settings, topics={"orders": 2}, topic_ids=topic_ids)
+    members = [Consumer(coordinator, group, "c", ["orders"], {"orders": 2}) for group in groups if has_members]
+    for _ in range(3):
+        for member in members:
+            member.poll()
+        clock.advance(4 * SECOND)
+
+    def commit(offset):
+        for number, group in enumerate(groups):
+            identity = {}
+            if has_members:
+                identity = {"member_id": members[number].member_id, "generation": members[number].generation}
+            coordinator.offset_commit(group, {key: OffsetCommit(offset) for key in keys}, **identity)
+            clock.advance(SECOND)
+
+    commit(80)
+    coordinator.partitions_deleted(keys)
+    topic_ids["orders"] = "5uQ2SNmWReyximm-_39NHQ"
+    commit(new_offset)
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    found = findings(tmp_path, "topic_created_again", engine, **rules)
+    has_ids = version >= "4.1"
+    assert len(found) == (has_ids or (new_offset < 80 and (has_members or len(groups) > 1)))
+    for finding in found:
+        assert finding.what.startswith("Topic orders was created again, at the latest at 2023-11-14 22:1")
+        shown = "its id changed from Jlm7tiTSTTyzsN-NaMyQPQ to 5uQ2SNmWReyximm-_39NHQ" if has_ids else "are lower than"
+        assert shown in finding.what and ", ".join(groups) in finding.what
+        assert finding.group == ("app" if groups == ["app"] else None)
+        assert "Do not set offsets of orders from before that time" in finding.remedy

@@ -65,8 +65,8 @@ def test_two_processes_with_one_instance_id_are_found_with_what_differs(engine, 
     assert "Static member b of group booker got a new member id 8 times, from offset 1" in finding.what
     assert "(2023-11-14 22:13:48 UTC) to offset 8 (2023-11-14 22:17:04 UTC)" in finding.what
     assert "Two processes have this instance id" in finding.what
-    assert "session timeout 45000 ms, rebalance timeout 300000 ms, rack none (4 times)" in finding.what
-    assert "session timeout 60000 ms, rebalance timeout 600000 ms, rack rack-c (4 times)" in finding.what
+    assert "session timeout 45000 ms, rebalance timeout 300000 ms, rack none (4 times, the first)" in finding.what
+    assert "session timeout 60000 ms, rebalance timeout 600000 ms, rack rack-c (4 times, the last)" in finding.what
     assert "The host is always 127.0.0.7" in finding.what
     assert "group.instance.id=b" in finding.remedy
 
@@ -118,6 +118,7 @@ def test_new_settings_of_one_process_do_not_prove_two_processes(tmp_path):
     (finding,) = find(write_log(tmp_path, generations), coordinator="classic")
     assert "Two processes have" not in finding.what
     assert "The records have different settings" in finding.what
+    assert finding.what.index("rack-c (4 times, the first)") < finding.what.index("rack none (4 times, the last)")
 
 
 def test_a_second_series_an_hour_later_is_a_finding_of_its_own(tmp_path):

@@ -286,3 +286,12 @@ def test_the_frame_has_the_events():
     assert frame["event"].tolist() == [event.event for event in result.events]
     assert frame["to"].tolist() == [event.to_offset for event in result.events]
     assert list(kg.timeline(DATA / "3.9.2", "nobody").events_frame().columns) == list(frame.columns)
+
+
+@pytest.mark.parametrize("version", ["1.0.1", "3.9.2", "4.3.1"])
+def test_a_group_that_never_had_a_member_is_named(version, run):
+    """The shop's dashboard assigns its partitions itself: "no group value, ever" (kafka-story, act 3)."""
+    rules = ("--coordinator", "classic" if version < "4" else "new", "--kafka", version)
+    for group, expected in (("dashboard", True), ("billing", False), ("mailer", False)):
+        _, out, _ = run("timeline", DATA / version, "--group", group, *rules)
+        assert (f"No record says that {group} ever had a member" in " ".join(out.split())) == expected

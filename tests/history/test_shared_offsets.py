@@ -6,15 +6,12 @@ import kafkagroups as kg
 from kafkagroups import explain, stats
 from tests.groups.small_logs import START, group_record, offset_record
 from tests.handmade import (
-    CONTROL,
     TRANSACTIONAL,
-    ControlType,
     GroupMetadataValue,
     LogRecord,
     OffsetCommitValue,
     encode_batch,
-    encode_control_key,
-    encode_end_transaction_marker,
+    encode_marker as marker,
 )
 
 EMPTY_GROUP = group_record(GroupMetadataValue("consumer", 1, None, None, START, []))
@@ -32,11 +29,6 @@ def batch(offset, *pairs, producer=-1):
     records = [LogRecord(offset, START, *pair) for pair in pairs]
     attributes = 0 if producer == -1 else TRANSACTIONAL
     return encode_batch(records, attributes=attributes, producer_id=producer)
-
-
-def marker(offset, producer):
-    record = LogRecord(offset, START, encode_control_key(ControlType.COMMIT), encode_end_transaction_marker(0))
-    return encode_batch([record], attributes=TRANSACTIONAL | CONTROL, producer_id=producer)
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])

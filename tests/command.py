@@ -7,6 +7,7 @@ import json
 import pytest
 
 from kafkagroups.cli import main
+from kafkagroups.cli.output import escape as escape
 
 
 def ask_json(*arguments):

@@ -13,7 +13,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import load_table
-from kafkagroups.loading.snapshots import take_snapshot
 from kafkagroups.log import batch
 from kafkagroups.log.batch import MIN_RECORD_LIMIT
 from tests.engine.same import shape
@@ -27,6 +26,7 @@ from tests.log.bombs import (
     snappy_that_announces,
     zeros,
 )
+from tests.snapshots.forged import take_snapshot
 
 CODECS = [CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD]
 COMMIT = kg.encode(

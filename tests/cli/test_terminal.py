@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli.output import escape
+from tests.command import escape
 from tests.handmade import LogRecord, encode_batch
 
 ROOT = Path(__file__).parents[2]

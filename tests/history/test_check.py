@@ -12,14 +12,13 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.history import check as verdicts
-from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.captured import captured
 from tests.cases import first_quickly
 from tests.command import main
 from tests.handmade import encode_batch
 from tests.releases.cases import LEFT_OUT, loads
 from tests.releases.sequences import Event, encode_log
+from tests.snapshots.forged import Snapshot, take_snapshot
 
 BILLING = "data/harbour/4.3.1/__consumer_offsets-9"
 HARBOUR = "data/harbour/3.9.2"
@@ -700,10 +699,10 @@ def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path, mon
 
     assert all(judge(HARBOUR))
     assert judge(tmp_path / "log") == [True, True]
-    monkeypatch.setattr(verdicts, "MAX_TOTAL_SIZE", sum(sizes) - 1)
+    monkeypatch.setattr("kafkagroups.history.check.MAX_TOTAL_SIZE", sum(sizes) - 1)
     assert judge(tmp_path / "log") == [True, False]
     assert judge(folders[1]) == [True]
-    monkeypatch.setattr(verdicts, "MAX_SIZE", 1)
+    monkeypatch.setattr("kafkagroups.history.check.MAX_SIZE", 1)
     assert judge(tmp_path / "log") == [False, False]
     assert judge(tmp_path / "log", "classic") == [True, True]
     assert judge(tmp_path / "old") == [True]

@@ -7,11 +7,8 @@ from crc32c import crc32c
 from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.api import load_table
-from kafkagroups.loading.columns import TABLES
-from kafkagroups.loading.rows import write_tables
 from tests.handmade import CRC_FROM, CRC_POSITION, HEADER, LogRecord, encode_batch
-from tests.spark.tables import read
+from tests.spark.tables import TABLES, load_table, read, write_tables
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1

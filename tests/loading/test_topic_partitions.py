@@ -10,11 +10,12 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import cli, partition_for
-from kafkagroups.loading.snapshots import take_snapshot
+from kafkagroups import partition_for
 from tests.captured import captured
+from tests.command import main
 from tests.groups.small_logs import START, offset_record
 from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
+from tests.snapshots.forged import take_snapshot
 
 ENGINES = ["python", "compiled"]
 
@@ -156,9 +157,9 @@ def test_missing_partition_folders_are_named(tmp_path, capsys):
     ids = [ids_with(partition, partition, 1, old_count=7)[0] for partition in (0, 1, 4)]
     partitions = {partition_for(id, 7): [commit(id, 1, 0)] for id in ids}
     path = write_topic(tmp_path / "log", partitions)
-    assert cli.main(["load", str(path)]) == 0
+    assert main(["load", str(path)]) == 0
     assert "partitions 2 to 3." in capsys.readouterr().out
-    assert cli.main(["load", str(path), "--partitions", "7"]) == 0
+    assert main(["load", str(path), "--partitions", "7"]) == 0
     assert "partitions 2 to 3, 5 to 6 of 7." in capsys.readouterr().out
 
 
@@ -167,9 +168,9 @@ def test_the_commands_say_what_was_assumed_and_what_was_changed(widened, capsys)
     path, moved, _ = widened
     commands = (["load"], ["stats"], ["explain", "--group", moved])
     for command, *options in commands:
-        assert cli.main([command, str(path), *options]) == 0
+        assert main([command, str(path), *options]) == 0
         text = " ".join(capsys.readouterr().out.split())  # The text is wrapped.
         assert "changed from 3 to 5, at the latest at 2023-11-14 22:13:21 UTC" in text and moved in text
-        assert cli.main([command, str(path), *options, "--json"]) == 0
+        assert main([command, str(path), *options, "--json"]) == 0
         topic = json.loads(capsys.readouterr().out)["topic_partitions"]
         assert topic == kg.load(path).topic_partitions.to_json()

@@ -31,8 +31,11 @@ test-all: .venv/.develop .venv/.engine brokers site ## what `make test` leaves o
 	$(RUN_GATES)
 	$(PY) tools/engine.py test
 
-check: .venv/.develop ready ## the quick tests, to run while you work, under 2 minutes
-	$(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(PYTEST_ARGS)
+# The checks run beside the tests; what they print comes last.
+check: .venv/.develop .venv/.engine ## the quick tests and the checks, to run while you work, under 90 seconds
+	@$(MAKE) --no-print-directory -o .venv/.develop lint > .venv/lint.log 2>&1 & lint=$$!; \
+	KG_PROFILE=quick $(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(PYTEST_ARGS); tests=$$?; \
+	wait $$lint || { cat .venv/lint.log; exit 1; }; exit $$tests
 
 long: .venv/.develop .venv/.engine brokers site ## the long profiles, for a night
 	@echo "The long profile: every property test (hypothesis) has 20,000 new examples instead of 100."

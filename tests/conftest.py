@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib.util
+import io
 import os
 import shutil
 from collections import Counter
@@ -12,6 +13,7 @@ import nbval.kernel
 import pytest
 from nbval.kernel import RunningKernel, start_new_kernel
 
+from kafkagroups.cli import main
 from kafkagroups.spark.session import NoJava, find_java
 
 # Notebooks under test must not change a learner's progress. An empty name means: in memory.
@@ -32,8 +34,9 @@ NEEDS = {
     "broker": [("mvn", "Maven"), ("JAVA", "Java 17 or newer")],
 }
 
-# The fast profile has hypothesis' default of 100 examples, the same ones in every run.
+# The fast profile has hypothesis' default of 100 examples, the same ones in every run; `make check` has 20 of them.
 hypothesis.settings.register_profile("fast", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)
 hypothesis.settings.load_profile(os.environ.get("KG_PROFILE", "fast"))
 
@@ -149,3 +152,21 @@ def foreign(tmp_path_factory):
     for case in (captured("crafted") / "crafted" / "logs").glob("d-foreign-*"):
         shutil.copytree(case, folder, dirs_exist_ok=True)
     return folder
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Return a function that calls the command line in process: its exit code, its output, its errors."""
+
+    def call(*args, stdin=""):
+        data = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        try:
+            status = main([str(arg) for arg in args])
+        except SystemExit as error:
+            status = error.code
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+
+    return call

@@ -15,6 +15,7 @@ from kafkagroups.log.batch import (
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    MIN_RECORD_LIMIT,
     NO_PRODUCER_ID,
     TRANSACTIONAL,
     LogRecord,
@@ -104,14 +105,19 @@ def encode_marker(offset, producer_id, kind=ControlType.COMMIT, *, time=START):
     return encode_batch([record], attributes=TRANSACTIONAL | CONTROL, producer_id=producer_id, producer_epoch=0)
 
 
-def write_batches(folder, batches, partition=7):
-    """Write batches as a log below `folder`; return its path. A batch is its milliseconds after START and records."""
+def write_segment(folder, data, partition=0, base_offset=0):
+    """Write bytes as a segment of a partition below `folder`; return the path of the partition."""
     log = folder / f"__consumer_offsets-{partition}"
     log.mkdir(parents=True, exist_ok=True)
+    (log / segment_name(base_offset)).write_bytes(data)
+    return log
+
+
+def write_batches(folder, batches, partition=7):
+    """Write batches as a log below `folder`; return its path. A batch is its milliseconds after START and records."""
     data = b""
     offset = 0
     for time, records in batches:
         data += encode_batch([LogRecord(offset + n, START + time, *kg.encode(each)) for n, each in enumerate(records)])
         offset += len(records)
-    (log / segment_name(0)).write_bytes(data)
-    return log
+    return write_segment(folder, data, partition)

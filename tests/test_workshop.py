@@ -13,6 +13,8 @@ import pytest
 
 from tests.cases import case
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 # Lines of `course.check` for a wrong value and for a function that raises an error.
 WRONG = "✗ processed_twice: not 7.\n"

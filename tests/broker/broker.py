@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.course.real_broker import QUICK, SEGMENT_BYTES, RealBroker, find_jars, has_jars
+from kafkagroups.course.real_broker import (
+    EXTRA_SETTINGS as EXTRA_SETTINGS,
+    QUICK,
+    SEGMENT_BYTES,
+    RealBroker,
+    find_jars,
+    has_jars,
+)
 from kafkagroups.spark.session import find_java
 
 VERSIONS = ("3.9.2", "4.3.1")

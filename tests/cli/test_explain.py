@@ -19,6 +19,7 @@ from tests.handmade import (
     consumer_group,
     encode_batch,
     share_group,
+    write_segment,
 )
 
 LOG = DATA / "3.9.2"
@@ -118,11 +119,9 @@ def test_a_failed_load_is_part_of_the_answer(run):
 
 def test_a_broker_that_fails_to_load_answers_nothing(run, tmp_path):
     """The new coordinator answers nothing from a partition whose load fails, and explain says why."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     key, value = kg.encode(kg.Record(2, GroupMetadataKey("g"), None, None))
     records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, b"\x00\x63")]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    folder = write_segment(tmp_path, encode_batch(records))
     status, out, _ = run("explain", folder, "--group", "g")
     assert status == 1 and "answers nothing about g; it fails to load partition 0: " in " ".join(out.split())
     status, out, _ = run("explain", folder, "--group", "g", "--json")
@@ -277,13 +276,11 @@ def test_a_topic_alone_a_time_and_a_pattern(run):
 
 def test_a_group_whose_id_looks_like_a_pattern_is_that_group(run, tmp_path):
     """CONTRACT 32: a pattern only if no group has exactly that name."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     records = [
         LogRecord(offset, 5, *kg.encode(kg.Record(2, GroupMetadataKey(group), None, None)))
         for offset, group in enumerate(("a*", "ab"))
     ]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    folder = write_segment(tmp_path, encode_batch(records))
     for pattern, groups in (("a*", ["a*"]), ("?b", ["ab"]), ("?*", ["a*", "ab"]), ("[ab]*", ["[ab]*"])):
         _, out, _ = run("explain", folder, "--group", pattern, "--json")
         assert [json.loads(line)["group"] for line in out.splitlines()] == groups
@@ -300,12 +297,10 @@ def test_a_batch_of_a_producer_without_a_transaction_says_that_no_marker_comes(r
 
 def test_a_record_that_cannot_be_read_is_shown_with_the_releases_that_read_it(run, tmp_path):
     """CONTRACT 9: 2.8.2 reads group values up to version 3, and 3.9.2 up to 4. No release reads version 99."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     key, value = group_record(GroupMetadataValue("consumer", 4, None, None, 5, ()))
     newer = b"\0\x04" + kg.encode(kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 4), 4))[1][2:]
     records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, newer), LogRecord(2, 5, key, b"\0\x63")]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    folder = write_segment(tmp_path, encode_batch(records))
     rows = explain_json(run, folder, "g", "classic", "--kafka", "2.8.2")["history"]
     assert [(row["offset"], row["fate"]) for row in rows][1:] == [(1, "ignored"), (2, "ignored")]
     assert rows[1]["why"].endswith("the classic coordinator of 3.9.2 and the new coordinator of 3.9.2 to 4.4.0")

@@ -121,6 +121,7 @@ def test_changed_bytes_have_the_same_answers(tmp_path_factory, seed, changes, is
     compare(folder, *rules, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attributes", [0, 1, 4])
 def test_a_log_of_many_segments_and_producers(attributes, partition, monkeypatch):
     """1,200 open or ended transactions in four segments, with tombstones, in three codecs."""
@@ -261,6 +262,7 @@ def test_rows_have_one_order(by, coordinator, foreign):
     assert list(found.rows) == list(wanted.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_memory_holds_what_lives(coordinator):
     """Of 60,000 keys that are committed and deleted, few are kept, and the load is the same."""

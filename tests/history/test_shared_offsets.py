@@ -12,6 +12,7 @@ from tests.handmade import (
     OffsetCommitValue,
     encode_batch,
     encode_marker as marker,
+    write_segment,
 )
 
 EMPTY_GROUP = group_record(GroupMetadataValue("consumer", 1, None, None, START, []))
@@ -84,9 +85,7 @@ def batch(offset, *pairs, producer=-1):
 )
 def test_each_of_them_has_its_own_fate(batches, expected, coordinator, tmp_path):
     """A batch is valid if several of its records have the same offset. No record may get the fate of another one."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    folder = write_segment(tmp_path, b"".join(batches))
     groups = kg.load(folder, coordinator)
     live_records = {row: count.live_records for row, count in stats(folder, coordinator=coordinator).rows.items()}
     for name, fates in expected.items():

@@ -5,6 +5,7 @@ The expectations follow from Kafka's rule for a group's partition (GroupMetadata
 partition answers.
 """
 
+import itertools
 import json
 
 import pytest
@@ -40,9 +41,9 @@ def write_topic(folder, partitions):
 
 def ids_with(old, new, count, *, old_count=3, new_count=5):
     """Return `count` group ids that are stored in partition `old` of `old_count`, and in `new` of `new_count`."""
-    ids = (f"group-{number}" for number in range(100_000))
+    ids = (f"group-{number}" for number in itertools.count())
     homes = ((id, partition_for(id, old_count), partition_for(id, new_count)) for id in ids)
-    return [id for id, first, second in homes if (first, second) == (old, new)][:count]
+    return list(itertools.islice((id for id, *found in homes if found == [old, new]), count))
 
 
 @pytest.fixture

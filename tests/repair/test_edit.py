@@ -54,6 +54,7 @@ def read_records(path, first):
     return found
 
 
+@pytest.mark.slow
 def test_a_roll_changes_no_answer(tmp_path):
     """A new empty segment at the log's end changes no answer, and the segments before it stay byte for byte."""
     for number, path in enumerate(logs_of("crafted", "runs")):

@@ -17,6 +17,7 @@ from tests.handmade import (
     OffsetCommitValue,
     encode_batch,
     encode_marker,
+    write_segment,
 )
 
 DATA = "data/harbour"
@@ -240,9 +241,7 @@ def plan_group(tmp_path):
     """Plan a log of batches, with the classic coordinator. Return the JSON of group g."""
 
     def call(*batches, coordinator="classic", **options):
-        folder = tmp_path / "__consumer_offsets-3"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+        folder = write_segment(tmp_path, b"".join(batches), 3)
         return kg.plan_rescue(folder, coordinator, **options).to_json()["groups"]["g"]
 
     return call

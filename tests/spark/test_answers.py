@@ -79,6 +79,7 @@ def test_the_tables_are_what_the_broker_answered():
                 assert end is None or row["next_offset"] == end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_the_tables_of_crafted_logs_are_what_the_broker_answered(coordinator):
     """Hand-made logs: the same bytes were loaded by a 3.9.2 and a 4.3.1 broker."""

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 from tests.spark.tables import (
     TABLES,
     ConsumerOffsets,
@@ -84,9 +84,7 @@ def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tas
 def test_tasks_hold_about_the_same_bytes(tmp_path):
     """Large partitions are distributed first, and there are never more tasks than partitions."""
     for partition, size in enumerate([70, 10, 10, 10, 10, 10]):
-        folder = tmp_path / f"__consumer_offsets-{partition}"
-        folder.mkdir()
-        (folder / "00000000000000000000.log").write_bytes(bytes(size))
+        write_segment(tmp_path, bytes(size), partition)
     one = make_reader(tmp_path, tasks="2")
     assert [sorted(log.partition for log in task.logs) for task in one.partitions()] == [[0], [1, 2, 3, 4, 5]]
     assert len(make_reader(tmp_path, tasks="50").partitions()) == 6

@@ -33,10 +33,12 @@ test-all: .venv/.develop .venv/.engine brokers site ## what `make test` leaves o
 	$(RUN_GATES)
 	$(PY) tools/engine.py test
 
-# The checks run beside the tests; what they print comes last.
+# The checks run beside the tests; what they print comes last. No test of these folders is quick.
+NOT_QUICK := --ignore=tests/broker --ignore=tests/browser --ignore=tests/site
 check: .venv/.develop .venv/.engine ## the quick tests and the checks, to run while you work, under 90 seconds
 	@make --no-print-directory -o .venv/.develop lint > .venv/lint.log 2>&1 & lint=$$!; \
-	KG_PROFILE=quick $(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(PYTEST_ARGS); tests=$$?; \
+	KG_PROFILE=quick $(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(NOT_QUICK) $(PYTEST_ARGS); \
+	tests=$$?; \
 	wait $$lint || { cat .venv/lint.log; exit 1; }; exit $$tests
 
 long: .venv/.develop .venv/.engine brokers site ## the long profiles, for a night

@@ -9,9 +9,7 @@ import shutil
 from collections import Counter
 
 import hypothesis
-import nbval.kernel
 import pytest
-from nbval.kernel import RunningKernel, start_new_kernel
 
 from kafkagroups.cli import main
 from kafkagroups.spark.session import NoJava, find_java
@@ -45,19 +43,24 @@ def _execute_cell(kernel, source, allow_stdin=None):
     return kernel.kc.execute(source, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
 
 
-# nbval sends cells with store_history=False. IPython then ignores the `;` that hides a result.
-RunningKernel.execute_cell_input = _execute_cell
+def pytest_configure(config):
+    """Change nbval, where it is used: importing Jupyter takes as long as hundreds of tests."""
+    if not config.pluginmanager.hasplugin("nbval"):
+        return
+    from nbval import kernel
 
+    start_new_kernel = kernel.start_new_kernel
 
-def _start_kernel(**settings):
-    """Start a kernel, at most three times. A kernel dies if another program takes one of the ports chosen for it."""
-    for _ in range(2):
-        with contextlib.suppress(RuntimeError):
-            return start_new_kernel(**settings)
-    return start_new_kernel(**settings)
+    def start_kernel(**settings):
+        """Start a kernel, at most three times. It dies if another program takes one of the ports chosen for it."""
+        for _ in range(2):
+            with contextlib.suppress(RuntimeError):
+                return start_new_kernel(**settings)
+        return start_new_kernel(**settings)
 
-
-nbval.kernel.start_new_kernel = _start_kernel
+    # nbval sends cells with store_history=False. IPython then ignores the `;` that hides a result.
+    kernel.RunningKernel.execute_cell_input = _execute_cell
+    kernel.start_new_kernel = start_kernel
 
 
 def pytest_collection_modifyitems(config, items):

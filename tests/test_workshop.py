@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from tests.cases import case
@@ -182,6 +181,8 @@ def test_the_copy_is_clean_and_complete(workshop):
 
 def test_the_notebooks_have_no_saved_outputs(workshop):
     """A number in the brackets proves that a participant ran the cell. Everything else is as in the last commit."""
+    import nbformat
+
     removed = 0
     for path in sorted((workshop / "notebooks").glob("*.ipynb")):
         with case(path.name):

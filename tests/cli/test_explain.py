@@ -16,9 +16,12 @@ from tests.handmade import (
     LogRecord,
     OffsetCommitKey,
     OffsetCommitValue,
-    consumer_group,
+    commit_record,
+    consumer_epoch,
     encode_batch,
+    group_tombstone,
     share_group,
+    write_batches,
     write_segment,
 )
 
@@ -119,7 +122,7 @@ def test_a_failed_load_is_part_of_the_answer(run):
 
 def test_a_broker_that_fails_to_load_answers_nothing(run, tmp_path):
     """The new coordinator answers nothing from a partition whose load fails, and explain says why."""
-    key, value = kg.encode(kg.Record(2, GroupMetadataKey("g"), None, None))
+    key, value = kg.encode(group_tombstone())
     records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, b"\x00\x63")]
     folder = write_segment(tmp_path, encode_batch(records))
     status, out, _ = run("explain", folder, "--group", "g")
@@ -276,10 +279,7 @@ def test_a_topic_alone_a_time_and_a_pattern(run):
 
 def test_a_group_whose_id_looks_like_a_pattern_is_that_group(run, tmp_path):
     """CONTRACT 32: a pattern only if no group has exactly that name."""
-    records = [
-        LogRecord(offset, 5, *kg.encode(kg.Record(2, GroupMetadataKey(group), None, None)))
-        for offset, group in enumerate(("a*", "ab"))
-    ]
+    records = [LogRecord(offset, 5, *kg.encode(group_tombstone(group))) for offset, group in enumerate(("a*", "ab"))]
     folder = write_segment(tmp_path, encode_batch(records))
     for pattern, groups in (("a*", ["a*"]), ("?b", ["ab"]), ("?*", ["a*", "ab"]), ("[ab]*", ["[ab]*"])):
         _, out, _ = run("explain", folder, "--group", pattern, "--json")
@@ -327,8 +327,6 @@ EXPIRE = 1_700_000_500_000
 )
 def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
     """SEMANTICS.md 14: an expire timestamp decides; the rest has the retention time, if nothing protects it."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     group = GroupMetadataValue("consumer", 4, "range" if members else None, "m" if members else None, START + 7)
     if members:
         group = replace(group, members=(MEMBER,))
@@ -339,7 +337,7 @@ def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
     ]
     pairs = [kg.encode(kg.Record(2, GroupMetadataKey("g"), group, 0 if version == 1 else 3)), *map(kg.encode, commits)]
     records = [LogRecord(offset, START, *pair) for offset, pair in enumerate(pairs)]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    folder = write_segment(tmp_path, encode_batch(records))
     if version == 1:
         expected = expected | {"t-1": START + MINUTE}
     rules = ("--kafka", kafka)
@@ -361,11 +359,9 @@ def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
 
 def test_a_pattern_finds_groups_behind_damage(run, tmp_path):
     """CONTRACT 27b: the first batch of partition 9 is damaged, and billing and fraud-check are behind it."""
-    folder = tmp_path / "__consumer_offsets-9"
-    folder.mkdir()
-    content = bytearray((LOG / folder.name / f"{0:020}.log").read_bytes())
+    content = bytearray((LOG / "__consumer_offsets-9" / f"{0:020}.log").read_bytes())
     content[70] ^= 1
-    (folder / f"{0:020}.log").write_bytes(content)
+    folder = write_segment(tmp_path, content, 9)
     arguments = ("explain", folder, "--group", "*-check", "--coordinator", "classic", "--json")
     _, out, _ = run(*arguments)
     assert json.loads(out)["group"] == "*-check"
@@ -404,12 +400,10 @@ def test_commits_of_different_partitions_of_the_topic_are_not_compared(run, tmp_
 def test_an_answer_from_a_damaged_partition_says_where_the_log_is_cut(run, tmp_path, engine):
     """SEMANTICS.md: a recovery cuts the log at the first damaged batch. A clean start reads the damaged bytes."""
     source = LOG / "__consumer_offsets-9"
-    folder = tmp_path / source.name
-    folder.mkdir()
     content = bytearray((source / f"{0:020}.log").read_bytes())
     damaged = next(batch for batch in kg.open_log(source) if batch.base_offset >= 20)
     content[damaged.position + damaged.size - 1] ^= 1
-    (folder / f"{0:020}.log").write_bytes(content)
+    folder = write_segment(tmp_path, content, 9)
     options = ("--group", "billing", "--topic", "orders", "--partition", "0", "--coordinator", "classic")
     _, out, _ = run("explain", folder, *options, "--engine", engine)
     text = " ".join(out.split())
@@ -436,19 +430,14 @@ def test_a_failed_load_is_explained_once(run, tmp_path, engine):
 
     GroupMetadataManager.replay (4.3.1) refuses a record of another group type.
     """
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     contents = [
-        kg.Record(3, consumer_group.ConsumerGroupMetadataKey("g"), consumer_group.ConsumerGroupMetadataValue(1), 0),
-        kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, -1, "", START), 3),
-        kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(6, -1, "", START), 3),
+        consumer_epoch(1),
+        commit_record(5),
+        commit_record(6),
         kg.Record(11, share_group.ShareGroupMetadataKey("g"), share_group.ShareGroupMetadataValue(1), 0),
-        kg.Record(1, OffsetCommitKey("g", "t", 1), OffsetCommitValue(7, -1, "", START), 3),
+        commit_record(7, 1),
     ]
-    data = b"".join(
-        encode_batch([LogRecord(offset, START, *kg.encode(record))]) for offset, record in enumerate(contents)
-    )
-    (folder / f"{0:020}.log").write_bytes(data)
+    folder = write_batches(tmp_path, [(0, [record]) for record in contents], 0)
     status, out, _ = run("explain", folder, "--group", "g", "--engine", engine)
     table, _, end = " ".join(out.split()).partition("(UTC)")
     assert status == 1 and "fails to load partition 0: offset 3: ShareGroupMetadata (record type 11)" in table

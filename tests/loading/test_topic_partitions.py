@@ -15,7 +15,7 @@ from kafkagroups import partition_for
 from tests.captured import captured
 from tests.command import main
 from tests.groups.small_logs import START, offset_record
-from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
+from tests.handmade import LogRecord, OffsetCommitValue, encode_batch, write_segment
 from tests.snapshots.forged import take_snapshot
 
 ENGINES = ["python", "compiled"]
@@ -33,9 +33,7 @@ def write_topic(folder, partitions):
         for offset, (group, committed, time) in enumerate(commits):
             pair = offset_record(0, OffsetCommitValue(committed, -1, "", START), group)
             data += encode_batch([LogRecord(offset, time, *pair)])
-        partition = folder / f"__consumer_offsets-{number}"
-        partition.mkdir(parents=True)
-        (partition / f"{0:020}.log").write_bytes(data)
+        write_segment(folder, data, number)
     return folder
 
 

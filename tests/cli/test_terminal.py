@@ -66,6 +66,7 @@ def add_unreadable_record(folder):
     (folder / f"{4:020}.log").write_bytes(encode_batch([unreadable]))
 
 
+@pytest.mark.slow
 def test_every_control_and_format_character_is_escaped():
     """All characters of Unicode that print nothing but change what is shown around them; other characters stay."""
     everything = [chr(number) for number in range(sys.maxunicode + 1)]

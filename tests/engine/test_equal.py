@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import kafkagroups as kg
 from kafkagroups import dialect, load
@@ -99,7 +99,6 @@ def test_changed_logs_have_the_same_answers(partition):
         compare(partition, *rnd.choice(RULES), seed)
 
 
-@settings(max_examples=20_000 if LONG else 60)
 @given(
     seed=st.integers(0, 500),
     changes=st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 255)), min_size=1, max_size=5),

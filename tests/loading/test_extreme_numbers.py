@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import kafkagroups as kg
 from tests.handmade import CRC_FROM, CRC_POSITION, HEADER, LogRecord, encode_batch
@@ -77,7 +77,6 @@ def test_counts_of_records_beyond_int32(tmp_path):
         assert (row["batches"], row["records"]) == (2, 2 * MAX_INT32)
 
 
-@settings(max_examples=60)
 @given(
     headers=st.lists(st.fixed_dictionaries({}, optional=HEADER_FIELDS), min_size=1, max_size=3),
     commits=st.lists(

@@ -53,6 +53,7 @@ def check_times(row):
         assert row[name.removesuffix("_ms")] == (time if is_shown else None)
 
 
+@pytest.mark.slow
 def test_the_tables_are_what_the_broker_answered():
     """Offsets, pending commits, groups, members and next offsets of every captured run and of the story."""
     for folder, answers in runs():

@@ -7,8 +7,10 @@ NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --
 # The tests start Spark about thirty times. With these options, the start of its JVM takes a quarter of the CPU time.
 SPARK_CLASSES := .venv/spark-classes.jsa
 SPARK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -XX:SharedArchiveFile='$(CURDIR)/$(SPARK_CLASSES)'
-# Two workers. Each takes whole files, in the order of tests/conftest.py: the slow files first.
-PYTEST := SPARK_SUBMIT_OPTS="$(SPARK_JVM)" $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Two workers. Each takes whole files, in the order of tests/conftest.py: the slow files first. They keep the compiled
+# tests in .venv, also where the environment says that Python keeps nothing: compiling takes half of a collection.
+CACHE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX='$(CURDIR)/.venv/pycache'
+PYTEST := $(CACHE) SPARK_SUBMIT_OPTS="$(SPARK_JVM)" $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # The timed gates need the whole machine, so they run alone.
 GATES := tests/benchmarks/test_gates.py
 RUN_GATES := $(PY) -m pytest -p no:nbval -s $(GATES)
@@ -31,8 +33,13 @@ test-all: .venv/.develop .venv/.engine brokers site ## what `make test` leaves o
 	$(RUN_GATES)
 	$(PY) tools/engine.py test
 
-check: .venv/.develop ready ## the quick tests, to run while you work, under 2 minutes
-	$(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(PYTEST_ARGS)
+# The checks run beside the tests; what they print comes last. No test of these folders is quick.
+NOT_QUICK := --ignore=tests/broker --ignore=tests/browser --ignore=tests/site
+check: .venv/.develop .venv/.engine ## the quick tests and the checks, to run while you work, under 90 seconds
+	@make --no-print-directory -o .venv/.develop lint > .venv/lint.log 2>&1 & lint=$$!; \
+	KG_PROFILE=quick $(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(NOT_QUICK) $(PYTEST_ARGS); \
+	tests=$$?; \
+	wait $$lint || { cat .venv/lint.log; exit 1; }; exit $$tests
 
 long: .venv/.develop .venv/.engine brokers site ## the long profiles, for a night
 	@echo "The long profile: every property test (hypothesis) has 20,000 new examples instead of 100."

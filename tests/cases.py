@@ -1,4 +1,4 @@
-"""Many cases of one rule: `case` names the case in an error, `first_quickly` leaves most to the thorough tests."""
+"""Many cases of one rule: `case` names the case in an error, `first_quickly` leaves most to slower tests."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ def case(name: object) -> Iterator[None]:
         raise
 
 
-def first_quickly(cases: Iterable) -> list:
-    """Return the cases of a test as parameters, of which all but the first have the marker `thorough`."""
+def first_quickly(cases: Iterable, mark: pytest.MarkDecorator = pytest.mark.thorough) -> list:
+    """Return the cases of a test as parameters, of which all but the first have a marker."""
     first, *others = cases
-    return [first, *(pytest.param(*_values(each), id=_id(each), marks=pytest.mark.thorough) for each in others)]
+    return [first, *(pytest.param(*_values(each), id=_id(each), marks=mark) for each in others)]
 
 
 def _values(parameter) -> tuple:

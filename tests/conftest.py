@@ -3,15 +3,15 @@
 import contextlib
 import functools
 import importlib.util
+import io
 import os
 import shutil
 from collections import Counter
 
 import hypothesis
-import nbval.kernel
 import pytest
-from nbval.kernel import RunningKernel, start_new_kernel
 
+from kafkagroups.cli import main
 from kafkagroups.spark.session import NoJava, find_java
 
 # Notebooks under test must not change a learner's progress. An empty name means: in memory.
@@ -32,8 +32,9 @@ NEEDS = {
     "broker": [("mvn", "Maven"), ("JAVA", "Java 17 or newer")],
 }
 
-# The fast profile has hypothesis' default of 100 examples, the same ones in every run.
+# The fast profile has hypothesis' default of 100 examples, the same ones in every run; `make check` has 20 of them.
 hypothesis.settings.register_profile("fast", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)
 hypothesis.settings.load_profile(os.environ.get("KG_PROFILE", "fast"))
 
@@ -42,19 +43,24 @@ def _execute_cell(kernel, source, allow_stdin=None):
     return kernel.kc.execute(source, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
 
 
-# nbval sends cells with store_history=False. IPython then ignores the `;` that hides a result.
-RunningKernel.execute_cell_input = _execute_cell
+def pytest_configure(config):
+    """Change nbval, where it is used: importing Jupyter takes as long as hundreds of tests."""
+    if not config.pluginmanager.hasplugin("nbval"):
+        return
+    from nbval import kernel
 
+    start_new_kernel = kernel.start_new_kernel
 
-def _start_kernel(**settings):
-    """Start a kernel, at most three times. A kernel dies if another program takes one of the ports chosen for it."""
-    for _ in range(2):
-        with contextlib.suppress(RuntimeError):
-            return start_new_kernel(**settings)
-    return start_new_kernel(**settings)
+    def start_kernel(**settings):
+        """Start a kernel, at most three times. It dies if another program takes one of the ports chosen for it."""
+        for _ in range(2):
+            with contextlib.suppress(RuntimeError):
+                return start_new_kernel(**settings)
+        return start_new_kernel(**settings)
 
-
-nbval.kernel.start_new_kernel = _start_kernel
+    # nbval sends cells with store_history=False. IPython then ignores the `;` that hides a result.
+    kernel.RunningKernel.execute_cell_input = _execute_cell
+    kernel.start_new_kernel = start_kernel
 
 
 def pytest_collection_modifyitems(config, items):
@@ -149,3 +155,21 @@ def foreign(tmp_path_factory):
     for case in (captured("crafted") / "crafted" / "logs").glob("d-foreign-*"):
         shutil.copytree(case, folder, dirs_exist_ok=True)
     return folder
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Return a function that calls the command line in process: its exit code, its output, its errors."""
+
+    def call(*args, stdin=""):
+        data = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        try:
+            status = main([str(arg) for arg in args])
+        except SystemExit as error:
+            status = error.code
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+
+    return call

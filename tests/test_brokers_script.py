@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.course.real_broker import EXTRA_SETTINGS, find_jars, has_jars
+from tests.broker.broker import EXTRA_SETTINGS, find_jars, has_jars
 from tests.releases.sequences import RELEASES
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 MAVEN = """#!/bin/sh

@@ -1,14 +1,15 @@
 """The README's examples run, and files and names in the docs exist."""
 
 import doctest
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.command import main
+
 ROOT = Path(__file__).parents[1]
-
-
 PAGES = ["README.md", "docs/guide.md"]
 
 
@@ -20,33 +21,21 @@ def test_examples_in_python_run(page, monkeypatch):
     assert result.attempted > 5 and result.failed == 0
 
 
-def test_examples_in_docstrings_run(monkeypatch):
-    """Every `>>>` of these modules gives the output below it."""
-    import kafkagroups.api
-    import kafkagroups.coordinator.clock
-    import kafkagroups.coordinator.coordinator
-    import kafkagroups.coordinator.logs
-    import kafkagroups.coordinator.messages
-    import kafkagroups.groups.offsets
-    import kafkagroups.log.folders
-    import kafkagroups.repair.edit
-    import kafkagroups.topic
+MODULES = ["api", "topic", "coordinator.clock", "coordinator.coordinator", "coordinator.logs", "coordinator.messages"]
+MODULES += ["groups.offsets", "log.folders", "repair.edit"]
 
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name, monkeypatch):
+    """Every `>>>` of these modules gives the output below it."""
     monkeypatch.chdir(ROOT)
-    coordinator = kafkagroups.coordinator
-    modules = [coordinator.clock, coordinator.coordinator, coordinator.logs, coordinator.messages]
-    modules += [kafkagroups.api, kafkagroups.topic, kafkagroups.groups.offsets]
-    modules += [kafkagroups.log.folders, kafkagroups.repair.edit]
-    for module in modules:
-        result = doctest.testmod(module)
-        assert result.attempted and result.failed == 0
+    result = doctest.testmod(importlib.import_module(f"kafkagroups.{name}"))
+    assert result.attempted and result.failed == 0
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_shell_lines_run(page, monkeypatch, capsys):
     """Every `kafkagroups …` line of the README and the guide exits with 0."""
-    from kafkagroups.cli import main
-
     monkeypatch.chdir(ROOT)
     lines = re.findall(r"^kafkagroups (.*?)(?:\s+#.*)?$", (ROOT / page).read_text(), re.M)
     assert len(lines) >= 4

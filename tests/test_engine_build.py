@@ -16,6 +16,8 @@ import pytest
 
 from tests.cases import case
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 TOOL = run_path(str(ROOT / "tools" / "engine.py"))
 PINS = (ROOT / "locks" / "engine.txt").read_text()

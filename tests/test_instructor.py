@@ -37,11 +37,6 @@ def list_questions(lesson: str) -> list[str]:
     return [text for heading, text in read_guide(lesson).items() if heading.startswith("Question")]
 
 
-def test_every_lesson_has_a_guide():
-    """A guide has the number of its lesson. No guide is left over."""
-    assert sorted(path.stem for path in (KIT / "lessons").glob("*.md")) == LESSONS
-
-
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_a_question_says_when_it_is_asked(lesson):
     """The section, the prediction or the exercise that the first sentence names exists in the lesson."""
@@ -100,22 +95,6 @@ def read_plans() -> dict[str, list[Block]]:
 
 
 PLANS = read_plans()
-WORK = [
-    pytest.param(name, block, id=f"{name}-{block.title}")
-    for name, blocks in PLANS.items()
-    for block in blocks
-    if block.title not in BREAKS
-]
-
-
-@pytest.mark.parametrize(("plan", "block"), WORK)
-def test_a_block_names_sections_of_the_lessons(plan, block):
-    """Each section exists. The sections of a lesson are in the order in which a learner meets them."""
-    sections = block.list_sections()
-    assert sections
-    for lesson in {lesson for lesson, _ in sections}:
-        headings = [heading for number, heading in sections if number == lesson]
-        assert [heading for heading in list_headings(lesson) if heading in headings] == headings
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -10,9 +10,11 @@ import re
 from pathlib import Path
 from runpy import run_path
 
-import nbformat
+import pytest
 
 from tests.cases import case
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(
@@ -37,6 +39,8 @@ def text_of(name):
 
 @functools.cache
 def notebook_of(name):
+    import nbformat  # takes as long as many tests
+
     return nbformat.reads(text_of(name), as_version=4)
 
 
@@ -57,8 +61,9 @@ def in_every_notebook(check):
 @in_every_notebook
 def test_every_notebook_is_valid(name):
     """It is valid by Jupyter's own schema."""
-    notebook = notebook_of(name)
-    nbformat.validate(notebook)
+    import nbformat
+
+    nbformat.validate(notebook_of(name))
 
 
 @in_every_notebook

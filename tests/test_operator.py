@@ -97,10 +97,6 @@ def test_the_excerpt_of_a_copy_that_ends_in_a_batch(monkeypatch, tmp_path, capsy
     assert " ".join(excerpt.split()) in printed
 
 
-def test_the_page_has_excerpts():
-    assert excerpts()
-
-
 def test_every_symptom_has_a_section():
     """The links of the first table lead to headings of the page."""
     headings = re.findall(r"^## (.+)$", PAGE, re.M)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.cases import case
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 TOOL = run_path(str(ROOT / "tools" / "wheelhouse.py"))
 LOCK = (ROOT / "locks" / "learn.txt").read_text()

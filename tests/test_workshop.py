@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from tests.cases import case
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 # Lines of `course.check` for a wrong value and for a function that raises an error.
@@ -180,6 +181,8 @@ def test_the_copy_is_clean_and_complete(workshop):
 
 def test_the_notebooks_have_no_saved_outputs(workshop):
     """A number in the brackets proves that a participant ran the cell. Everything else is as in the last commit."""
+    import nbformat
+
     removed = 0
     for path in sorted((workshop / "notebooks").glob("*.ipynb")):
         with case(path.name):

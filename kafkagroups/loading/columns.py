@@ -102,6 +102,11 @@ def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, 
     return tuple(by_name[name] for name in chosen_names)
 
 
+def schema_ddl(columns: Iterable[Column]) -> str:
+    """Return the schema of these columns as Spark writes it."""
+    return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
+
+
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     """Return the Arrow schema of these columns. Timestamps are in microseconds, UTC."""
     import pyarrow as pa

@@ -7,8 +7,8 @@ them before they were read:
     {"partitions": {"12": {"since": 4711, "next": 5000, "gaps": [[4800, 4820]]}}}
 
 `since` was the end of the log when the first pull began. Gaps before it are not listed, because the cleaner has always
-worked there. A batch is first written and then counted in `follow.json`. A process that was killed finds the last whole
-batch in the segments, so no batch is lost or kept twice.
+worked there. A batch is first written and then counted in `follow.json`. After a process was killed, the next one
+counts the batches that are in the segments already, so no batch is lost or kept twice, and no gap is forgotten.
 
 With a limit of age, segments whose records are all older are cleaned as a broker's log cleaner does: of each key, the
 newest of these records stays. So the disk needed is bounded, and the answer of a load stays right.
@@ -223,15 +223,20 @@ class _Copy:
         pulled = PulledPartition(start, followed.next, segments.writer.bytes)
         for batches in pull_partition(cluster, number, pulled, end, segments.writer):
             for batch in batches:
-                for offset in (*_offsets(batch), batch.next_offset):
-                    if offset > followed.next:
-                        self._add_gap(number, offset)
-                    followed.next = max(followed.next, offset + 1 if offset < batch.next_offset else offset)
+                self._count(number, batch)
                 name = segments.writer.path.name
                 segments.newest_ms[name] = max(segments.newest_ms.get(name, 0), batch.max_timestamp)
                 segments.first_ms = segments.first_ms or batch.max_timestamp
             if pulled.next > followed.next:
                 self._add_gap(number, pulled.next)
+
+    def _count(self, number: int, batch: Batch) -> None:
+        """Count a batch of the copy: the offsets that it does not have are missing."""
+        followed = self.state.partitions[number]
+        for offset in _offsets(batch):
+            self._add_gap(number, offset)
+            followed.next = max(followed.next, offset + 1)
+        self._add_gap(number, batch.next_offset)
 
     def _add_gap(self, number: int, end: int) -> None:
         """Note that the offsets up to `end` are gone, if they were written after the first pull began."""
@@ -248,12 +253,13 @@ class _Copy:
         if not path.exists() or not has_segments(path):
             shutil.rmtree(path, ignore_errors=True)
             return _Segments(SegmentWriter(path, followed.next), {})
-        next_offset, damage = recover(path)
+        _, damage = recover(path)
         if damage is not None:
             self.report(f"{path.name}: the last run was killed while it wrote a batch, which is read again")
-        followed.next = max(followed.next, next_offset)
         newest_ms: dict[str, int] = {}
         for batch in open_log(path):
+            if batch.next_offset > followed.next:  # It was written, and the process was killed before it was counted.
+                self._count(number, batch)
             name = Path(batch.file or "").name
             newest_ms[name] = max(newest_ms.get(name, 0), batch.max_timestamp)
         writer = SegmentWriter.resume(path)

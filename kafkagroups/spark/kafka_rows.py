@@ -32,7 +32,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.loading.columns import arrow_schema, columns_of, parse_columns
+from kafkagroups.loading.columns import arrow_schema, columns_of, parse_columns, schema_ddl
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.rows import decode_columns, read_table
 from kafkagroups.loading.topic_partitions import FoundPartitions
@@ -41,7 +41,6 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segments import Log, log_of_buffers
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.dialects import DEFAULT_DIALECT
-from kafkagroups.spark.options import schema_ddl
 from kafkagroups.spark.tasks import task_errors
 from kafkagroups.topic import Topic
 

@@ -93,7 +93,8 @@ def keep(
     InvalidLog
         The bytes of the snapshot in the folder are damaged.
     """
-    from kafkagroups.spark.options import LOCATED_BATCHES, schema_ddl
+    from kafkagroups.loading.columns import schema_ddl
+    from kafkagroups.spark.options import LOCATED_BATCHES
 
     if is_remote():
         raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -97,10 +97,6 @@ class Options:
         assert options.columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
-
-
-def schema_ddl(columns: Iterable[Column]) -> str:
-    return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
 
 
 def check_schema(options: Options, schema: StructType) -> None:

@@ -79,7 +79,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.loading.columns import Row, record_batches
+from kafkagroups.loading.columns import Row, record_batches, schema_ddl
 from kafkagroups.loading.rows import GROUP_TABLES, partition_number, record_rows
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import Position
@@ -87,7 +87,7 @@ from kafkagroups.log.damage import NAMED_GROUPS, Damage
 from kafkagroups.log.folders import find_all_logs, find_logs, local_path
 from kafkagroups.log.segment_file import ByteRange, MissingSegment, partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
+from kafkagroups.spark.options import FORMAT, Options, check_schema
 from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
 from kafkagroups.topic import read_topic_table
 

@@ -115,7 +115,7 @@ class Tables:
         return self._read("records", self._logs)
 
     def _table(self, table: str) -> DataFrame:
-        from kafkagroups.spark.options import schema_ddl
+        from kafkagroups.loading.columns import schema_ddl
 
         shared_logs, shared_groups = self._shared
         other_logs = [log for log in self._logs if log not in shared_logs]

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.course.real_broker import SEGMENT_BYTES, RealBroker, has_jars
+from kafkagroups.course.real_broker import (
+    EXTRA_SETTINGS as EXTRA_SETTINGS,
+    QUICK,
+    SEGMENT_BYTES,
+    RealBroker,
+    find_jars,
+    has_jars,
+)
+from kafkagroups.spark.session import find_java
 
 VERSIONS = ("3.9.2", "4.3.1")
 CLASSIC = "3.9.2"
@@ -99,3 +107,10 @@ def need_jars(version: str) -> None:
     """Skip the test if this machine has no jars of a broker."""
     if not has_jars(version):
         pytest.skip(f"no jars of Kafka {version}: make brokers")
+
+
+def run_dump_tool(version: str, *arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run Kafka's own tool that prints segments."""
+    tool = "kafka.tools.DumpLogSegments" if version == CLASSIC else "org.apache.kafka.tools.DumpLogSegments"
+    command = [find_java().command, *QUICK, "-cp", f"{find_jars(version)}/*", tool, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)

@@ -1,21 +1,14 @@
 """Kafka's dump tool reads synthetic segments; what it prints is what `dump --format dump-log` prints of them."""
 
-import subprocess
-
 import pytest
 
 from kafkagroups import synth
-from kafkagroups.course.real_broker import QUICK, find_jars
-from kafkagroups.spark.session import find_java
-from tests.broker.broker import VERSIONS, need_jars
+from tests.broker.broker import VERSIONS, need_jars, run_dump_tool
 from tests.broker.material import SYNTHETIC
 from tests.command import main
 from tests.handmade import CompressionType
 
 pytestmark = pytest.mark.broker
-
-TOOL = {"3.9.2": "kafka.tools.DumpLogSegments", "4.3.1": "org.apache.kafka.tools.DumpLogSegments"}
-OPTIONS = ("--offsets-decoder", "--print-data-log", "--files")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -26,8 +19,7 @@ def test_the_dump_tool_reads_a_synthetic_segment(version, codec, tmp_path, monke
     written = synth.write(tmp_path, codec=codec, **{**SYNTHETIC, "partitions": 1, "segment_bytes": 2**31 - 1})
     monkeypatch.chdir(tmp_path / "__consumer_offsets-0")
     segment = "00000000000000000000.log"
-    command = [find_java().command, *QUICK, "-cp", f"{find_jars(version)}/*", TOOL[version], *OPTIONS, segment]
-    theirs = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    theirs = run_dump_tool(version, "--offsets-decoder", "--print-data-log", "--files", segment)
     assert theirs.returncode == 0 and "Non-consecutive" not in theirs.stderr + theirs.stdout
     assert theirs.stdout.count(" isvalid: true") == written["partitions"]["0"]["batches"]
     assert theirs.stdout.count("\n| offset: ") == SYNTHETIC["records"]

@@ -27,11 +27,10 @@ from kafkagroups.course.exercises.incidents import (
     parse_errors,
 )
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
-from kafkagroups.course.real_broker import QUICK, RealBroker, find_jars
+from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.loading.group_json import offsets_json, pending_json
 from kafkagroups.repair.edit import Clean, Marker
-from kafkagroups.spark.session import find_java
-from tests.broker.broker import CLASSIC, VERSIONS, Broker, need_jars
+from tests.broker.broker import CLASSIC, VERSIONS, Broker, need_jars, run_dump_tool
 from tests.handmade import GroupMetadataKey, encode_batch
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -206,9 +205,7 @@ def test_parse_errors_the_dump_tool_prints_markers(tmp_path):
     need_jars(CLASSIC)
     parse_errors.write(tmp_path, SEED)
     [segment] = (tmp_path / "__consumer_offsets-30").glob("*.log")
-    options = ("--offsets-decoder", "--files", str(segment))
-    command = [find_java().command, *QUICK, "-cp", f"{find_jars(CLASSIC)}/*", "kafka.tools.DumpLogSegments", *options]
-    printed = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    printed = run_dump_tool(CLASSIC, "--offsets-decoder", "--files", segment).stdout
     markers = re.findall(r"^\| offset: (\d+) .* endTxnMarker: (COMMIT|ABORT) ", printed, re.MULTILINE)
     assert len(markers) == EXERCISES["parse_unreadable"].correct
     assert int(markers[0][0]) == EXERCISES["parse_first_offset"].correct

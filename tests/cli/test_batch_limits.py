@@ -12,12 +12,17 @@ from unittest import mock
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import load_table
-from kafkagroups.loading.snapshots import take_snapshot
-from kafkagroups.log import batch
-from kafkagroups.log.batch import MIN_RECORD_LIMIT
 from tests.engine.same import shape
-from tests.handmade import CompressionType, LogRecord, compress, decompress, encode_batch, read_batches
+from tests.handmade import (
+    MIN_RECORD_LIMIT,
+    CompressionType,
+    LogRecord,
+    compress,
+    decompress,
+    encode_batch,
+    read_batches,
+    write_segment,
+)
 from tests.log.bombs import (
     batch_of,
     bombs,
@@ -27,6 +32,8 @@ from tests.log.bombs import (
     snappy_that_announces,
     zeros,
 )
+from tests.snapshots.forged import take_snapshot
+from tests.spark.tables import load_table
 
 CODECS = [CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD]
 COMMIT = kg.encode(
@@ -51,10 +58,7 @@ def commits(count, codec, first=0, topic_bytes=0):
 
 
 def write(tmp_path, data, partition=0):
-    folder = tmp_path / f"__consumer_offsets-{partition}"
-    folder.mkdir(exist_ok=True)
-    (folder / f"{0:020}.log").write_bytes(data)
-    return folder
+    return write_segment(tmp_path, data, partition)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -181,7 +185,7 @@ def test_very_many_tiny_records_are_too_large_too(engine, tmp_path):
 
 def test_very_many_messages_in_a_wrapper_are_too_large_too(tmp_path, monkeypatch):
     """The number of messages in a wrapper is known only when they are parsed."""
-    monkeypatch.setattr(batch, "MIN_RECORD_LIMIT", 1000)
+    monkeypatch.setattr("kafkagroups.log.batch.MIN_RECORD_LIMIT", 1000)
     wrapper = message(compress(CompressionType.GZIP, message(b"") * 1001), CompressionType.GZIP)
     folder = write(tmp_path, message(b"") + wrapper)
     loaded = kg.load(folder, "classic", "1.0.1", max_batch_bytes=100_000).partitions[0]

@@ -11,7 +11,7 @@ import pytest
 
 import kafkagroups as kg
 from tests.captured import captured, rows
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 BILLING = DATA / "1.0.1" / "__consumer_offsets-9"
@@ -266,10 +266,8 @@ def test_names_do_not_move_the_cursor(run, tmp_path):
             }
         )
     )
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     log = encode_batch([LogRecord(0, 1, key, value)]) + encode_batch([LogRecord(1, 1, b"\x00\x01", b"")])
-    (folder / "00000000000000000000.log").write_bytes(log)
+    folder = write_segment(tmp_path, log)
     for args in (
         ["load", folder, "--until", "1"],
         ["dump", folder],
@@ -331,13 +329,11 @@ def test_a_real_process_stops_quietly_when_its_reader_does(tmp_path):
 )
 def test_until_takes_whole_batches_and_names_the_first_offset_after_the_cut(arguments, run, tmp_path):
     """CONTRACT 22: --until 5 keeps the batch with offsets 0 to 9 as a whole, and says that 10 is the next offset."""
-    folder = tmp_path / "__consumer_offsets-7"
-    folder.mkdir()
     data = b"".join(
         encode_batch([LogRecord(offset, 5, b"\0\x02\0\x01g", None) for offset in range(base, base + 10)])
         for base in (0, 10)
     )
-    (folder / "00000000000000000000.log").write_bytes(data)
+    folder = write_segment(tmp_path, data, 7)
     command, *options = arguments
     status, out, err = run(command, folder, *options, "--until", "5")
     assert (status, err) == (0, "") and "The first offset after the cut is 10 in partition 7." in out
@@ -351,10 +347,8 @@ def test_until_takes_whole_batches_and_names_the_first_offset_after_the_cut(argu
 def test_until_time_names_the_cut_of_every_partition(arguments, run, tmp_path):
     """CONTRACT 22: partition 3 has no batch before the cut, and partition 7 has one."""
     for number, time in ((3, 9), (7, 5)):
-        folder = tmp_path / f"__consumer_offsets-{number}"
-        folder.mkdir()
         records = [LogRecord(offset, time, b"\0\x02\0\x01g", None) for offset in range(10)]
-        (folder / "00000000000000000000.log").write_bytes(encode_batch(records))
+        write_segment(tmp_path, encode_batch(records), number)
     command, *options = arguments
     status, out, err = run(command, tmp_path, *options, "--until-time", "6")
     assert (status, err) == (0, "")

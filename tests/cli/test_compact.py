@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from tests.captured import captured
-from tests.command import main
 
 CASE = captured("cleaner") / "cleaner" / "cases" / "03-overwrite-inside-batch"
 
@@ -17,18 +16,9 @@ def path(tmp_path):
     return shutil.copytree(CASE / "before", tmp_path / "__consumer_offsets-0")
 
 
-def run(capsys, *arguments):
-    try:
-        status = main(["compact", *map(str, arguments)])
-    except SystemExit as left:
-        status = left.code
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def test_the_table_shows_what_was_removed(path, tmp_path, capsys):
+def test_the_table_shows_what_was_removed(path, tmp_path, run):
     """386 bytes became 254 (case 03); the active segment has 105 more."""
-    status, out, err = run(capsys, path, "--out", tmp_path / "out")
+    status, out, err = run("compact", path, "--out", tmp_path / "out")
     assert (status, err) == (0, "")
     lines = [line.split() for line in out.splitlines()]
     assert ["before", "2", "3", "7", "491"] in lines
@@ -37,8 +27,8 @@ def test_the_table_shows_what_was_removed(path, tmp_path, capsys):
     assert "next dirty offset is 6" in out
 
 
-def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, capsys):
-    status, out, _ = run(capsys, path, "--out", tmp_path / "out", "--first-dirty", 6)
+def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, run):
+    status, out, _ = run("compact", path, "--out", tmp_path / "out", "--first-dirty", 6)
     assert status == 0 and "Nothing was cleaned" in out
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == {
         file.name: file.read_bytes() for file in path.iterdir()
@@ -60,13 +50,13 @@ def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, capsys):
         (["--upside-down"], "unrecognized"),
     ],
 )
-def test_wrong_arguments_are_one_line_and_2(path, tmp_path, capsys, arguments, reason):
-    status, out, err = run(capsys, path, "--out", tmp_path / "out", *arguments)
+def test_wrong_arguments_are_one_line_and_2(path, tmp_path, run, arguments, reason):
+    status, out, err = run("compact", path, "--out", tmp_path / "out", *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
     assert not (tmp_path / "out").exists()
 
 
-def test_wrong_folders_are_one_line_and_2(path, tmp_path, capsys):
+def test_wrong_folders_are_one_line_and_2(path, tmp_path, run):
     """No such log, several partitions, a folder with something in it, a file where the folder should be."""
     shutil.copytree(path, tmp_path / "__consumer_offsets-1")
     (tmp_path / "file").write_text("")
@@ -76,18 +66,18 @@ def test_wrong_folders_are_one_line_and_2(path, tmp_path, capsys):
         (path, "__consumer_offsets-1", "expected a new or empty folder"),
         (path, "file", "File exists"),
     ):
-        status, out, err = run(capsys, log, "--out", tmp_path / out_folder)
+        status, out, err = run("compact", log, "--out", tmp_path / out_folder)
         assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
     assert not (tmp_path / "new").exists()
 
 
-def test_damage_ends_the_log_and_is_told(path, tmp_path, capsys):
+def test_damage_ends_the_log_and_is_told(path, tmp_path, run):
     """A broker's recovery cuts segment 0 at its second batch and drops segment 6: nothing closed is left to clean."""
     segment = path / f"{0:020}.log"
     data = bytearray(segment.read_bytes())
     data[-1] ^= 1
     segment.write_bytes(data)
-    status, out, err = run(capsys, path, "--out", tmp_path / "out", "--json")
+    status, out, err = run("compact", path, "--out", tmp_path / "out", "--json")
     assert status == 1 and "byte 281: the log ends here at offset 5" in err and err.count("\n") == 1
     size = {"segments": 1, "batches": 1, "records": 5, "bytes": 281}
     assert json.loads(out) == {"next_dirty_offset": 0, "groups": [], "before": size, "after": size}

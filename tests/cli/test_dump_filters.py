@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.captured import captured, rows
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 RUN = "2.8.2-basic"
 COMMIT_KEY = bytes.fromhex("0001" + "000167" + "000174" + "00000000")
@@ -89,9 +89,7 @@ def test_a_member_is_found_in_the_values_of_its_classic_group(run):
 
 def test_a_record_that_cannot_be_read_is_selected_by_its_key(run, tmp_path):
     """A value of version 99 cannot be read, but the key names the group and the topic."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(encode_batch([LogRecord(0, 5, COMMIT_KEY, b"\0\x63")]))
+    folder = write_segment(tmp_path, encode_batch([LogRecord(0, 5, COMMIT_KEY, b"\0\x63")]))
     status, out, err = run("dump", folder, "--group", "g", "--topic", "t", "--partition", "0")
     assert status == 1 and "cannot be decoded" in out and err.count("\n") == 1
     assert run("dump", folder, "--group", "other") == (0, "", "")

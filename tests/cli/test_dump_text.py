@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.captured import captured
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 COMMIT_KEY = bytes.fromhex("0001" + "000167" + "000174" + "00000000")
@@ -94,9 +94,7 @@ def test_a_delete_horizon_is_a_time_in_text_and_a_number_in_json(run):
 def test_a_record_without_a_time_and_a_time_after_the_year_9999(run, tmp_path):
     """A timestamp of -1 is "no time". A timestamp that no calendar has stays a number."""
     for number, timestamp, shown in ((0, -1, "no time"), (1, 2**62, f"{2**62} ms")):
-        folder = tmp_path / f"__consumer_offsets-{number}"
-        folder.mkdir()
-        (folder / f"{0:020}.log").write_bytes(encode_batch([LogRecord(0, timestamp, COMMIT_KEY, None)]))
+        folder = write_segment(tmp_path, encode_batch([LogRecord(0, timestamp, COMMIT_KEY, None)]), number)
         _, out, _ = run("dump", folder)
         assert out.count(shown) == 2 and f"  0  {shown}  leader epoch 0  OffsetCommit" in out
 
@@ -163,9 +161,7 @@ def test_offsets_without_a_record_are_marked_as_gaps(path, folder, first, run):
 
 def test_a_log_that_begins_with_a_later_segment_has_no_gap_before_it(run, tmp_path):
     """The name of the first segment is the first offset of the log."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    (folder / f"{100:020}.log").write_bytes(encode_batch([LogRecord(102, 5, COMMIT_KEY, None)]))
+    folder = write_segment(tmp_path, encode_batch([LogRecord(102, 5, COMMIT_KEY, None)]), base_offset=100)
     _, out, _ = run("dump", folder)
     assert out.startswith("partition 0 gap: offsets 100 to 101 have no record\n") and out.count("gap") == 1
 

@@ -16,9 +16,13 @@ from tests.handmade import (
     LogRecord,
     OffsetCommitKey,
     OffsetCommitValue,
-    consumer_group,
+    commit_record,
+    consumer_epoch,
     encode_batch,
+    group_tombstone,
     share_group,
+    write_batches,
+    write_segment,
 )
 
 LOG = DATA / "3.9.2"
@@ -118,11 +122,9 @@ def test_a_failed_load_is_part_of_the_answer(run):
 
 def test_a_broker_that_fails_to_load_answers_nothing(run, tmp_path):
     """The new coordinator answers nothing from a partition whose load fails, and explain says why."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    key, value = kg.encode(kg.Record(2, GroupMetadataKey("g"), None, None))
+    key, value = kg.encode(group_tombstone())
     records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, b"\x00\x63")]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    folder = write_segment(tmp_path, encode_batch(records))
     status, out, _ = run("explain", folder, "--group", "g")
     assert status == 1 and "answers nothing about g; it fails to load partition 0: " in " ".join(out.split())
     status, out, _ = run("explain", folder, "--group", "g", "--json")
@@ -277,13 +279,8 @@ def test_a_topic_alone_a_time_and_a_pattern(run):
 
 def test_a_group_whose_id_looks_like_a_pattern_is_that_group(run, tmp_path):
     """CONTRACT 32: a pattern only if no group has exactly that name."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    records = [
-        LogRecord(offset, 5, *kg.encode(kg.Record(2, GroupMetadataKey(group), None, None)))
-        for offset, group in enumerate(("a*", "ab"))
-    ]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    records = [LogRecord(offset, 5, *kg.encode(group_tombstone(group))) for offset, group in enumerate(("a*", "ab"))]
+    folder = write_segment(tmp_path, encode_batch(records))
     for pattern, groups in (("a*", ["a*"]), ("?b", ["ab"]), ("?*", ["a*", "ab"]), ("[ab]*", ["[ab]*"])):
         _, out, _ = run("explain", folder, "--group", pattern, "--json")
         assert [json.loads(line)["group"] for line in out.splitlines()] == groups
@@ -300,12 +297,10 @@ def test_a_batch_of_a_producer_without_a_transaction_says_that_no_marker_comes(r
 
 def test_a_record_that_cannot_be_read_is_shown_with_the_releases_that_read_it(run, tmp_path):
     """CONTRACT 9: 2.8.2 reads group values up to version 3, and 3.9.2 up to 4. No release reads version 99."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     key, value = group_record(GroupMetadataValue("consumer", 4, None, None, 5, ()))
     newer = b"\0\x04" + kg.encode(kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 4), 4))[1][2:]
     records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, newer), LogRecord(2, 5, key, b"\0\x63")]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    folder = write_segment(tmp_path, encode_batch(records))
     rows = explain_json(run, folder, "g", "classic", "--kafka", "2.8.2")["history"]
     assert [(row["offset"], row["fate"]) for row in rows][1:] == [(1, "ignored"), (2, "ignored")]
     assert rows[1]["why"].endswith("the classic coordinator of 3.9.2 and the new coordinator of 3.9.2 to 4.4.0")
@@ -332,8 +327,6 @@ EXPIRE = 1_700_000_500_000
 )
 def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
     """SEMANTICS.md 14: an expire timestamp decides; the rest has the retention time, if nothing protects it."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     group = GroupMetadataValue("consumer", 4, "range" if members else None, "m" if members else None, START + 7)
     if members:
         group = replace(group, members=(MEMBER,))
@@ -344,7 +337,7 @@ def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
     ]
     pairs = [kg.encode(kg.Record(2, GroupMetadataKey("g"), group, 0 if version == 1 else 3)), *map(kg.encode, commits)]
     records = [LogRecord(offset, START, *pair) for offset, pair in enumerate(pairs)]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    folder = write_segment(tmp_path, encode_batch(records))
     if version == 1:
         expected = expected | {"t-1": START + MINUTE}
     rules = ("--kafka", kafka)
@@ -366,11 +359,9 @@ def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
 
 def test_a_pattern_finds_groups_behind_damage(run, tmp_path):
     """CONTRACT 27b: the first batch of partition 9 is damaged, and billing and fraud-check are behind it."""
-    folder = tmp_path / "__consumer_offsets-9"
-    folder.mkdir()
-    content = bytearray((LOG / folder.name / f"{0:020}.log").read_bytes())
+    content = bytearray((LOG / "__consumer_offsets-9" / f"{0:020}.log").read_bytes())
     content[70] ^= 1
-    (folder / f"{0:020}.log").write_bytes(content)
+    folder = write_segment(tmp_path, content, 9)
     arguments = ("explain", folder, "--group", "*-check", "--coordinator", "classic", "--json")
     _, out, _ = run(*arguments)
     assert json.loads(out)["group"] == "*-check"
@@ -409,12 +400,10 @@ def test_commits_of_different_partitions_of_the_topic_are_not_compared(run, tmp_
 def test_an_answer_from_a_damaged_partition_says_where_the_log_is_cut(run, tmp_path, engine):
     """SEMANTICS.md: a recovery cuts the log at the first damaged batch. A clean start reads the damaged bytes."""
     source = LOG / "__consumer_offsets-9"
-    folder = tmp_path / source.name
-    folder.mkdir()
     content = bytearray((source / f"{0:020}.log").read_bytes())
     damaged = next(batch for batch in kg.open_log(source) if batch.base_offset >= 20)
     content[damaged.position + damaged.size - 1] ^= 1
-    (folder / f"{0:020}.log").write_bytes(content)
+    folder = write_segment(tmp_path, content, 9)
     options = ("--group", "billing", "--topic", "orders", "--partition", "0", "--coordinator", "classic")
     _, out, _ = run("explain", folder, *options, "--engine", engine)
     text = " ".join(out.split())
@@ -441,19 +430,14 @@ def test_a_failed_load_is_explained_once(run, tmp_path, engine):
 
     GroupMetadataManager.replay (4.3.1) refuses a record of another group type.
     """
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     contents = [
-        kg.Record(3, consumer_group.ConsumerGroupMetadataKey("g"), consumer_group.ConsumerGroupMetadataValue(1), 0),
-        kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, -1, "", START), 3),
-        kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(6, -1, "", START), 3),
+        consumer_epoch(1),
+        commit_record(5),
+        commit_record(6),
         kg.Record(11, share_group.ShareGroupMetadataKey("g"), share_group.ShareGroupMetadataValue(1), 0),
-        kg.Record(1, OffsetCommitKey("g", "t", 1), OffsetCommitValue(7, -1, "", START), 3),
+        commit_record(7, 1),
     ]
-    data = b"".join(
-        encode_batch([LogRecord(offset, START, *kg.encode(record))]) for offset, record in enumerate(contents)
-    )
-    (folder / f"{0:020}.log").write_bytes(data)
+    folder = write_batches(tmp_path, [(0, [record]) for record in contents], 0)
     status, out, _ = run("explain", folder, "--group", "g", "--engine", engine)
     table, _, end = " ".join(out.split()).partition("(UTC)")
     assert status == 1 and "fails to load partition 0: offset 3: ShareGroupMetadata (record type 11)" in table

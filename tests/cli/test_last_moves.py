@@ -10,84 +10,51 @@ import pytest
 
 import kafkagroups as kg
 from tests.handmade import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    LogRecord,
-    MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    TopicAndPartitions,
-    VersionedMessage,
+    MINUTE,
+    START,
+    classic_member,
+    commit_record,
+    consumer_epoch,
     consumer_group as consumer,
-    encode_batch,
-    encode_versioned,
+    consumer_member,
+    generation,
+    write_batches,
 )
 
-START = 1_700_000_000_000
-MINUTE = 60_000
-UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 TOPIC_ID = "z6jOMydVS2aJDLNvbwM1VQ"
 
 
 def write(folder, batches):
     """Write batches: a minute and its records."""
-    folder = folder / "__consumer_offsets-7"
-    folder.mkdir()
-    data = b""
-    offset = 0
-    for minute, records in batches:
-        time = START + minute * MINUTE
-        data += encode_batch(
-            [LogRecord(offset + index, time, *kg.encode(record)) for index, record in enumerate(records)]
-        )
-        offset += len(records)
-    (folder / f"{0:020}.log").write_bytes(data)
-    return folder
+    return write_batches(folder, [(minute * MINUTE, records) for minute, records in batches])
 
 
-def commit(partition, offset, minute, topic_id=UNKNOWN_ID):
-    value = OffsetCommitValue(offset, 0, "", START + minute * MINUTE, topic_id=topic_id)
-    return kg.Record(1, OffsetCommitKey("g", "t", partition), value, 3 if topic_id == UNKNOWN_ID else 4)
-
-
-def classic_member(name, host, partitions):
-    subscription = encode_versioned(VersionedMessage(0, ConsumerProtocolSubscription(("t",))))
-    assignment = encode_versioned(
-        VersionedMessage(0, ConsumerProtocolAssignment((TopicAndPartitions("t", partitions),)))
-    )
-    return MemberMetadata(name, None, name, host, 1000, 1000, subscription, assignment)
+def commit(partition, offset, minute, topic_id=None):
+    return commit_record(offset, partition, time=START + minute * MINUTE, topic_id=topic_id)
 
 
 def classic_group():
-    members = (classic_member("m1", "/10.0.0.1", (0, 2)), classic_member("m2", "/10.0.0.2", (1,)))
-    return [kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 1, "range", "m1", START, members), 3)]
+    m1 = classic_member("m1", client="m1", host="/10.0.0.1", assigned=(0, 2))
+    m2 = classic_member("m2", client="m2", host="/10.0.0.2", assigned=(1,))
+    return [generation(1, m1, m2)]
 
 
 def new_member(member_id, host, assigned, revoked=()):
     """The member and its current assignment."""
-    value = consumer.ConsumerGroupMemberMetadataValue(None, None, member_id, host, ("t",), None, 1000, None, None)
-    current = consumer.ConsumerGroupCurrentMemberAssignmentValue(
-        1, 0, 1 if revoked else 0, topic_partitions(assigned), topic_partitions(revoked)
+    owned, to_revoke = (
+        (consumer.TopicPartitions(TOPIC_ID, partitions),) if partitions else () for partitions in (assigned, revoked)
     )
-    return [
-        kg.Record(5, consumer.ConsumerGroupMemberMetadataKey("g", member_id), value, 0),
-        kg.Record(8, consumer.ConsumerGroupCurrentMemberAssignmentKey("g", member_id), current, 0),
-    ]
-
-
-def topic_partitions(partitions):
-    return (consumer.TopicPartitions(TOPIC_ID, tuple(partitions)),) if partitions else ()
+    current = consumer.ConsumerGroupCurrentMemberAssignmentValue(1, 0, 1 if revoked else 0, owned, to_revoke)
+    key = consumer.ConsumerGroupCurrentMemberAssignmentKey("g", member_id)
+    return [consumer_member(member_id, client=member_id, host=host), kg.Record(8, key, current, 0)]
 
 
 def new_group():
     """Member m1 has to give partition 0 back, and still has it."""
-    epoch = kg.Record(3, consumer.ConsumerGroupMetadataKey("g"), consumer.ConsumerGroupMetadataValue(1), 0)
-    return [*new_member("m1", "/10.0.0.1", (2,), (0,)), epoch, *new_member("m2", "/10.0.0.2", (1,))]
+    return [*new_member("m1", "/10.0.0.1", (2,), (0,)), consumer_epoch(1), *new_member("m2", "/10.0.0.2", (1,))]
 
 
-def commits(last_moves, end, topic_id=UNKNOWN_ID):
+def commits(last_moves, end, topic_id=None):
     """A commit each minute: a partition moves until its minute in `last_moves`. Then its offset is not committed."""
     for minute in range(1, end + 1):
         records = [
@@ -99,7 +66,7 @@ def commits(last_moves, end, topic_id=UNKNOWN_ID):
 
 
 @pytest.mark.parametrize(
-    ("group", "topic_id"), [(classic_group, UNKNOWN_ID), (new_group, TOPIC_ID)], ids=["classic", "consumer"]
+    ("group", "topic_id"), [(classic_group, None), (new_group, TOPIC_ID)], ids=["classic", "consumer"]
 )
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_a_position_that_stands_still_is_shown_with_its_member(tmp_path, run, group, topic_id, engine):
@@ -136,9 +103,7 @@ def test_positions_that_all_move_or_all_stop_are_not_shown(tmp_path, run):
     for minute, records in commits({0: 60}, 60):
         rare = [commit(2, minute, minute)] if minute % 15 == 0 else []
         batches.append((minute, [*records, idle, *rare]))
-    batches.append(
-        (500, [kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 2, None, None, START, ()), 3)])
-    )
+    batches.append((500, [generation(2)]))
     path = write(tmp_path, batches)
     assert not any(position.stands_still for position in kg.timeline(path, "g").positions)
     _, out, _ = run("timeline", path, "--group", "g")

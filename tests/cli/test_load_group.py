@@ -4,29 +4,21 @@ import json
 
 import pytest
 
-from tests.command import main
-
 HARBOUR = "data/harbour/3.9.2"
 BROKER = ["--coordinator", "classic"]
 
 
-def run(capsys, *arguments):
-    status = main([*arguments])
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def load(capsys, path, *options):
-    status, out, err = run(capsys, "load", path, "--json", *BROKER, *options)
+def load(run, path, *options):
+    status, out, err = run("load", path, "--json", *BROKER, *options)
     assert (status, err) == (0, "")
     return json.loads(out)
 
 
 @pytest.mark.parametrize("pattern", ["billing", "b*", "*audit*", "nosuch"])
-def test_only_the_groups_that_match_are_shown(capsys, pattern):
+def test_only_the_groups_that_match_are_shown(run, pattern):
     """Everything else in the JSON is that of the whole load."""
-    whole = load(capsys, HARBOUR)
-    selected = load(capsys, HARBOUR, "--group", pattern)
+    whole = load(run, HARBOUR)
+    selected = load(run, HARBOUR, "--group", pattern)
     wanted = {
         "billing": {"billing"},
         "b*": {name for name in whole["groups"] if name.startswith("b")},
@@ -39,23 +31,23 @@ def test_only_the_groups_that_match_are_shown(capsys, pattern):
     }
 
 
-def test_until_finds_the_partition_of_the_group(capsys):
+def test_until_finds_the_partition_of_the_group(run):
     """The records of billing are in partition 9: a folder gives what this partition alone gives."""
-    found = load(capsys, HARBOUR, "--group", "billing", "--until", "20")
-    alone = load(capsys, f"{HARBOUR}/__consumer_offsets-9", "--until", "20")
+    found = load(run, HARBOUR, "--group", "billing", "--until", "20")
+    alone = load(run, f"{HARBOUR}/__consumer_offsets-9", "--until", "20")
     assert found["groups"] == {"billing": alone["groups"]["billing"]}
     assert list(found["partitions"]) == ["9"]
     assert found["path"] == HARBOUR
 
 
 @pytest.mark.parametrize("group", [[], ["--group", "nosuch"], ["--group", "b*"]])
-def test_until_needs_one_group_in_a_folder(capsys, group):
-    status, out, err = run(capsys, "load", HARBOUR, *BROKER, "--until", "20", *group)
+def test_until_needs_one_group_in_a_folder(run, group):
+    status, out, err = run("load", HARBOUR, *BROKER, "--until", "20", *group)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "an offset to stop at needs one partition" in err
 
 
-def test_the_text_says_that_no_group_matches(capsys):
-    status, out, _ = run(capsys, "load", HARBOUR, *BROKER, "--group", "zz*")
+def test_the_text_says_that_no_group_matches(run):
+    status, out, _ = run("load", HARBOUR, *BROKER, "--group", "zz*")
     assert status == 0
     assert "The coordinator has no group that matches zz*." in out

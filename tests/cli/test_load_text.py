@@ -11,7 +11,7 @@ import pytest
 import kafkagroups as kg
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 LOYALTY = DATA / "4.3.1" / "__consumer_offsets-24"
 ORDERS = "ZU65847bTT-V05yS1qluiQ"
@@ -72,16 +72,13 @@ def test_the_text_names_members_and_pending_offsets(run):
 
 
 def write_commits(tmp_path, count, group_of=lambda number: "g"):
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     value = {"offset": 5, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 9}
     records = []
     for number in range(count):
         key = {"group": group_of(number), "topic": "orders", "partition": number}
         row = {"key": {"type": "1", "data": key}, "value": {"version": "3", "data": value}}
         records.append(LogRecord(number, 5, *kg.encode(kg.from_json(row))))
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
-    return folder
+    return write_segment(tmp_path, encode_batch(records))
 
 
 @pytest.mark.parametrize(("count", "shown"), [(20, 20), (21, 20), (300, 20)])

@@ -9,7 +9,6 @@ import json
 import pytest
 
 from tests.captured import captured
-from tests.command import main
 from tests.handmade import read_batches
 
 SEGMENT = "runs/1.0.1-txn/log/__consumer_offsets-1/00000000000000000000.log"
@@ -30,16 +29,10 @@ def damaged(tmp_path):
     return path, original, batches, broken
 
 
-def run(capsys, *arguments):
-    status = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def test_without_the_option_the_damage_says_what_follows(damaged, capsys):
+def test_without_the_option_the_damage_says_what_follows(damaged, run):
     """The answers stay those of a broker after recovery. What follows the damage is counted."""
     path, original, batches, broken = damaged
-    status, out, err = run(capsys, "load", path, "--json", *BROKER)
+    status, out, err = run("load", path, "--json", *BROKER)
     partition = json.loads(out)["partitions"]["1"]
     assert status == 1
     assert partition["damage"]["position"] == broken.position
@@ -64,10 +57,10 @@ def expected_gap(path, broken, following):
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled", pytest.param("spark", marks=pytest.mark.java)])
-def test_load_goes_on_behind_the_damage(damaged, capsys, engine):
+def test_load_goes_on_behind_the_damage(damaged, run, engine):
     """Behind the damage, group jt-committed commits clicks-0 in a transaction: its offset is answered again."""
     path, _, batches, broken = damaged
-    status, out, _ = run(capsys, "load", path, "--json", "--past-damage", "--engine", engine, *BROKER)
+    status, out, _ = run("load", path, "--json", "--past-damage", "--engine", engine, *BROKER)
     loaded = json.loads(out)
     partition = loaded["partitions"]["1"]
     (gap,) = partition["gaps"]
@@ -80,16 +73,16 @@ def test_load_goes_on_behind_the_damage(damaged, capsys, engine):
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled", pytest.param("spark", marks=pytest.mark.java)])
-def test_stats_and_explain_go_on_behind_the_damage(damaged, capsys, engine):
+def test_stats_and_explain_go_on_behind_the_damage(damaged, run, engine):
     path, _, batches, broken = damaged
     options = [path, "--json", "--past-damage", "--engine", engine, *BROKER]
-    status, out, _ = run(capsys, "stats", *options)
+    status, out, _ = run("stats", *options)
     counted = json.loads(out)
     (gap,) = counted["partitions"]["1"]["gaps"]
     assert (status, gap["position"], gap["bytes"]) == (1, broken.position, broken.size)
     assert counted["partitions"]["1"]["cleaned_up_to"] is None, "damaged offsets are no trace of the cleaner"
     assert [finding["kind"] for finding in counted["findings"] if finding["offset"] == gap["from_offset"]] == ["damage"]
-    status, out, _ = run(capsys, "explain", "--group", "jt-committed", *options)
+    status, out, _ = run("explain", "--group", "jt-committed", *options)
     explained = json.loads(out)
     (gap,) = explained["partitions"]["1"]["gaps"]
     assert (status, gap["to_offset"]) == (1, batches[4].base_offset)
@@ -97,13 +90,13 @@ def test_stats_and_explain_go_on_behind_the_damage(damaged, capsys, engine):
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_check_judges_what_is_behind_the_damage(damaged, capsys, engine):
+def test_check_judges_what_is_behind_the_damage(damaged, run, engine):
     """Behind the damage is a record that Kafka 1.0.1 loads: the whole log of the run did."""
     path, _, batches, broken = damaged
     rules = [*BROKER, "--engine", engine, "--json"]
-    status, out, _ = run(capsys, "check", path, *rules)
+    status, out, _ = run("check", path, *rules)
     before = json.loads(out)["partitions"]["1"]
-    status_past, out, _ = run(capsys, "check", path, "--past-damage", *rules)
+    status_past, out, _ = run("check", path, "--past-damage", *rules)
     after = json.loads(out)["partitions"]["1"]
     (gap,) = after["gaps"]
     del gap["reason"]
@@ -114,9 +107,9 @@ def test_check_judges_what_is_behind_the_damage(damaged, capsys, engine):
 
 
 @pytest.mark.parametrize("command", [["load"], ["stats"], ["check"], ["explain", "--group", "jt-committed"]])
-def test_the_text_marks_the_gap(damaged, capsys, command):
+def test_the_text_marks_the_gap(damaged, run, command):
     path, _, _, broken = damaged
-    _, out, err = run(capsys, *command, path, "--past-damage", *BROKER)
+    _, out, err = run(*command, path, "--past-damage", *BROKER)
     place = f"{path}, byte {broken.position}: {broken.size} damaged bytes are skipped"
     assert str(path) in out, "a path is not broken, so that it can be copied"
     out = " ".join(out.split())
@@ -126,14 +119,14 @@ def test_the_text_marks_the_gap(damaged, capsys, command):
 
 
 @pytest.mark.parametrize("others", [["--since", "3"], ["whole"]], ids=["moments", "replicas"])
-def test_diff_goes_on_behind_the_damage(damaged, capsys, tmp_path, others):
+def test_diff_goes_on_behind_the_damage(damaged, run, tmp_path, others):
     """Behind the damage, group jt-committed commits clicks-0: only the later moment, and both replicas, have it."""
     path, original, *_ = damaged
     whole = tmp_path / "whole" / "__consumer_offsets-1" / path.name
     whole.parent.mkdir(parents=True)
     whole.write_bytes(original)
     others = [whole if other == "whole" else other for other in others]
-    status, out, err = run(capsys, "diff", path, *others, "--json", "--past-damage", *BROKER)
+    status, out, err = run("diff", path, *others, "--json", "--past-damage", *BROKER)
     found = json.loads(out)["offsets"]
     assert status == 1 and "damaged bytes are skipped" in err
     if others == [whole]:
@@ -141,19 +134,19 @@ def test_diff_goes_on_behind_the_damage(damaged, capsys, tmp_path, others):
     else:
         before, after = found["jt-committed"]["clicks-0"]
         assert before is None and after["offset"] == 500
-    _, out, _ = run(capsys, "diff", path, *others, "--past-damage", *BROKER)
+    _, out, _ = run("diff", path, *others, "--past-damage", *BROKER)
     assert f"{path}, byte" in " ".join(out.split())
 
 
-def test_dump_marks_the_gap_between_the_batches(damaged, capsys):
+def test_dump_marks_the_gap_between_the_batches(damaged, run):
     path, _, batches, broken = damaged
-    status, out, _ = run(capsys, "dump", path, "--past-damage")
+    status, out, _ = run("dump", path, "--past-damage")
     lines = out.splitlines()
     marks = [number for number, line in enumerate(lines) if "damaged bytes are skipped" in line]
     assert status == 1
     assert len(marks) == 1
     assert lines[marks[0] + 1].startswith(f"partition 1 offsets {batches[4].base_offset} to")
-    status, out, _ = run(capsys, "dump", path, "--past-damage", "--json")
+    status, out, _ = run("dump", path, "--past-damage", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row.get("offset", "gap") for row in rows] == [0, 1, 2, "gap", 4, 5, 6]
     assert rows[3]["gap"]["position"] == broken.position
@@ -162,17 +155,17 @@ def test_dump_marks_the_gap_between_the_batches(damaged, capsys):
 @pytest.mark.parametrize(
     "arguments", [["dump", "--format", "dump-log"], ["dump", "--format", "formatter"], ["load", "--snapshot", "state"]]
 )
-def test_past_damage_does_not_go_with(damaged, capsys, arguments):
+def test_past_damage_does_not_go_with(damaged, run, arguments):
     """Kafka's tools end at the damage, and a snapshot continues where a broker would: both are refused in one line."""
     path, *_ = damaged
-    status, out, err = run(capsys, arguments[0], path, *arguments[1:], "--past-damage")
+    status, out, err = run(arguments[0], path, *arguments[1:], "--past-damage")
     assert (status, out, err.count("\n")) == (2, "", 1)
 
 
-def test_the_timeline_says_that_the_bytes_are_damaged(damaged, capsys):
+def test_the_timeline_says_that_the_bytes_are_damaged(damaged, run):
     """The cleaner removed nothing: the captured log has every offset, and one byte of offset 3 was changed."""
     path, *_ = damaged
-    _, out, _ = run(capsys, "timeline", path, "--group", "jt-committed", "--past-damage", *BROKER)
+    _, out, _ = run("timeline", path, "--group", "jt-committed", "--past-damage", *BROKER)
     text = " ".join(out.split())
     assert "The bytes of offset 3 are damaged; any record of this group can be there." in text
     assert "cleaned away in 3" not in text

@@ -7,50 +7,25 @@ timeouts and no rack. The two processes fenced each other.
 import json
 
 import kafkagroups as kg
-from tests.handmade import (
-    ConsumerProtocolSubscription,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    LogRecord,
-    MemberMetadata,
-    VersionedMessage,
-    consumer_group as consumer,
-    encode_batch,
-    encode_versioned,
-)
+from tests import handmade
+from tests.handmade import consumer_epoch, consumer_member, write_batches
 
-START = 1_700_000_000_000
-OWN = ("/10.0.0.1", 60_000, 600_000, "a")
-"""The settings of the process that is meant: host, session timeout, rebalance timeout and rack."""
-OTHER = ("/10.0.0.1", 45_000, 300_000, None)
+OWN = {"host": "/10.0.0.1", "session_ms": 60_000, "rebalance_ms": 600_000, "rack": "a"}
+"""The settings of the process that is meant."""
+OTHER = {"host": "/10.0.0.1", "session_ms": 45_000, "rebalance_ms": 300_000, "rack": None}
 
 
 def write(folder, batches):
     """Write batches, one second apart."""
-    folder = folder / "__consumer_offsets-7"
-    folder.mkdir()
-    data = b""
-    offset = 0
-    for second, records in enumerate(batches):
-        data += encode_batch(
-            [
-                LogRecord(offset + index, START + 1000 * second, *kg.encode(record))
-                for index, record in enumerate(records)
-            ]
-        )
-        offset += len(records)
-    (folder / f"{0:020}.log").write_bytes(data)
-    return folder
+    return write_batches(folder, [(1000 * second, records) for second, records in enumerate(batches)])
 
 
 def member(member_id, settings, instance="box"):
-    host, session_timeout, rebalance_timeout, rack = settings
-    subscription = encode_versioned(VersionedMessage(3, ConsumerProtocolSubscription(("t",), None, (), -1, rack)))
-    return MemberMetadata(member_id, instance, "app", host, rebalance_timeout, session_timeout, subscription, b"")
+    return handmade.classic_member(member_id, instance=instance, client="app", **settings)
 
 
 def generation(*members):
-    return [kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 1, "range", "m", START, members), 3)]
+    return [handmade.generation(1, *members)]
 
 
 def texts(out):
@@ -91,7 +66,7 @@ def test_a_restart_of_a_static_member_changes_nothing_else(tmp_path):
 def test_two_static_members_with_new_ids_in_one_record(tmp_path):
     """Only the second one has another host."""
     first = generation(member("m0", OWN), member("n0", OWN, "bin"))
-    second = generation(member("m1", OWN), member("n1", ("/10.0.0.9", *OWN[1:]), "bin"))
+    second = generation(member("m1", OWN), member("n1", OWN | {"host": "/10.0.0.9"}, "bin"))
     [_, event] = kg.timeline(write(tmp_path, [first, second]), "g").events
     assert event.what == (
         "Generation 1: static member box (10.0.0.1), bin (10.0.0.9) has a new id; bin: host 10.0.0.1 -> 10.0.0.9."
@@ -129,10 +104,6 @@ def test_restarts_of_two_static_members_in_turn(tmp_path, run):
 
 
 def test_a_member_of_the_new_protocol_shows_its_host(tmp_path):
-    value = consumer.ConsumerGroupMemberMetadataValue(None, None, "app", "/10.0.0.3", ("t",), None, 1000, None, None)
-    joined = [
-        kg.Record(5, consumer.ConsumerGroupMemberMetadataKey("g", "m"), value, 0),
-        kg.Record(3, consumer.ConsumerGroupMetadataKey("g"), consumer.ConsumerGroupMetadataValue(2), 0),
-    ]
+    joined = [consumer_member(client="app", host="/10.0.0.3"), consumer_epoch(2)]
     [event] = kg.timeline(write(tmp_path, [joined]), "g").events
     assert event.what == "Epoch 2: app (10.0.0.3) joined."

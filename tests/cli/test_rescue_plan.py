@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import kafkagroups as kg
-from tests.handmade import LogRecord, LogWriter, OffsetCommitKey, OffsetCommitValue, encode_batch
+from tests.handmade import LogRecord, LogWriter, OffsetCommitKey, OffsetCommitValue, encode_batch, write_segment
 
 DATA = "data/harbour/4.3.1"
 
@@ -50,11 +50,9 @@ def test_groups_that_do_not_match_are_named(run):
 
 def test_a_damaged_log(run, tmp_path):
     """The plan of what comes before the damage is written. Exit code 1, and one line about the damage."""
-    folder = tmp_path / "__consumer_offsets-9"
-    folder.mkdir()
     data = bytearray(Path(DATA, "__consumer_offsets-9", "00000000000000000000.log").read_bytes())
     data[-1] ^= 1
-    (folder / "00000000000000000000.log").write_bytes(data)
+    folder = write_segment(tmp_path, data, 9)
     status, _, err = run("rescue", "plan", folder, "--out", tmp_path / "plan.json")
     assert status == 1 and err.count("\n") == 1 and "checksum" in err
     assert kg.plan_rescue(folder).problems == kg.load(folder).problems

@@ -9,63 +9,43 @@ import json
 import pytest
 
 import kafkagroups as kg
-from tests.groups.small_logs import MEMBER, START
-from tests.handmade import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    LogRecord,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    encode_batch,
-)
+from tests.handmade import classic_member, commit_record, generation, offset_tombstone, write_batches
 
 APP = "app=scoring"
-EMPTY = GroupMetadataValue("consumer", 2, None, None, START, ())
-STABLE = GroupMetadataValue("consumer", 3, "range", "m", START, (MEMBER,))
+EMPTY = generation(2)
+STABLE = generation(3, classic_member())
+DELETED = offset_tombstone(0, "cards")
 
 
 def commit(offset, metadata=APP, partition=0):
-    return kg.Record(1, OffsetCommitKey("g", "cards", partition), OffsetCommitValue(offset, 0, metadata, START), 3)
-
-
-def group(value):
-    return kg.Record(2, GroupMetadataKey("g"), value, 3)
-
-
-def tombstone():
-    return kg.Record(1, OffsetCommitKey("g", "cards", 0), None, None)
+    return commit_record(offset, partition, "cards", metadata=metadata)
 
 
 def write(folder, records):
-    folder.mkdir(exist_ok=True)
-    batches = []
-    for offset, record in enumerate(records):
-        key, value = kg.encode(record)
-        batches.append(encode_batch([LogRecord(offset, START + 1000 * offset, key, value)]))
-    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
-    return folder
+    """Write one record a second."""
+    return write_batches(folder, [(1000 * second, [record]) for second, record in enumerate(records)], 5)
 
 
 @pytest.fixture
 def deployment(tmp_path):
     """A late commit (record 3), a step back that is passed again (6), and one that is not (10)."""
     records = [
-        group(STABLE),
+        STABLE,
         commit(100),
         commit(200),
         commit(180),
         commit(210),
-        group(EMPTY),
+        EMPTY,
         commit(150, ""),
-        group(STABLE),
+        STABLE,
         commit(220),
-        group(EMPTY),
+        EMPTY,
         commit(160, ""),
-        group(STABLE),
+        STABLE,
         commit(190),
         commit(7, APP, 1),
     ]
-    return write(tmp_path / "__consumer_offsets-5", records)
+    return write(tmp_path, records)
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
@@ -95,18 +75,18 @@ def test_the_highest_position_and_what_is_read_twice(deployment, coordinator, ru
 
 
 def test_a_position_that_was_passed_again_says_so(tmp_path, run):
-    folder = write(tmp_path / "__consumer_offsets-5", [commit(50), commit(20), commit(60)])
+    folder = write(tmp_path, [commit(50), commit(20), commit(60)])
     _, out, _ = run("timeline", folder, "--group", "g")
     assert "now 60 (5:2); read twice: 20 to 49; the highest position is reached again; " in " ".join(out.split())
 
 
 def test_a_deletion_begins_a_new_position(tmp_path):
     """Somebody who deletes an offset wants the group to start again: the old position is no longer the goal."""
-    records = [commit(50), commit(20), tombstone(), commit(10)]
-    assert kg.timeline(write(tmp_path / "__consumer_offsets-5", records), "g").rewound == []
+    records = [commit(50), commit(20), DELETED, commit(10)]
+    assert kg.timeline(write(tmp_path, records), "g").rewound == []
 
 
-def test_missing_metadata_is_shown_and_the_same_one_is_not_repeated(deployment, run):
+def test_missing_metadata_is_shown_and_the_same_one_is_not_repeated(deployment, run, tmp_path):
     """Kafka's tools and other programs do not write the metadata of the application."""
     _, out, _ = run("explain", deployment, "--group", "g", "--topic", "cards", "--partition", "0", "--kafka", "3.9.2")
     text = " ".join(out.split())
@@ -114,7 +94,9 @@ def test_missing_metadata_is_shown_and_the_same_one_is_not_repeated(deployment, 
     assert "210 -> 150, back by 60; the group had no member; no metadata, the commit before had some." in text
     long_name = "app=" + 60 * "x"
     records = [commit(offset, long_name) for offset in range(5)] + [commit(9, "")]
-    _, out, _ = run("explain", write(deployment, records), "--group", "g", "--topic", "cards", "--partition", "0")
+    _, out, _ = run(
+        "explain", write(tmp_path / "other", records), "--group", "g", "--topic", "cards", "--partition", "0"
+    )
     text = " ".join(out.split())
     assert text.count(long_name) == 1 and text.count("no metadata") == 1
 
@@ -122,7 +104,7 @@ def test_missing_metadata_is_shown_and_the_same_one_is_not_repeated(deployment, 
 def test_two_programs_that_commit_in_turn_read_nothing_twice(run, tmp_path):
     """One commits with metadata and the other without, and each only goes forward (two consumers with one group id)."""
     pairs = [record for step in range(4) for record in (commit(1000 + step), commit(10 + step, ""))]
-    path = write(tmp_path / "log", [group(EMPTY), *pairs])
+    path = write(tmp_path, [EMPTY, *pairs])
     _, out, _ = run("timeline", path, "--group", "g")
     text = " ".join(out.split())
     assert "read twice" not in text
@@ -136,7 +118,7 @@ def test_two_programs_that_commit_in_turn_read_nothing_twice(run, tmp_path):
 
 def test_a_program_that_goes_back_itself_reads_twice(run, tmp_path):
     pairs = [record for step in range(4) for record in (commit(1000 + step), commit(10 + step, ""))]
-    path = write(tmp_path / "log", [group(EMPTY), *pairs, commit(900)])
+    path = write(tmp_path, [EMPTY, *pairs, commit(900)])
     _, out, _ = run("timeline", path, "--group", "g")
     assert "two programs" not in out
 
@@ -145,7 +127,7 @@ def test_a_program_that_goes_back_itself_reads_twice(run, tmp_path):
 def test_a_position_that_jumps_far_beyond_its_usual_steps_skips_records(ahead, run, tmp_path):
     """Twelve steps of ten records, then one that nobody of the group can have read in between."""
     steps = [commit(10 * number) for number in range(12)]
-    path = write(tmp_path / "log", [group(STABLE), *steps, commit(110 + ahead, ""), commit(120 + ahead)])
+    path = write(tmp_path, [STABLE, *steps, commit(110 + ahead, ""), commit(120 + ahead)])
     events = map(json.loads, run("timeline", path, "--group", "g", "--json")[1].splitlines())
     skips = [(event["topic_partition"], event["from"], event["to"]) for event in events if event["event"] == "skip"]
     assert skips == ([("cards-0", 110, 110 + ahead)] if ahead > 1000 else [])
@@ -156,6 +138,6 @@ def test_a_position_that_jumps_far_beyond_its_usual_steps_skips_records(ahead, r
 
 
 def test_the_first_commit_after_a_deletion_says_what_it_skips(run, tmp_path):
-    path = write(tmp_path / "log", [group(EMPTY), commit(40), tombstone(), commit(100)])
+    path = write(tmp_path, [EMPTY, commit(40), DELETED, commit(100)])
     _, out, _ = run("timeline", path, "--group", "g")
     assert "the first commit after a deletion, 40 before it, which skips at most 40 to 99" in " ".join(out.split())

@@ -14,7 +14,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.log import segment_file
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "harbour" / "3.9.2" / "__consumer_offsets-9"
@@ -151,9 +151,7 @@ def test_a_sparse_segment_of_gigabytes(tmp_path, kind):
 def test_a_lower_limit_is_only_for_compressed_batches(run, tmp_path):
     """A batch without a codec can be as large as the default limit: both engines read it, whatever the option says."""
     large = encode_batch([LogRecord(0, 5, b"\0\2\0\1h", b"x" * 5000)])
-    folder = tmp_path / "__consumer_offsets-9"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(large)
+    folder = write_segment(tmp_path, large, 9)
     for engine in ("python", "auto"):
         _, out, _ = run("load", folder, "--json", "--max-batch-bytes", 1000, "--engine", engine)
         loaded = json.loads(out)["partitions"]["9"]

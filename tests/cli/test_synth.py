@@ -5,25 +5,15 @@ import json
 import pytest
 
 import kafkagroups as kg
-from tests.command import main
 
 
-def run(capsys, *arguments):
-    try:
-        status = main(["synth", *map(str, arguments)])
-    except SystemExit as left:
-        status = left.code
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def test_json_is_what_was_written(tmp_path, capsys):
+def test_json_is_what_was_written(tmp_path, run):
     """One line, as CONTRACT.md 24 has it; a load finds the same."""
     options = ["--partitions", 3, "--groups", 40, "--tombstones", 0.1, "--transactional", 0.5, "--seed", 7]
     more = ["--keys", 20, "--width", "varied", "--skew", 0.5, "--hot", 0.3, "--modern", 0.2, "--members", 2]
     rest = ["--generations", "--metadata", 0.1, "--aborts", 0.2, "--hanging", 0.05, "--prefix", "shop."]
     last = ["--codec", "zstd", "--segment-bytes", 5000, "--json"]
-    status, out, err = run(capsys, "--out", tmp_path / "new", "--records", 4000, *options, *more, *rest, *last)
+    status, out, err = run("synth", "--out", tmp_path / "new", "--records", 4000, *options, *more, *rest, *last)
     assert (status, err, out.count("\n")) == (0, "", 1)
     written = json.loads(out)
     assert set(written) == {"partitions", "groups", "live_offsets", "transactions"}
@@ -38,16 +28,16 @@ def test_json_is_what_was_written(tmp_path, capsys):
     assert {group.type for group in groups.values()} == {"classic", "consumer"}
 
 
-def test_the_same_options_give_the_same_bytes(tmp_path, capsys):
+def test_the_same_options_give_the_same_bytes(tmp_path, run):
     """200k and 10M are numbers of records."""
     for name, number in (("a", "1000"), ("b", "1k")):
-        assert run(capsys, "--out", tmp_path / name, "--records", number, "--seed", 3)[0] == 0
+        assert run("synth", "--out", tmp_path / name, "--records", number, "--seed", 3)[0] == 0
     a, b = ([(f.name, f.read_bytes()) for f in sorted((tmp_path / name).rglob("*.log"))] for name in "ab")
     assert a == b
 
 
-def test_a_table_for_people(tmp_path, capsys):
-    status, out, err = run(capsys, "--out", tmp_path, "--records", 1000, "--partitions", 1, "--transactional", 1)
+def test_a_table_for_people(tmp_path, run):
+    status, out, err = run("synth", "--out", tmp_path, "--records", 1000, "--partitions", 1, "--transactional", 1)
     assert (status, err) == (0, "")
     assert "1000 records" in out and "live offsets" in out and "committed" in out
 
@@ -70,18 +60,18 @@ def test_a_table_for_people(tmp_path, capsys):
         (["--upside-down"], "unrecognized"),
     ],
 )
-def test_wrong_arguments_are_one_line_and_2(tmp_path, capsys, arguments, reason):
-    status, out, err = run(capsys, "--out", tmp_path / "out", "--records", 10, *arguments)
+def test_wrong_arguments_are_one_line_and_2(tmp_path, run, arguments, reason):
+    status, out, err = run("synth", "--out", tmp_path / "out", "--records", 10, *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_with_something_in_it_is_refused(tmp_path, capsys):
+def test_a_folder_with_something_in_it_is_refused(tmp_path, run):
     (tmp_path / "here").write_text("")
-    status, out, err = run(capsys, "--out", tmp_path, "--records", 10)
+    status, out, err = run("synth", "--out", tmp_path, "--records", 10)
     assert (status, out, err.count("\n")) == (2, "", 1) and "expected a new or empty folder" in err
 
 
-def test_out_and_records_are_needed(capsys):
-    status, _, err = run(capsys, "--out", "somewhere")
+def test_out_and_records_are_needed(run):
+    status, _, err = run("synth", "--out", "somewhere")
     assert status == 2 and "--records" in err

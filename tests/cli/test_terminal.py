@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli.output import escape
-from tests.handmade import LogRecord, encode_batch
+from tests.command import escape
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "harbour" / "3.9.2" / "__consumer_offsets-9"
@@ -56,11 +56,8 @@ def hostile_log(tmp_path):
         {"key": {"type": "77", "hex": "004d" + STORED.encode().hex()}, "value": {"hex": ""}},
     ]
     records = [LogRecord(number, 5, *kg.encode(kg.from_json(row))) for number, row in enumerate(rows)]
-    folder = tmp_path / f"x{STORED}" / "__consumer_offsets-3"
-    folder.mkdir(parents=True)
     pending = encode_batch([records[0]._replace(offset=3)], producer_id=7, producer_epoch=0, attributes=0x10)
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records) + pending)
-    return folder
+    return write_segment(tmp_path / f"x{STORED}", encode_batch(records) + pending, 3)
 
 
 def add_unreadable_record(folder):
@@ -69,6 +66,7 @@ def add_unreadable_record(folder):
     (folder / f"{4:020}.log").write_bytes(encode_batch([unreadable]))
 
 
+@pytest.mark.slow
 def test_every_control_and_format_character_is_escaped():
     """All characters of Unicode that print nothing but change what is shown around them; other characters stay."""
     everything = [chr(number) for number in range(sys.maxunicode + 1)]

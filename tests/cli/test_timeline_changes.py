@@ -7,21 +7,21 @@ consumer took its name; the offsets topic got more partitions. The expectations 
 import pytest
 
 import kafkagroups as kg
-from tests.groups.small_logs import MEMBER, START
+from tests import handmade
 from tests.handmade import (
-    CONTROL,
+    START,
     TRANSACTIONAL,
-    ControlType,
-    GroupMetadataKey,
-    GroupMetadataValue,
     LogRecord,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    consumer_group as consumer,
+    classic_member,
+    commit_record,
+    consumer_epoch,
+    consumer_member,
     encode_batch,
-    encode_control_key,
-    encode_end_transaction_marker,
+    encode_marker,
+    group_tombstone,
+    offset_tombstone as tombstone,
     share_group as share,
+    write_batches,
 )
 
 OLD = "5uQ2SNmWReyximm-_39NHQ"
@@ -30,33 +30,20 @@ CREATED_AGAIN = f"the topic was created again: its id changed from {OLD} to {NEW
 DAY = 86_400
 
 
+MEMBER = classic_member()
+
+
 def write(folder, batches, partition=7):
     """Write batches: a second and its records."""
-    folder = folder / f"__consumer_offsets-{partition}"
-    folder.mkdir()
-    data = b""
-    offset = 0
-    for second, records in batches:
-        encoded = [kg.encode(record) for record in records]
-        data += encode_batch([LogRecord(offset + i, START + 1000 * second, *pair) for i, pair in enumerate(encoded)])
-        offset += len(records)
-    (folder / f"{0:020}.log").write_bytes(data)
-    return folder
+    return write_batches(folder, [(1000 * second, records) for second, records in batches], partition)
 
 
 def commit(partition, offset, topic_id=None, topic="t"):
-    key = OffsetCommitKey("g", topic, partition)
-    if topic_id is None:
-        return kg.Record(1, key, OffsetCommitValue(offset, 0, "", START), 3)
-    return kg.Record(1, key, OffsetCommitValue(offset, 0, "", START, topic_id=topic_id), 4)
-
-
-def tombstone(partition):
-    return kg.Record(1, OffsetCommitKey("g", "t", partition), None, None)
+    return commit_record(offset, partition, topic, topic_id=topic_id)
 
 
 def generation(number, *members):
-    return kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", number, None, None, START, members), 3)
+    return handmade.generation(number, *members, protocol=None)
 
 
 def share_group():
@@ -64,14 +51,6 @@ def share_group():
     return [
         kg.Record(10, share.ShareGroupMemberMetadataKey("g", "m"), member, 0),
         kg.Record(11, share.ShareGroupMetadataKey("g"), share.ShareGroupMetadataValue(2, 1), 0),
-    ]
-
-
-def consumer_group():
-    member = consumer.ConsumerGroupMemberMetadataValue(None, None, "c", "/h", ("t",), None, 1000, None, None)
-    return [
-        kg.Record(5, consumer.ConsumerGroupMemberMetadataKey("g", "m"), member, 0),
-        kg.Record(3, consumer.ConsumerGroupMetadataKey("g"), consumer.ConsumerGroupMetadataValue(2), 0),
     ]
 
 
@@ -108,11 +87,9 @@ def test_a_new_id_in_a_transaction(tmp_path):
     """The topic's new id counts when the transaction is committed."""
     path = write(tmp_path, [(0, [commit(0, 100, OLD)])])
     pending = LogRecord(1, START, *kg.encode(commit(0, 120, NEW)))
-    marker = LogRecord(2, START, encode_control_key(ControlType.COMMIT), encode_end_transaction_marker(0))
-    producer = {"producer_id": 9, "producer_epoch": 0}
     with (path / f"{0:020}.log").open("ab") as file:
-        file.write(encode_batch([pending], attributes=TRANSACTIONAL, **producer))
-        file.write(encode_batch([marker], attributes=TRANSACTIONAL | CONTROL, **producer))
+        file.write(encode_batch([pending], attributes=TRANSACTIONAL, producer_id=9, producer_epoch=0))
+        file.write(encode_marker(2, 9))
     assert whats(path)[-1] == f"t-0: 100 -> 120, by producer 9; {CREATED_AGAIN}."
 
 
@@ -126,13 +103,12 @@ def test_a_commit_without_an_id_and_another_topic_say_nothing(tmp_path):
     ("records", "sentence"),
     [
         (share_group(), "Epoch 2: now a share group, poc (10.0.0.1) joined."),
-        (consumer_group(), "Epoch 2: now a consumer group, c (h) joined."),
+        ([consumer_member(), consumer_epoch(2)], "Epoch 2: now a consumer group, c (h) joined."),
         ([generation(1, MEMBER)], "Generation 1: c (h) joined, 1 member."),
     ],
 )
 def test_a_deleted_classic_group_gets_another_type(tmp_path, records, sentence):
-    deletion = kg.Record(2, GroupMetadataKey("g"), None, None)
-    path = write(tmp_path, [(0, [generation(1, MEMBER)]), (1, [generation(2)]), (2, [deletion]), (3, records)])
+    path = write(tmp_path, [(0, [generation(1, MEMBER)]), (1, [generation(2)]), (2, [group_tombstone()]), (3, records)])
     assert whats(path)[-1] == sentence
 
 
@@ -171,7 +147,7 @@ def test_a_commit_before_those_of_the_other_partition_is_not_lower(tmp_path):
 
 
 def test_a_deleted_group_begins_again_in_the_other_partition(tmp_path):
-    deletion = [tombstone(0), kg.Record(2, GroupMetadataKey("g"), None, None)]
+    deletion = [tombstone(0), group_tombstone()]
     write(tmp_path, [(0, [generation(1)]), (1, [commit(0, 900)]), (2, deletion)], 9)
     write(tmp_path, [(10, [commit(0, 25)])], 34)
     assert not any("lower" in what for what in whats(tmp_path))

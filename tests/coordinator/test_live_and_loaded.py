@@ -7,9 +7,8 @@ the list. The stateful test holds live and loaded equal except for these.
 import pytest
 
 from kafkagroups.coordinator import Errors, OffsetCommit
-from kafkagroups.groups.classic_group import NotAppended
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
-from tests.coordinator.world import subscription
+from tests.coordinator.world import NotAppended, subscription
 
 
 def test_soft_state_is_lost(kafka):

@@ -23,9 +23,8 @@ from kafkagroups.coordinator import (
     ResponseFuture,
     TopicPartition,
 )
-from kafkagroups.groups.classic_group import NotAppended
 from tests.coordinator.conftest import ORDERS
-from tests.coordinator.world import WRITTEN, World, membership, subscription
+from tests.coordinator.world import WRITTEN, NotAppended, World, membership, subscription
 
 HALF = "a\ud800b"
 """Text with half of a surrogate pair. It has no UTF-8."""

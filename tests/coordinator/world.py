@@ -20,6 +20,7 @@ from kafkagroups.coordinator import (
     start_broker,
 )
 from kafkagroups.coordinator.coordinator import number_member_ids
+from kafkagroups.groups.classic_group import NotAppended as NotAppended
 from kafkagroups.groups.group import ClassicState, Member
 from tests.handmade import ConsumerProtocolSubscription, GroupMetadataKey, VersionedMessage, encode_versioned
 

@@ -24,6 +24,8 @@ from kafkagroups.records.serde import decode
 from kafkagroups.spark.session import Java, NoJava
 from tests.handmade import ControlType, decode_control_key
 
+pytestmark = pytest.mark.slow
+
 LOG_OF_A_TAKEN_PORT = (
     """\
 INFO [SocketServer listenerType=BROKER, nodeId=1] Enabling request processing.
@@ -96,6 +98,7 @@ def test_the_right_plan(right_plan, capsys):
     assert len(rows) == len(read_recorded_answers().offsets) == 51
 
 
+@pytest.mark.slow
 def test_a_plan_without_options(log, tmp_path, capsys):
     """The first plan of most learners: partition 20 is missing, partition 23 is cut, and bean-orders is old."""
     plan = tmp_path / "plan.json"
@@ -179,6 +182,7 @@ def test_a_broker_that_does_not_start(right_plan, monkeypatch, may_start, capsys
     assert len(rows) == 51
 
 
+@pytest.mark.slow
 def test_the_worked_rescue(capsys):
     """It shows the command, the code and a table without a wrong offset."""
     show_worked_rescue()

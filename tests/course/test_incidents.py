@@ -18,6 +18,8 @@ from kafkagroups.course.incident_pages import write_incident
 from tests.cases import first_quickly
 from tests.handmade import ControlType, GroupMetadataKey, decode_control_key
 
+pytestmark = pytest.mark.slow
+
 NAMES = [incident.name for incident in INCIDENTS]
 HOUR_MS = 3_600_000
 CHECK_INTERVAL_MS = 10 * 60_000
@@ -44,6 +46,7 @@ def test_the_same_seed_gives_the_same_bytes(incident, tmp_path):
     assert hash_segments(tmp_path / "a") == hash_segments(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_the_folder_has_a_log_and_a_page(incident, tmp_path):
     """The page has the complaint, the lines of the server's log and every question."""
     write_incident(incident, tmp_path)

@@ -48,6 +48,7 @@ def test_an_unknown_engine_is_the_callers_mistake():
 
 
 @pytest.mark.engine
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_no_output_depends_on_the_engine(command):
     """Exit code, output and errors are the same to the byte, whether the engine answers or is switched off."""

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import kafkagroups as kg
 from kafkagroups import dialect, load
@@ -99,7 +99,6 @@ def test_changed_logs_have_the_same_answers(partition):
         compare(partition, *rnd.choice(RULES), seed)
 
 
-@settings(max_examples=20_000 if LONG else 60)
 @given(
     seed=st.integers(0, 500),
     changes=st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 255)), min_size=1, max_size=5),
@@ -121,6 +120,7 @@ def test_changed_bytes_have_the_same_answers(tmp_path_factory, seed, changes, is
     compare(folder, *rules, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attributes", [0, 1, 4])
 def test_a_log_of_many_segments_and_producers(attributes, partition, monkeypatch):
     """1,200 open or ended transactions in four segments, with tombstones, in three codecs."""
@@ -261,6 +261,7 @@ def test_rows_have_one_order(by, coordinator, foreign):
     assert list(found.rows) == list(wanted.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_memory_holds_what_lives(coordinator):
     """Of 60,000 keys that are committed and deleted, few are kept, and the load is the same."""

@@ -14,7 +14,7 @@ from kafkagroups import dialect, open_log, synth
 from kafkagroups.loading import native
 from tests.fuzz.odd_logs import mend
 from tests.groups.small_logs import commit
-from tests.handmade import CompressionType, compress, encode_batch, log_of_buffers
+from tests.handmade import CompressionType, compress, encode_batch, log_of_buffers, write_segment
 
 pytestmark = pytest.mark.engine
 NEW = dialect("new", None)
@@ -130,9 +130,7 @@ def test_other_threads_run_while_the_engine_reads():
 @pytest.fixture
 def two_segments(tmp_path):
     """The last segment of a log, and the record batch of Arrow that has the first one."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(encode_batch([commit(0)]))
+    folder = write_segment(tmp_path, encode_batch([commit(0)]))
     last = folder / f"{10:020}.log"
     last.write_bytes(encode_batch([commit(10)]))
     return last

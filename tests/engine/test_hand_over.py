@@ -28,6 +28,7 @@ from tests.handmade import (
     compress,
     encode_batch,
     log_of_buffers,
+    write_segment,
 )
 
 pytestmark = pytest.mark.engine
@@ -74,7 +75,10 @@ WHY = {
 """How many logs of a family each coordinator's newest release cannot read without the readable engine."""
 
 
-@pytest.mark.parametrize(("family", "coordinator"), WHY)
+@pytest.mark.parametrize(
+    ("family", "coordinator"),
+    [pytest.param(*each, marks=pytest.mark.slow if each[0] == "releases" else ()) for each in WHY],
+)
 def test_why_captured_logs_are_handed_over(family, coordinator):
     """These logs were crafted to be unusual: formats before 0.11, records that a coordinator refuses, odd layouts."""
     rules = dialect(coordinator, None)
@@ -292,9 +296,7 @@ QUESTIONS = {
 def test_a_hand_over_concerns_one_partition(question, tmp_path, readings):
     """Of three partitions, the one whose offsets do not rise is read by the readable engine, once."""
     for partition in range(3):
-        folder = tmp_path / f"__consumer_offsets-{partition}"
-        folder.mkdir()
-        (folder / f"{0:020}.log").write_bytes(GOOD * (2 if partition == 1 else 1) + encode_batch([commit(1)]))
+        write_segment(tmp_path, GOOD * (2 if partition == 1 else 1) + encode_batch([commit(1)]), partition)
     QUESTIONS[question](tmp_path)
     assert readings == [1]
     assert shape(kg.load(tmp_path, engine="compiled")) == shape(kg.load(tmp_path, engine="python"))

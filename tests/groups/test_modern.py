@@ -9,7 +9,7 @@ import base64
 import pytest
 
 import kafkagroups as kg
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 ONE = "AAAAAAAAAAAAAAAAAAAAAQ"
 TWO = "AAAAAAAAAAAAAAAAAAAAAg"
@@ -25,14 +25,12 @@ def record(kind, value=None, member=None, **more):
 
 
 def load(tmp_path, records, coordinator="new", kafka=None):
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     rules = kg.dialect("new", kafka) if coordinator == "new" else None
     batches = [
         encode_batch([LogRecord(offset, 0, *kg.encode(kg.from_json(each, rules), rules))])
         for offset, each in enumerate(records)
     ]
-    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    folder = write_segment(tmp_path, b"".join(batches))
     groups = kg.load(folder, coordinator, kafka)
     return groups, groups.partitions[0].error
 

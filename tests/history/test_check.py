@@ -12,14 +12,13 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.history import check as verdicts
-from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.captured import captured
 from tests.cases import first_quickly
 from tests.command import main
-from tests.handmade import encode_batch
+from tests.handmade import encode_batch, write_segment
 from tests.releases.cases import LEFT_OUT, loads
 from tests.releases.sequences import Event, encode_log
+from tests.snapshots.forged import Snapshot, take_snapshot
 
 BILLING = "data/harbour/4.3.1/__consumer_offsets-9"
 HARBOUR = "data/harbour/3.9.2"
@@ -40,6 +39,7 @@ def only_partition(verdict):
     return partition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", first_quickly(["4.3.1", *(each for each in RELEASES if each != "4.3.1")]))
 def test_the_verdict_is_that_of_a_broker_of_the_release(release):
     """Which logs fail, and for which groups the broker then answers NOT_COORDINATOR."""
@@ -344,6 +344,7 @@ def has_unrevoked_partitions(finding):
     return len(answers) == 2 and any(member["pending_revocation"] for member in answers[0]["members"])
 
 
+@pytest.mark.slow
 def test_groups_that_two_releases_answer_differently():
     """`group_differs` names the groups whose answers differ between brokers of the two releases, and no others.
 
@@ -483,6 +484,7 @@ def test_partitions_that_a_member_has_not_revoked():
     assert f"member {new['member_id']} with assignment" in finding.what
 
 
+@pytest.mark.slow
 def test_the_epochs_of_a_group_without_a_record_of_them():
     """`releases/README.md`, findings: such epochs start at 0 before 4.3.0, and at 1 from 4.3.0 on."""
     by_release = {load.release: load for load in loads() if load.case["id"] == "lim-16-1000001"}
@@ -639,9 +641,7 @@ def test_the_older_record_that_conflicts_is_named(case, tmp_path):
     assert older < failure.offset
     (path,) = Path(load.folder).rglob("*.log")
     records = [record for batch in kg.open_log(path) for record in batch.records if record.offset != older]
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(b"".join(encode_batch([record]) for record in records))
+    folder = write_segment(tmp_path, b"".join(encode_batch([record]) for record in records))
     (partition,) = kg.load(folder).partitions.values()
     assert partition.error is None or partition.record_offset > failure.offset
 
@@ -700,10 +700,10 @@ def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path, mon
 
     assert all(judge(HARBOUR))
     assert judge(tmp_path / "log") == [True, True]
-    monkeypatch.setattr(verdicts, "MAX_TOTAL_SIZE", sum(sizes) - 1)
+    monkeypatch.setattr("kafkagroups.history.check.MAX_TOTAL_SIZE", sum(sizes) - 1)
     assert judge(tmp_path / "log") == [True, False]
     assert judge(folders[1]) == [True]
-    monkeypatch.setattr(verdicts, "MAX_SIZE", 1)
+    monkeypatch.setattr("kafkagroups.history.check.MAX_SIZE", 1)
     assert judge(tmp_path / "log") == [False, False]
     assert judge(tmp_path / "log", "classic") == [True, True]
     assert judge(tmp_path / "old") == [True]

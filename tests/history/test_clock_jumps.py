@@ -7,14 +7,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import check, stats
 from tests.command import main
-from tests.handmade import (
-    ControlType,
-    GroupMetadataKey,
-    LogRecord,
-    encode_batch,
-    encode_control_key,
-    encode_end_transaction_marker,
-)
+from tests.handmade import ControlType, LogRecord, encode_batch, encode_marker, group_tombstone
 from tests.history.test_findings import DAY, START, commit, write
 
 HOUR = 3_600_000
@@ -34,7 +27,7 @@ def write_times(folder, times):
 def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(engine, tmp_path):
     """The check for expired offsets compares with the clock: GroupMetadata.removeExpiredOffsets (3.9)."""
     ahead = START + 3 * 365 * DAY
-    group_key, _ = kg.encode(kg.Record(2, GroupMetadataKey("monthly"), None, None))
+    group_key, _ = kg.encode(group_tombstone("monthly"))
     deleted = [commit(3, ahead + 5000, "nightly"), commit(4, ahead + 5000, "monthly")]
     batches = [
         encode_batch([commit(0, START, "nightly")]),
@@ -127,9 +120,8 @@ def test_commit_and_abort_markers_are_counted(engine, tmp_path, capsys):
     batches = []
     kinds = [ControlType.COMMIT, ControlType.ABORT, ControlType.COMMIT]
     for number, kind in enumerate(kinds):
-        pair = encode_control_key(kind), encode_end_transaction_marker(0)
         batches.append(encode_batch([commit(2 * number, START)], attributes=0x10, producer_id=7))
-        batches.append(encode_batch([LogRecord(2 * number + 1, START, *pair)], attributes=0x30, producer_id=7))
+        batches.append(encode_marker(2 * number + 1, 7, kind))
     path = write(tmp_path, batches)
     (partition,) = stats(path, engine=engine).partitions.values()
     assert (partition.commit_markers, partition.abort_markers) == (2, 1)

@@ -6,11 +6,11 @@ import pytest
 
 import kafkagroups as kg
 from tests.captured import folders
-from tests.cases import case
+from tests.cases import case, first_quickly
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-@pytest.mark.parametrize("family", ["crafted", "dumplog"])
+@pytest.mark.parametrize("engine", first_quickly(["python", "compiled"], pytest.mark.slow))
+@pytest.mark.parametrize("family", first_quickly(["dumplog", "crafted"], pytest.mark.slow))
 def test_each_group_of_a_pattern_is_explained_as_if_it_was_asked_about_alone(family, engine):
     """Every crafted log, and the logs that other programs' texts come from, with both coordinators."""
     for folder in folders(family):

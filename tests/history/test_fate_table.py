@@ -7,7 +7,7 @@ from kafkagroups import UsageError
 from tests.captured import captured, folders
 from tests.cases import case
 from tests.groups.small_logs import commit
-from tests.handmade import crc32c, encode_batch
+from tests.handmade import crc32c, encode_batch, write_segment
 
 
 @pytest.mark.thorough
@@ -47,13 +47,11 @@ def test_a_table_that_does_not_exist():
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_a_batch_without_readable_records_and_a_record_with_its_offset(engine, tmp_path):
     """The batch has a row of its own, which has nothing of the record at the same offset."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     good = encode_batch([commit(5)])
     bad = bytearray(good)
     bad[57:61] = (2).to_bytes(4, "big")  # The number of records. The batch has one.
     bad[17:21] = crc32c(bytes(bad[21:])).to_bytes(4, "big")
-    (folder / f"{0:020}.log").write_bytes(bytes(bad) + good)
+    folder = write_segment(tmp_path, bytes(bad) + good)
     rows = kg.record_table(folder, "fates", coordinator="classic", engine=engine).read_all().to_pylist()
     found = [(row["offset"], row["group"], row["committed_offset"]) for row in rows]
     assert found == [(5, None, None), (5, "g", 5)]

@@ -525,6 +525,7 @@ def test_a_changed_partition_count_is_found(engine, tmp_path):
     assert f"The records of {len(moved)} groups" in finding.what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kafka", "found"), [("4.0.1", True), ("4.0.2", False), ("4.1.0", True), ("4.1.1", False)])
 def test_a_large_log_with_transactions_can_take_the_heap_of_some_releases(kafka, found, large_log):
     """KAFKA-19716, fixed in 4.0.2 and 4.1.1: a load keeps every state of the groups until its end."""

@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from tests.groups.small_logs import commit
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 pytestmark = pytest.mark.engine
 
@@ -20,11 +20,9 @@ def explain_both(path, group, coordinator, kafka, **options):
 @pytest.mark.parametrize("ending", [b"\0\0\0\1", b"\0\0\0\0"])
 def test_a_transaction_without_a_producer_id(ending, tmp_path):
     """The classic coordinator decides by the transactional bit: the marker of producer -1 ends its transaction."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     marker = LogRecord(1, 5, ending, b"\0\0\0\0\0\0")
     log = encode_batch([commit(0, "g")], attributes=0x10) + encode_batch([marker], attributes=0x30)
-    (folder / f"{0:020}.log").write_bytes(log)
+    folder = write_segment(tmp_path, log)
     for coordinator, kafka in (("classic", "3.9.2"), ("new", "4.3.1")):
         readable, compiled = explain_both(folder, "g", coordinator, kafka)
         assert compiled == readable
@@ -34,10 +32,8 @@ def test_a_transaction_without_a_producer_id(ending, tmp_path):
 @pytest.mark.parametrize("group", ["\ufffd", "\ud800", "", "a" * 40_000, "a" * 70_000], ids=lambda group: group[:2])
 def test_a_group_id_that_has_no_single_encoding(group, tmp_path):
     """Java reads different wrong bytes as U+FFFD, so no bytes can be searched for it. No key has a very long id."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     wrong = commit(0, "ab")
     records = [wrong._replace(key=wrong.key.replace(b"ab", b"\xff\xfe")), commit(1, "\ufffd"), commit(2, "")]
-    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    folder = write_segment(tmp_path, encode_batch(records))
     readable, compiled = explain_both(folder, group, "new", "4.3.1")
     assert compiled == readable and bool(compiled["history"]) == (group in ("\ufffd", ""))

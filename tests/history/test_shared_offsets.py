@@ -6,15 +6,13 @@ import kafkagroups as kg
 from kafkagroups import explain, stats
 from tests.groups.small_logs import START, group_record, offset_record
 from tests.handmade import (
-    CONTROL,
     TRANSACTIONAL,
-    ControlType,
     GroupMetadataValue,
     LogRecord,
     OffsetCommitValue,
     encode_batch,
-    encode_control_key,
-    encode_end_transaction_marker,
+    encode_marker as marker,
+    write_segment,
 )
 
 EMPTY_GROUP = group_record(GroupMetadataValue("consumer", 1, None, None, START, []))
@@ -32,11 +30,6 @@ def batch(offset, *pairs, producer=-1):
     records = [LogRecord(offset, START, *pair) for pair in pairs]
     attributes = 0 if producer == -1 else TRANSACTIONAL
     return encode_batch(records, attributes=attributes, producer_id=producer)
-
-
-def marker(offset, producer):
-    record = LogRecord(offset, START, encode_control_key(ControlType.COMMIT), encode_end_transaction_marker(0))
-    return encode_batch([record], attributes=TRANSACTIONAL | CONTROL, producer_id=producer)
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
@@ -92,9 +85,7 @@ def marker(offset, producer):
 )
 def test_each_of_them_has_its_own_fate(batches, expected, coordinator, tmp_path):
     """A batch is valid if several of its records have the same offset. No record may get the fate of another one."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    folder = write_segment(tmp_path, b"".join(batches))
     groups = kg.load(folder, coordinator)
     live_records = {row: count.live_records for row, count in stats(folder, coordinator=coordinator).rows.items()}
     for name, fates in expected.items():

@@ -2,43 +2,26 @@
 
 import pytest
 
-import kafkagroups as kg
 from kafkagroups import check, stats
 from tests.captured import captured
-from tests.handmade import (
-    ConsumerProtocolSubscription,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    LogRecord,
-    MemberMetadata,
-    VersionedMessage,
-    encode_batch,
-    encode_versioned,
-)
-from tests.history.test_findings import FENCED_GROUP, START, write
+from tests.handmade import MINUTE, classic_member, generation, write_batches
+from tests.history.test_findings import FENCED_GROUP
 
 SECOND = 1000
-MINUTE = 60 * SECOND
-POD = {"session_timeout": 60_000, "rebalance_timeout": 600_000, "rack": "rack-c"}
-COPY = {"session_timeout": 45_000, "rebalance_timeout": 300_000, "rack": None}
+POD = {"session_ms": 60_000, "rebalance_ms": 600_000, "rack": "rack-c"}
+COPY = {"session_ms": 45_000, "rebalance_ms": 300_000, "rack": None}
 
 
-def member(instance_id, number, session_timeout=60_000, rebalance_timeout=600_000, rack=None, host="/127.0.0.7"):
+def member(instance_id, number, **settings):
     """The member record of the process that got the member id with this number."""
-    content = ConsumerProtocolSubscription(topics=("payments",), rack_id=rack)
-    subscription = encode_versioned(VersionedMessage(3, content))
-    member_id = f"{instance_id}-{number}"
-    return MemberMetadata(member_id, instance_id, "c", host, rebalance_timeout, session_timeout, subscription, b"")
+    settings = POD | {"rack": None} | settings
+    return classic_member(f"{instance_id}-{number}", instance=instance_id, host="/127.0.0.7", **settings)
 
 
-def write_log(folder, generations, group="booker"):
+def write_log(folder, generations):
     """Write a group record for each of the times and members."""
-    batches = []
-    for offset, (time, members) in enumerate(generations):
-        value = GroupMetadataValue("consumer", 1, "range", members[0].member_id if members else None, START, members)
-        pair = kg.encode(kg.Record(2, GroupMetadataKey(group), value, 3))
-        batches.append(encode_batch([LogRecord(offset, START + time, *pair)]))
-    return write(folder, batches)
+    batches = [(time, [generation(1, *members, group="booker")]) for time, members in generations]
+    return write_batches(folder, batches, 0)
 
 
 def replace_every(interval_ms, count, *settings):

@@ -9,7 +9,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import stats, synth
 from tests.captured import captured
-from tests.cases import case
+from tests.cases import case, first_quickly
 from tests.command import ask_json
 from tests.handmade import (
     ControlType,
@@ -23,7 +23,7 @@ from tests.handmade import (
 from tests.history.test_fates import LOGS
 
 
-@pytest.mark.parametrize("coordinator", ["classic", "new"])
+@pytest.mark.parametrize("coordinator", first_quickly(["new", "classic"], pytest.mark.slow))
 def test_stats_agree_with_counting_by_hand(coordinator):
     """Every captured log: files and batches, records, tombstones, times, transactions, and what load answers from."""
     for path in LOGS:

@@ -7,79 +7,44 @@ time had passed since their last commits, and kept those of the other topics, al
 import pytest
 
 import kafkagroups as kg
+from tests import handmade
 from tests.captured import captured
 from tests.handmade import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    LogRecord,
-    MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    consumer_group as consumer,
-    encode_batch,
+    classic_member,
+    commit_record,
+    consumer_epoch,
+    consumer_member,
+    offset_tombstone,
+    write_batches,
 )
 
-START = 1_700_000_000_000
 DAY = 86_400_000
 RUNS = captured("runs") / "runs"
 
 
 def commit(topic, offset):
-    return kg.Record(1, OffsetCommitKey("g", topic, 0), OffsetCommitValue(offset, -1, "", START), 3)
-
-
-def tombstone(topic):
-    return kg.Record(1, OffsetCommitKey("g", topic, 0), None, None)
+    return commit_record(offset, 0, topic)
 
 
 def new_member(*topics):
-    """The records of a request that changes the subscription of member m, as the new protocol writes them."""
-    value = consumer.ConsumerGroupMemberMetadataValue(
-        instance_id=None,
-        rack_id=None,
-        client_id="enricher",
-        client_host="/h",
-        subscribed_topic_names=topics,
-        subscribed_topic_regex=None,
-        rebalance_timeout_ms=1000,
-        server_assignor=None,
-        classic_member_metadata=None,
-    )
-    return kg.Record(5, consumer.ConsumerGroupMemberMetadataKey("g", "m"), value, 0)
-
-
-def new_epoch(epoch):
-    return kg.Record(3, consumer.ConsumerGroupMetadataKey("g"), consumer.ConsumerGroupMetadataValue(epoch), 0)
+    return consumer_member("m", topics, client="enricher")
 
 
 def generation(number, *topics, member_id="m"):
-    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
-    subscription = b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
-    member = MemberMetadata(member_id, None, "enricher", "/h", 1000, 1000, subscription, b"")
-    value = GroupMetadataValue("consumer", number, "range", member_id, START, (member,))
-    return kg.Record(2, GroupMetadataKey("g"), value, 3)
+    return handmade.generation(number, classic_member(member_id, topics, client="enricher"))
 
 
 def write(folder, batches):
     """Write batches of records. The last batch is eight days after the first one."""
-    folder = folder / "__consumer_offsets-0"
-    folder.mkdir()
-    data = b""
-    offset = 0
-    for number, batch in enumerate(batches):
-        time = START + (8 * DAY if number == len(batches) - 1 else number)
-        records = [LogRecord(offset + index, time, *kg.encode(record)) for index, record in enumerate(batch)]
-        data += encode_batch(records)
-        offset += len(records)
-    (folder / f"{0:020}.log").write_bytes(data)
-    return folder
+    *others, last = enumerate(batches)
+    return write_batches(folder, [*others, (8 * DAY, last[1])], 0)
 
 
 NEW = [
-    [new_member("clicks", "orders"), new_epoch(2)],
+    [new_member("clicks", "orders"), consumer_epoch(2)],
     [commit("clicks", 61440), commit("orders", 317)],
-    [new_member("orders"), new_epoch(3)],
-    [tombstone("clicks")],
+    [new_member("orders"), consumer_epoch(3)],
+    [offset_tombstone(0, "clicks")],
 ]
 CLASSIC = [[generation(2, "clicks", "orders")], NEW[1], [generation(3, "orders")], NEW[3]]
 RESTARTED = [CLASSIC[0], NEW[1], [generation(3, "orders", member_id="m2")], NEW[3]]
@@ -125,7 +90,9 @@ def test_an_offset_that_was_not_old_enough_was_deleted(tmp_path):
 
 
 def test_a_new_topic_is_a_changed_subscription(tmp_path):
-    path = write(tmp_path, [[new_member("orders"), new_epoch(2)], [new_member("orders", "clicks"), new_epoch(3)]])
+    path = write(
+        tmp_path, [[new_member("orders"), consumer_epoch(2)], [new_member("orders", "clicks"), consumer_epoch(3)]]
+    )
     [*_, event] = kg.timeline(path, "g").events
     assert event.what == "Epoch 3: member data of enricher; enricher now subscribes to clicks."
 

@@ -14,7 +14,7 @@ from tests.engine.random_logs import random_log
 from tests.engine.same import RULES
 from tests.groups.small_logs import commit
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, write_segment
 from tests.releases.sequences import encode_log, random_sequence
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
@@ -170,6 +170,7 @@ def cleaned_logs():
         yield DATA / "cleaning" / "before-clean", DATA / "cleaning" / after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [pytest.param(*pair, id=pair[1].name) for pair in cleaned_logs()])
 def test_a_gap_covers_what_the_cleaner_removed(before, after):
     """Kafka's own cleaner removed the records. Each removed record of the group is in a gap, and the gap says enough.
@@ -218,10 +219,8 @@ def identity(event):
 @given(st.lists(st.booleans(), min_size=1, max_size=12))
 def test_gaps_are_the_offsets_that_are_missing(tmp_path_factory, kept):
     """Of a log with one batch for each offset, batches are taken out: the gaps are their offsets, without the last."""
-    folder = tmp_path_factory.mktemp("log") / "__consumer_offsets-0"
-    folder.mkdir()
     batches = [encode_batch([commit(offset, "g")]) for offset, is_kept in enumerate(kept) if is_kept]
-    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    folder = write_segment(tmp_path_factory.mktemp("log"), b"".join(batches))
     expected = set(range(len(kept))) - {offset for offset, is_kept in enumerate(kept) if is_kept}
     expected -= set(range(max((o for o, is_kept in enumerate(kept) if is_kept), default=0), len(kept)))
     for engine in ("python", "auto"):
@@ -232,9 +231,7 @@ def test_gaps_are_the_offsets_that_are_missing(tmp_path_factory, kept):
 
 def test_a_log_that_begins_later_has_a_gap_that_no_cleaner_made(tmp_path):
     """A copy without its first segments, or a log whose start was deleted: the file's name has the first offset."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    (folder / f"{100:020}.log").write_bytes(encode_batch([commit(100, "g")]))
+    folder = write_segment(tmp_path, encode_batch([commit(100, "g")]), base_offset=100)
     gap, _ = history(folder, "g")
     assert (gap["event"], gap["from"], gap["to"]) == ("gap", 0, 99)
     assert "The log begins at 100" in gap["what"] and "cleaned" not in gap["what"]
@@ -245,10 +242,8 @@ def test_a_log_that_begins_later_has_a_gap_that_no_cleaner_made(tmp_path):
 
 def test_a_failed_load_still_has_its_history(tmp_path):
     """The records after the failure are in the timeline too, and the failure is one of its problems."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     bad = LogRecord(1, 5, b"\0\2\0\1g", b"\0\x63")
-    (folder / f"{0:020}.log").write_bytes(encode_batch([commit(0, "g"), bad, commit(2, "g")]))
+    folder = write_segment(tmp_path, encode_batch([commit(0, "g"), bad, commit(2, "g")]))
     for engine in ("python", "auto"):
         result = kg.timeline(folder, "g", engine=engine, all=True)
         assert [event.offset for event in result.events] == [0, 2] and len(result.problems) == 1

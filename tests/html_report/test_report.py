@@ -363,6 +363,7 @@ def test_the_page_never_replaces_a_segment(tmp_path, run):
     assert segment.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_page_of_a_large_log_is_small(tmp_path, run):
     """Tables are cut, and say so: 100,000 records of 3,000 groups give a page below 1 MB."""
     options = "--records 100k --groups 3000 --transactional 0.3 --partitions 4"

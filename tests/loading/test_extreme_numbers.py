@@ -4,14 +4,11 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.api import load_table
-from kafkagroups.loading.columns import TABLES
-from kafkagroups.loading.rows import write_tables
 from tests.handmade import CRC_FROM, CRC_POSITION, HEADER, LogRecord, encode_batch
-from tests.spark.tables import read
+from tests.spark.tables import TABLES, load_table, read, write_tables
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
@@ -80,7 +77,6 @@ def test_counts_of_records_beyond_int32(tmp_path):
         assert (row["batches"], row["records"]) == (2, 2 * MAX_INT32)
 
 
-@settings(max_examples=60)
 @given(
     headers=st.lists(st.fixed_dictionaries({}, optional=HEADER_FIELDS), min_size=1, max_size=3),
     commits=st.lists(

@@ -5,16 +5,18 @@ The expectations follow from Kafka's rule for a group's partition (GroupMetadata
 partition answers.
 """
 
+import itertools
 import json
 
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import cli, partition_for
-from kafkagroups.loading.snapshots import take_snapshot
+from kafkagroups import partition_for
 from tests.captured import captured
+from tests.command import main
 from tests.groups.small_logs import START, offset_record
-from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
+from tests.handmade import LogRecord, OffsetCommitValue, encode_batch, write_segment
+from tests.snapshots.forged import take_snapshot
 
 ENGINES = ["python", "compiled"]
 
@@ -31,17 +33,15 @@ def write_topic(folder, partitions):
         for offset, (group, committed, time) in enumerate(commits):
             pair = offset_record(0, OffsetCommitValue(committed, -1, "", START), group)
             data += encode_batch([LogRecord(offset, time, *pair)])
-        partition = folder / f"__consumer_offsets-{number}"
-        partition.mkdir(parents=True)
-        (partition / f"{0:020}.log").write_bytes(data)
+        write_segment(folder, data, number)
     return folder
 
 
 def ids_with(old, new, count, *, old_count=3, new_count=5):
     """Return `count` group ids that are stored in partition `old` of `old_count`, and in `new` of `new_count`."""
-    ids = (f"group-{number}" for number in range(100_000))
+    ids = (f"group-{number}" for number in itertools.count())
     homes = ((id, partition_for(id, old_count), partition_for(id, new_count)) for id in ids)
-    return [id for id, first, second in homes if (first, second) == (old, new)][:count]
+    return list(itertools.islice((id for id, *found in homes if found == [old, new]), count))
 
 
 @pytest.fixture
@@ -156,9 +156,9 @@ def test_missing_partition_folders_are_named(tmp_path, capsys):
     ids = [ids_with(partition, partition, 1, old_count=7)[0] for partition in (0, 1, 4)]
     partitions = {partition_for(id, 7): [commit(id, 1, 0)] for id in ids}
     path = write_topic(tmp_path / "log", partitions)
-    assert cli.main(["load", str(path)]) == 0
+    assert main(["load", str(path)]) == 0
     assert "partitions 2 to 3." in capsys.readouterr().out
-    assert cli.main(["load", str(path), "--partitions", "7"]) == 0
+    assert main(["load", str(path), "--partitions", "7"]) == 0
     assert "partitions 2 to 3, 5 to 6 of 7." in capsys.readouterr().out
 
 
@@ -167,9 +167,9 @@ def test_the_commands_say_what_was_assumed_and_what_was_changed(widened, capsys)
     path, moved, _ = widened
     commands = (["load"], ["stats"], ["explain", "--group", moved])
     for command, *options in commands:
-        assert cli.main([command, str(path), *options]) == 0
+        assert main([command, str(path), *options]) == 0
         text = " ".join(capsys.readouterr().out.split())  # The text is wrapped.
         assert "changed from 3 to 5, at the latest at 2023-11-14 22:13:21 UTC" in text and moved in text
-        assert cli.main([command, str(path), *options, "--json"]) == 0
+        assert main([command, str(path), *options, "--json"]) == 0
         topic = json.loads(capsys.readouterr().out)["topic_partitions"]
         assert topic == kg.load(path).topic_partitions.to_json()

@@ -42,6 +42,7 @@ def words_of(name, out):
     return [*WRITERS[name], f"parquet:{out}" if name == "parquet" else str(out)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_write_that_fails_leaves_nothing(name, tmp_path):
     """The message is one line that names the output and the reason, and no later command finds something."""

@@ -24,6 +24,7 @@ def vectors(name):
         yield bytes.fromhex(row["key_hex"]), None if row["value_hex"] is None else bytes.fromhex(row["value_hex"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_vector_cut_short_is_refused(name):
     """Every proper prefix of a key or a value lacks a field, which the error names."""

@@ -10,7 +10,6 @@ from kafkagroups import value_version
 from kafkagroups.records.written_versions import describe_writers, parse_writer, writers_of
 from tests.captured import captured
 from tests.cases import case
-from tests.cli.conftest import run as command  # noqa: F401  # a fixture
 
 TABLE = json.loads((captured("records") / "writer_versions.json").read_text())
 WRITERS = TABLE["summary"]

@@ -9,7 +9,7 @@ import kafkagroups as kg
 from kafkagroups.kafka_tools.dump_text import format_kafka_error
 from kafkagroups.records.written_versions import describe_writers, writers_of
 from tests.captured import captured, rows
-from tests.cases import case
+from tests.cases import case, first_quickly
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 LONG_VALUE_BYTES = 2_000_000
@@ -58,7 +58,7 @@ def test_4_3_1_keeps_the_new_fields_as_unknown_tags():
     assert seen > 10
 
 
-@pytest.mark.parametrize("name", ["limits.jsonl", "reader_differences.jsonl"])
+@pytest.mark.parametrize("name", first_quickly(["reader_differences.jsonl", "limits.jsonl"], pytest.mark.slow))
 def test_4_4_0_limits_arrays_and_tags(name):
     """At most 1,000,000 elements and 10,000 tags, and no negative number of tags. 4.3.1 has no limits.
 

@@ -11,7 +11,6 @@ import kafkagroups as kg
 from kafkagroups import dialect, open_log
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import Outcome, Start, judge_start
-from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from kafkagroups.log.batch_frames import Zeros
 from kafkagroups.log.segments import NO_STOP
 from kafkagroups.spark.source import ConsumerOffsets
@@ -19,6 +18,7 @@ from tests.captured import captured
 from tests.command import main
 from tests.handmade import log_of_buffers
 from tests.snapshots import forged
+from tests.snapshots.forged import Snapshot, take_snapshot
 from tests.spark.tables import read
 
 STARTS = {

@@ -54,6 +54,7 @@ def read_records(path, first):
     return found
 
 
+@pytest.mark.slow
 def test_a_roll_changes_no_answer(tmp_path):
     """A new empty segment at the log's end changes no answer, and the segments before it stay byte for byte."""
     for number, path in enumerate(logs_of("crafted", "runs")):
@@ -70,6 +71,7 @@ def test_a_roll_changes_no_answer(tmp_path):
     assert number > 300
 
 
+@pytest.mark.slow
 def test_a_marker_ends_pending_commits_as_in_captured_runs(tmp_path):
     """An appended marker gives the answers that the log gives with the marker of the broker."""
     count = 0

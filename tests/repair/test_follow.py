@@ -77,7 +77,12 @@ def test_what_the_cleaner_took_meanwhile_is_a_gap(followed, batches):
     followed.run([0, 1])
     followed.run([0, 1, 4])
     assert followed.offsets == [batches[number][0].base_offset for number in (0, 1, 4)]
-    assert followed.state["gaps"] == [[batches[1][0].next_offset, batches[4][0].base_offset]]
+    gap = [batches[1][0].next_offset, batches[4][0].base_offset]
+    assert followed.state["gaps"] == [gap]
+    state = {"since": batches[1][0].next_offset, "next": gap[0], "gaps": []}  # Killed after the batch was written.
+    (followed.folder / "follow.json").write_text(json.dumps({"partitions": {"0": state}}))
+    followed.run([0, 1, 4])
+    assert followed.state["gaps"] == [gap]
     followed.run([0, 1, 4], [0, 1, 4, 5])
     assert len(followed.state["gaps"]) == 1
 

@@ -11,14 +11,13 @@ from tests.cases import case
 from tests.engine.random_logs import random_log
 from tests.groups.small_logs import START, offset_record
 from tests.handmade import (
-    CONTROL,
     TRANSACTIONAL,
     ControlType,
     LogRecord,
     OffsetCommitValue,
     encode_batch,
-    encode_control_key,
-    encode_end_transaction_marker,
+    encode_marker,
+    write_segment,
 )
 
 DATA = "data/harbour"
@@ -228,18 +227,13 @@ def tombstone(offset):
     return encode_one(offset, *offset_record(0, None, "g"))
 
 
-def encode_one(offset, key, value, *, producer=-1, attributes=0):
-    attributes |= TRANSACTIONAL if producer != -1 else 0
+def encode_one(offset, key, value, *, producer=-1):
+    attributes = TRANSACTIONAL if producer != -1 else 0
     return encode_batch([LogRecord(offset, START, key, value)], attributes=attributes, producer_id=producer)
 
 
-def marker(offset, control_type, producer):
-    key = encode_control_key(control_type)
-    return encode_one(offset, key, encode_end_transaction_marker(0), producer=producer, attributes=CONTROL)
-
-
 def abort(offset, producer=7):
-    return marker(offset, ControlType.ABORT, producer)
+    return encode_marker(offset, producer, ControlType.ABORT)
 
 
 @pytest.fixture
@@ -247,9 +241,7 @@ def plan_group(tmp_path):
     """Plan a log of batches, with the classic coordinator. Return the JSON of group g."""
 
     def call(*batches, coordinator="classic", **options):
-        folder = tmp_path / "__consumer_offsets-3"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+        folder = write_segment(tmp_path, b"".join(batches), 3)
         return kg.plan_rescue(folder, coordinator, **options).to_json()["groups"]["g"]
 
     return call
@@ -286,7 +278,7 @@ def test_an_aborted_commit_before_a_record_that_counts_is_history(plan_log, coor
     assert plan_log(transaction, abort(1), commit(2, 5), coordinator=coordinator) == (5, None)
     assert plan_log(transaction, commit(1, 5), abort(2), coordinator=coordinator) == (5, None)
     assert plan_log(transaction, abort(1), commit(2, 5), tombstone(3), other, coordinator=coordinator) == (None, None)
-    second = (commit(2, 5, producer=8), marker(3, ControlType.COMMIT, 8))
+    second = (commit(2, 5, producer=8), encode_marker(3, 8))
     assert plan_log(transaction, abort(1), *second, coordinator=coordinator) == (5, None)
 
 

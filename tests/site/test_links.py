@@ -6,9 +6,8 @@ import re
 import nbformat
 import pytest
 
-import kafkagroups as kg
 from tests.site.built import ROOT, SITE, find_site
-from tests.site.links import Page, check_links
+from tests.site.links import check_links
 
 # The site is built by `make test-all`, which also runs the tests in the browser.
 pytestmark = pytest.mark.browser
@@ -37,23 +36,6 @@ def test_dead_links_are_found(tmp_path):
         "b.html: x.png: no such file",
     ]
     assert links.external == {"https://example.org/"}
-
-
-def test_every_lesson_and_every_document_has_a_page():
-    lessons = [path.stem for path in (ROOT / "notebooks" / "source").glob("[0-9][0-9]_*.py")]
-    documents = [path.relative_to(ROOT).with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
-    pages = [f"notebooks/{lesson}.html" for lesson in lessons]
-    pages += [str(page) for page in documents if not {"site", "answers"} & set(page.parts)]
-    assert len(pages) > 20
-    assert [page for page in pages if not (SITE / page).is_file()] == []
-
-
-def test_the_reference_has_every_public_name():
-    """Each name that `kafkagroups` exports has an anchor. A type alias has none."""
-    ids = set()
-    for path in (SITE / "api").glob("*.html"):
-        ids |= Page(path.read_text(encoding="utf-8")).ids
-    assert [name for name in kg.__all__ if f"kafkagroups.{name}" not in ids] == []
 
 
 def test_every_saved_output_is_on_its_page():

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-from kafkagroups.course.figures.catalog import FIGURES
+from kafkagroups import course
 from tests.site.built import ROOT, SITE, find_site, list_pages
 
 SCREENS = ROOT / "build" / "screens" / "site"
@@ -104,7 +104,7 @@ def test_a_page_has_no_barrier_and_asks_no_other_host(address, open_page, name, 
 def test_a_figure_moves_by_keyboard(address, open_page):
     """The figure of lesson 05 shows the next scene after the right arrow key, as in the catalog."""
     page = open_page(address, "notebooks/05_fetching.html", "dark")
-    content = FIGURES["failover"]().content
+    content = course.Failover().content
     name = next(control.label for control in content.controls if control.is_sequence)
     slider = page.get_by_role("slider", name=name, exact=True)
     scenes = list(content.scenes.values())

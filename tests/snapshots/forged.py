@@ -1,8 +1,10 @@
-"""Changes of a saved snapshot, with checksums that fit to any content."""
+"""Snapshots below the command line, and changes of a saved one, with checksums that fit to any content."""
 
 import json
 
 from crc32c import crc32c
+
+from kafkagroups.loading.snapshots import Snapshot as Snapshot, take_snapshot as take_snapshot
 
 
 def read_manifest(folder):

@@ -20,7 +20,7 @@ from tests.cases import case
 from tests.command import main
 from tests.engine.random_logs import random_log
 from tests.engine.same import resumed_shape as shape
-from tests.handmade import LogRecord, encode_batch, log_of_buffers
+from tests.handmade import LogRecord, encode_batch, log_of_buffers, write_segment
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 NAME = "00000000000000000000.log"
@@ -336,6 +336,7 @@ def test_nothing_from_outside_is_unpickled():
     assert unpickling == [Path("kafkagroups/loading/engines.py")]
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_a_segment_is_the_same_whichever_engine_made_it(tmp_path):
     """A snapshot never depends on an engine. Its segments are logs."""
@@ -416,10 +417,8 @@ def test_a_save_never_writes_through_a_name_that_was_there_before(kind, tmp_path
 
 def test_damage_before_an_oddly_named_segment_is_reported_again(tmp_path):
     """The second segment's name promises an offset that the damaged first segment also has (found by fuzzing)."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
     batches = b"".join(encode_batch([LogRecord(offset, 5, b"\0\x02\0\x01g", None)]) for offset in range(2))
-    (folder / f"{0:020}.log").write_bytes(batches + b"\xff" * 80)
+    folder = write_segment(tmp_path, batches + b"\xff" * 80)
     (folder / f"{1:020}.log").write_bytes(b"")
     snapshot = snapshots.take_snapshot(folder)
     resumed = snapshot.advance(folder)

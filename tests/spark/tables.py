@@ -7,9 +7,10 @@ from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkagroups import record_table
-from kafkagroups.loading.columns import arrow_schema, columns_of
-from kafkagroups.loading.rows import read_table
-from kafkagroups.spark.source import ConsumerOffsets
+from kafkagroups.api import load_table as load_table
+from kafkagroups.loading.columns import TABLES as TABLES, arrow_schema, columns_of
+from kafkagroups.loading.rows import read_table, write_tables as write_tables
+from kafkagroups.spark.source import ConsumerOffsets, Task as Task
 
 LOADED = ("offsets", "pending", "groups", "members", "partitions")
 """Every table but `records` and `fates`."""

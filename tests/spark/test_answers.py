@@ -53,6 +53,7 @@ def check_times(row):
         assert row[name.removesuffix("_ms")] == (time if is_shown else None)
 
 
+@pytest.mark.slow
 def test_the_tables_are_what_the_broker_answered():
     """Offsets, pending commits, groups, members and next offsets of every captured run and of the story."""
     for folder, answers in runs():
@@ -79,6 +80,7 @@ def test_the_tables_are_what_the_broker_answered():
                 assert end is None or row["next_offset"] == end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_the_tables_of_crafted_logs_are_what_the_broker_answered(coordinator):
     """Hand-made logs: the same bytes were loaded by a 3.9.2 and a 4.3.1 broker."""

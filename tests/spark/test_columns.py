@@ -10,11 +10,18 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
-from kafkagroups.api import load_table
-from kafkagroups.loading.columns import TABLES, arrow_schema, columns_of
-from kafkagroups.spark.source import ConsumerOffsets, Task
-from tests.handmade import LogRecord, encode_batch
-from tests.spark.tables import in_order, make_reader, read
+from tests.handmade import LogRecord, encode_batch, write_segment
+from tests.spark.tables import (
+    TABLES,
+    ConsumerOffsets,
+    Task,
+    arrow_schema,
+    columns_of,
+    in_order,
+    load_table,
+    make_reader,
+    read,
+)
 
 DATA = "data/harbour"
 
@@ -77,9 +84,7 @@ def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tas
 def test_tasks_hold_about_the_same_bytes(tmp_path):
     """Large partitions are distributed first, and there are never more tasks than partitions."""
     for partition, size in enumerate([70, 10, 10, 10, 10, 10]):
-        folder = tmp_path / f"__consumer_offsets-{partition}"
-        folder.mkdir()
-        (folder / "00000000000000000000.log").write_bytes(bytes(size))
+        write_segment(tmp_path, bytes(size), partition)
     one = make_reader(tmp_path, tasks="2")
     assert [sorted(log.partition for log in task.logs) for task in one.partitions()] == [[0], [1, 2, 3, 4, 5]]
     assert len(make_reader(tmp_path, tasks="50").partitions()) == 6
@@ -134,13 +139,11 @@ def test_half_a_surrogate_pair_becomes_a_question_mark():
 
 def test_batches_end_before_they_are_too_large(monkeypatch):
     """A batch has at most so many rows and about so many bytes."""
-    import kafkagroups.loading.columns as columns
-
-    monkeypatch.setattr(columns, "BATCH_ROWS", 3)
+    monkeypatch.setattr("kafkagroups.loading.columns.BATCH_ROWS", 3)
     data = encode_batch([LogRecord(i, 5, b"\0\1", b"v" * 100) for i in range(8)])
     batches = list(load_table([("x", data)], table="records"))
     assert [batch.num_rows for batch in batches] == [3, 3, 2]
-    monkeypatch.setattr(columns, "BATCH_BYTES", 350)
+    monkeypatch.setattr("kafkagroups.loading.columns.BATCH_BYTES", 350)
     batches = list(load_table([("x", data)], table="records"))
     assert [batch.num_rows for batch in batches] == [3, 3, 2] or all(batch.num_rows < 3 for batch in batches)
 

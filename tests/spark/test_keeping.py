@@ -13,8 +13,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.loading import snapshots
 from tests.engine.same import resumed_shape as shape
+from tests.snapshots.forged import Snapshot
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster]
 JOB = Path(__file__).with_name("keep_job.py")
@@ -81,7 +81,7 @@ def test_a_kept_snapshot_survives_kills_while_the_topic_grows(tmp_path):
     assert last.returncode == 0, said
     for coordinator in COORDINATORS:
         wanted = kg.load(topic, coordinator)
-        given = snapshots.Snapshot.read(folder / coordinator).groups()
+        given = Snapshot.read(folder / coordinator).groups()
         assert len(wanted) > 50 and {p.damage for p in wanted.partitions.values()} == {None}
         assert same(given, wanted)
 
@@ -90,8 +90,8 @@ def compare_with_partial_loads(topic, folder, coordinator):
     """Compare each partition's state in a snapshot with a load up to the offset that the state has reached."""
     if not (folder / "snapshot.json").exists():
         return
-    snapshot = snapshots.Snapshot.read(folder)
+    snapshot = Snapshot.read(folder)
     for number, partition in snapshot.partitions.items():
-        alone = snapshots.Snapshot(snapshot.dialect, {number: partition})
+        alone = Snapshot(snapshot.dialect, {number: partition})
         log = topic / f"__consumer_offsets-{number}"
         assert same(alone.groups(), kg.load(log, coordinator, until=alone.next_offsets[number]))

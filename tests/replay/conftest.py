@@ -1,3 +1,0 @@
-"""The command line, called as its own tests call it."""
-
-from tests.cli.conftest import run as run

@@ -24,16 +24,16 @@ CEILINGS = {
     "coordinator": 6079,
     "course": 10384,
     "engine": 2550,
-    "groups": 2034,
+    "groups": 1974,
     "history": 4956,
     "html_report": 514,
     "kafka_tools": 443,
-    "loading": 2234,
+    "loading": 2191,
     "log": 2577,
     "records": 1986,
-    "repair": 1990,
+    "repair": 1988,
     "spark": 1206,
-    "synth": 636,
+    "synth": 635,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

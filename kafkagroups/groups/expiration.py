@@ -33,7 +33,7 @@ from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.group import ClassicState, Group, read_subscribed_topics
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
-from kafkagroups.log.batch_frames import to_int64
+from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.versions import Version
 

@@ -48,9 +48,8 @@ from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, build_offset_and_metadata
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord, record_count
-from kafkagroups.log.batch_frames import Zeros
 from kafkagroups.log.damage import Damage, Gap, StartFailure
-from kafkagroups.log.segment_file import base_offset_of
+from kafkagroups.log.segment_file import Zeros, base_offset_of
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from kafkagroups.groups.group_parts import Answers, GroupParts
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
 from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
 from kafkagroups.history.finding import Finding, count_of, sort_findings
@@ -39,6 +38,7 @@ from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
 from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
 from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
 from kafkagroups.loading import native
+from kafkagroups.loading.groups import Answers, GroupParts
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.records.written_versions import describe_writers

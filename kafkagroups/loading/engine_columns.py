@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import GroupOffsets
 from kafkagroups.loading.columns import (
@@ -26,6 +25,7 @@ from kafkagroups.loading.columns import (
     arrow_schema,
     to_arrow_array,
 )
+from kafkagroups.loading.groups import GroupParts
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json

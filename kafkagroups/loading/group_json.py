@@ -19,6 +19,13 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffse
 from kafkagroups.records.consumer_protocol import TopicAndPartitions
 from kafkagroups.records.structs import to_json
 
+_MEMBER_FIELDS = "member_id group_instance_id client_id client_host rebalance_timeout_ms session_timeout_ms"
+_OFFSET_FIELDS = "offset leader_epoch metadata commit_timestamp expire_timestamp topic_id record_offset"
+
+
+def _read_fields(source: object, names: str) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names.split()}
+
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
     return description_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
@@ -45,7 +52,7 @@ def _classic_json(group: Group) -> dict[str, Any]:
         "protocol": group.protocol if group.state is ClassicState.STABLE else "",
         "generation": group.generation,
         "leader": group.leader,
-        "members": [member_json(group.members[member_id]) for member_id in sorted(group.members)],
+        "members": [_member_json(group.members[member_id]) for member_id in sorted(group.members)],
     }
 
 
@@ -161,15 +168,9 @@ def _topology(group: ModernGroup) -> dict[str, Any] | None:
     }
 
 
-def member_json(member: Member) -> dict[str, Any]:
+def _member_json(member: Member) -> dict[str, Any]:
     """Return a member of a classic group. A subscription or assignment that cannot be read is null."""
-    return {
-        "member_id": member.member_id,
-        "group_instance_id": member.group_instance_id,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "session_timeout_ms": member.session_timeout_ms,
+    return _read_fields(member, _MEMBER_FIELDS) | {
         "subscription": _subscription(member),
         "assignment": _assignment(member),
         "subscription_hex": member.subscription_bytes.hex(),
@@ -206,15 +207,7 @@ def _assignment(member: Member) -> dict[str, Any] | None:
 
 
 def offset_json(offset: OffsetAndMetadata) -> dict[str, Any]:
-    return {
-        "offset": offset.offset,
-        "leader_epoch": offset.leader_epoch,
-        "metadata": offset.metadata,
-        "commit_timestamp": offset.commit_timestamp,
-        "expire_timestamp": offset.expire_timestamp,
-        "topic_id": offset.topic_id,
-        "record_offset": offset.record_offset,
-    }
+    return _read_fields(offset, _OFFSET_FIELDS)
 
 
 def offsets_json(offsets: ReadOnlyOffsets) -> dict[str, Any]:
@@ -238,12 +231,7 @@ def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
     """
     commits_by_partition: dict[str, list[dict[str, Any]]] = {}
     for partition, producer_id, offset in sorted_pending(pending):
-        commit = {
-            "producer_id": producer_id,
-            "offset": offset.offset,
-            "metadata": offset.metadata,
-            "record_offset": offset.record_offset,
-        }
+        commit = {"producer_id": producer_id} | _read_fields(offset, "offset metadata record_offset")
         commits_by_partition.setdefault(str(partition), []).append(commit)
     return commits_by_partition
 

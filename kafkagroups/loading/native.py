@@ -386,7 +386,7 @@ def replay_other_records(
 
     `newest_commits` has the offset of the newest commit of each group. In the new coordinator, a commit creates its
     group if the group does not exist. The classic coordinator creates these groups after the load, in the cache
-    (caches.py).
+    (load.py).
     """
     is_classic = isinstance(shard, ClassicShard)
     groups = shard.groups

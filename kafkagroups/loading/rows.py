@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
-from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, record_batches
 from kafkagroups.loading.group_json import description_json, member_rows, offset_json, sorted_pending
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.groups import GroupParts, Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.folders import file_system, local_path, public_uri, remote_errors
-from kafkagroups.log.outputs import new_folder
+from kafkagroups.log.folders import file_system, local_path, new_folder, public_uri, remote_errors
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
@@ -197,7 +195,7 @@ class WrittenTables:
 def new_tables(folder: str) -> Iterator[str]:
     """Yield the folder in which the tables are written.
 
-    The tables of a path appear in `folder` at the end of the `with` statement (log/outputs.py). In a remote file
+    The tables of a path appear in `folder` at the end of the `with` statement (log/folders.py). In a remote file
     system, a file appears when it is whole. Raises UsageError if the folder, a path or a URI, is not empty or cannot be
     created.
     """

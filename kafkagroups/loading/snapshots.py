@@ -54,17 +54,15 @@ from kafkagroups.groups.offsets import NativeOffsets
 from kafkagroups.groups.replay import LoadedPartition, Shard, fold_batches, has_separate_offset_cache
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.loading import native
-from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.groups import Groups, collect_groups
-from kafkagroups.loading.load import WholeTopic, add_shard, settle
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import WholeTopic, add_shard, collect_groups, create_cache, settle
 from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, is_folder
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL, crc32c, encode_batch
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.cleaner import encode_replacement
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.folders import open_logs
-from kafkagroups.log.outputs import list_folder
+from kafkagroups.log.folders import list_folder, open_logs
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment, read_segment
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records import dialects

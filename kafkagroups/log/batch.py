@@ -43,8 +43,8 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.log.batch_frames import LOG_OVERHEAD, FrameState, find_frames, to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, compression_type, decompress
+from kafkagroups.log.segment_file import LOG_OVERHEAD, FrameState, find_frames, to_int64
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 # The bits of a batch's attributes. The three bits of CODEC contain the number of the compression codec.

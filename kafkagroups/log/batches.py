@@ -21,8 +21,8 @@ from kafkagroups.log.batch import (
     read_varint,
     record_count,
 )
-from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, find_frame, find_frames
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.segment_file import BytesLike, Frame, FrameState, find_frame, find_frames
 from kafkagroups.records.spans import Span
 
 
@@ -83,7 +83,7 @@ class Position(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A whole batch in a segment: its frame (batch_frames.py) and its bytes, `data`.
+    """A whole batch in a segment: its frame (segment_file.py) and its bytes, `data`.
 
     `inode` identifies the file; -1 means that the segment is in memory.
     """

@@ -11,39 +11,47 @@ Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegme
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
-from io import BufferedIOBase, BytesIO, RawIOBase
+from functools import cached_property
+from io import BytesIO
 from typing import Any
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, Zeros, find_frames, mark_too_large, read_frames
-from kafkagroups.log.batches import FoundBatch, Position
+from kafkagroups.log.batches import FoundBatch, Position, parse_valid_batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import (
-    Damage,
-    Gap,
-    Recovery,
-    SearchBudget,
-    SearchEnded,
-    SegmentSearch,
-    StartFailure,
-)
+from kafkagroups.log.damage import Damage, Gap, Recovery, StartFailure
 from kafkagroups.log.segment_file import (
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
     MAX_RELATIVE_OFFSET,
     WHOLE_FILE,
     ByteRange,
+    BytesLike,
+    Frame,
+    FrameState,
+    SegmentFile,
+    Zeros,
     base_offset_of,
+    find_frame,
+    offset_and_length,
     open_segment,
+    read_frames,
     read_segment,
     segment_errors,
 )
 
+_WINDOW_BYTES = 4 * 1024 * 1024
+_CHECKED_BYTES = 1024 * 1024 * 1024
+_CHECKED_BYTES_PER_BYTE = 64
+"""How many bytes the searches in a log include in checksums at most: the first number, and the second for each byte of
+the log."""
 FramesWithBytes = Iterator[tuple[Frame, bytes]]
 
 
@@ -52,7 +60,7 @@ class Notes:
     """What one reading of a log has found besides batches.
 
     `damage` says where the log ends because of damaged bytes; it is set when the reading ends. `zeros` are those at the
-    end of the first segment that ends with zeros (batch_frames.py), once the reading has reached them.
+    end of the first segment that ends with zeros (segment_file.py), once the reading has reached them.
     """
 
     damage: Damage | None = None
@@ -209,14 +217,11 @@ class Log:
         budget = budget or SearchBudget(self.size)
         with suppress(SearchEnded):
             for segment in self.segments[self.segments.index(damage.file) :]:
-                start = self.segment_start(segment)
-                end = start + self.segment_size(segment)
-                content = None if self.content is None else self.content[segment]
                 largest = max(base_offset_of(segment), damage.offset) + MAX_RELATIVE_OFFSET
                 offsets = range(max(0, damage.offset), min(MAX_INT64, largest) + 1)
-                search = SegmentSearch(segment, self.folder, end, content, offsets, budget)
+                search = SegmentSearch(self, segment, offsets, budget)
                 is_damaged = segment == damage.file
-                found = search.find_after(damage.position) if is_damaged else search.find_from(start)
+                found = search.find_after(damage.position) if is_damaged else search.find_from(search.start)
                 if found is not None:
                     return self.select_from(segment, *found)
         return None
@@ -266,18 +271,17 @@ class Log:
 
         Also return its inode; -1 if there is no file.
         """
-        if self.content is not None:
-            view = memoryview(self.content[segment])
-            start, end = self.ranges.get(segment, WHOLE_FILE)
-            frames = (mark_too_large(frame, self.max_batch_bytes) for frame in find_frames(view[:end], start))
-            yield ((frame, bytes(view[frame.position : frame.end])) for frame in frames), -1
-            return
-        with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
-            if position is not None:
-                is_same_file = position.segment == segment and position.inode == file.inode
-                if is_same_file and position.byte <= file.end:
-                    file.seek(position.byte)
-            yield read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes), file.inode
+        start = self.segment_start(segment)
+        end = None
+        inode = -1
+        with self.open(segment) as file:
+            if isinstance(file, SegmentFile):
+                end = file.end
+                inode = file.inode
+                is_in_file = position is not None and (position.segment, position.inode) == (segment, inode)
+                if position is not None and is_in_file and position.byte <= end:
+                    start = file.seek(position.byte)
+            yield read_frames(file, start, end=end, max_batch_bytes=self.max_batch_bytes), inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
@@ -331,22 +335,126 @@ class Log:
     def segment_start(self, segment: str) -> int:
         return self.ranges.get(segment, WHOLE_FILE).start
 
-    def read(self, segment: str, size: int | None = None) -> BytesLike:
-        """Return the bytes of a segment, or the first `size` of them."""
-        byte_range = self.ranges.get(segment, WHOLE_FILE)
-        if size is not None:
-            byte_range = ByteRange(byte_range.start, byte_range.start + size)
+    def read(self, segment: str, byte_range: ByteRange | None = None) -> BytesLike:
+        """Return the bytes of a segment, or those of a byte range."""
+        byte_range = byte_range or self.ranges.get(segment, WHOLE_FILE)
         if self.content is not None:
             return memoryview(self.content[segment])[slice(*byte_range)]
         return read_segment(segment, self.folder, byte_range)
 
     @contextmanager
-    def open(self, segment: str) -> Iterator[RawIOBase | BufferedIOBase]:
+    def open(self, segment: str) -> Iterator[SegmentFile | BytesIO]:
         if self.content is not None:
             yield BytesIO(self.read(segment))
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             yield file
+
+
+class SearchEnded(Exception):
+    """The searches in a log have included as many bytes in checksums as they may."""
+
+
+class SearchBudget:
+    """How many bytes the searches in one log may still include in checksums.
+
+    Bytes that were written to mislead a search can look like large batches that overlap.
+    """
+
+    def __init__(self, log_bytes: int) -> None:
+        self._bytes_left = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * log_bytes
+
+    def spend(self, count: int) -> None:
+        self._bytes_left -= count
+        if self._bytes_left < 0:
+            raise SearchEnded
+
+
+@dataclass
+class SegmentSearch:
+    """A search for a readable batch in one segment of a log.
+
+    A batch is readable if its checksum is correct and its first offset is in `offsets`. Each method raises SearchEnded
+    if the budget is used up.
+    """
+
+    log: Log
+    segment: str
+    offsets: range
+    budget: SearchBudget
+
+    @property
+    def start(self) -> int:
+        return self.log.segment_start(self.segment)
+
+    @cached_property
+    def end(self) -> int:
+        return self.start + self.log.segment_size(self.segment)
+
+    def find_after(self, damaged: int) -> tuple[int, int] | None:
+        """Return the position and the first offset of the next readable batch after the damage at a position.
+
+        If the damaged batch has a possible length, the position after it is tried first, because a record in it can
+        contain bytes that look like a batch.
+        """
+        damaged_start = self._read(damaged, LOG_OVERHEAD)
+        if len(damaged_start) == LOG_OVERHEAD:
+            _, length = offset_and_length.unpack(damaged_start)
+            next_start = damaged + LOG_OVERHEAD + length
+            if length > 0 and next_start < self.end:
+                offset = self._read_offset(next_start, self._read(next_start, MAGIC_POSITION + 1))
+                if offset is not None:
+                    return next_start, offset
+        return self.find_from(damaged + 1)
+
+    def find_from(self, start: int) -> tuple[int, int] | None:
+        """Return the position and the first offset of the first readable batch from a position on."""
+        pattern = _header_pattern(self.offsets)
+        while start < self.end:
+            start = self._skip_hole(start)
+            window = self._read(start, _WINDOW_BYTES + MAGIC_POSITION)
+            for match in pattern.finditer(window):
+                position = start + match.start()
+                offset = self._read_offset(position, window[match.start() : match.start() + MAGIC_POSITION + 1])
+                if offset is not None:
+                    return position, offset
+            start += _WINDOW_BYTES
+        return None
+
+    def _read_offset(self, position: int, header: bytes) -> int | None:
+        """Return the first offset of the batch whose header is at a position; None if it is not readable."""
+        if len(header) <= MAGIC_POSITION:
+            return None
+        offset, length = offset_and_length.unpack_from(header)
+        size = LOG_OVERHEAD + length
+        if offset not in self.offsets or length <= 0 or position + size > self.end:
+            return None
+        self.budget.spend(size)
+        data = self._read(position, size)
+        frame = find_frame(data, 0)
+        if frame.state is FrameState.WHOLE and frame.size == size:
+            with suppress(InvalidLog):
+                return parse_valid_batch(frame, data).base_offset
+        return None
+
+    def _read(self, position: int, size: int) -> bytes:
+        return bytes(self.log.read(self.segment, ByteRange(position, min(position + size, self.end))))
+
+    def _skip_hole(self, position: int) -> int:
+        if self.log.content is not None:
+            return position
+        with open_segment(self.segment, self.log.folder, ByteRange(position, self.end)) as file:
+            return position + file.skip_hole()
+
+
+def _header_pattern(offsets: range) -> re.Pattern[bytes]:
+    """Return the pattern of the first bytes of a batch whose first offset is in a range.
+
+    The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
+    """
+    high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
+    starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
+    return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
 
 
 class _SegmentCache(dict[str, BytesLike]):

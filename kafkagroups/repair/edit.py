@@ -68,8 +68,7 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.damage import Damage
-from kafkagroups.log.folders import open_logs
-from kafkagroups.log.outputs import new_folder
+from kafkagroups.log.folders import new_folder, open_logs
 from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey

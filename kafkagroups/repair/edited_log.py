@@ -26,10 +26,9 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, encode_batch, record_count
 from kafkagroups.log.batches import parse_batch_at
-from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment, list_segments, read_marker
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.log_to_clean import list_segments, read_marker
 from kafkagroups.log.segment_file import base_offset_of, segment_name
 from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter

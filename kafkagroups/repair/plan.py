@@ -26,7 +26,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
 from kafkagroups.loading.topic_partitions import TopicPartitions
-from kafkagroups.log.outputs import new_file
+from kafkagroups.log.folders import new_file
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
 PLAN_VERSION = 1

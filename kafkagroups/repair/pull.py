@@ -29,10 +29,9 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.batch_frames import FrameState, find_frames
 from kafkagroups.log.batches import parse_batch
-from kafkagroups.log.outputs import create_folder
-from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
+from kafkagroups.log.folders import create_folder
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, FrameState, find_frames, segment_name
 from kafkagroups.repair.client import (
     MAX_WAIT_SECONDS,
     READ_UNCOMMITTED,

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.log.outputs import create_folder, new_folder
+from kafkagroups.log.folders import create_folder, new_folder
 from kafkagroups.synth.topic_settings import WIDTH, Settings, check_settings
 
 __all__ = ["WIDTH", "Settings", "write"]

@@ -31,10 +31,9 @@ from kafkagroups.log.batch import (
     LogRecord,
     encode_batch,
 )
-from kafkagroups.log.batch_frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.compression import CompressionType, compress
-from kafkagroups.log.outputs import name_file
-from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.folders import name_file
+from kafkagroups.log.segment_file import LENGTH_POSITION, LOG_OVERHEAD, segment_name
 from kafkagroups.records import consumer_group
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,

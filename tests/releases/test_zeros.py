@@ -10,9 +10,9 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import dialect, open_log
 from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.load import Outcome, Start, judge_start
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
-from kafkagroups.log.batch_frames import Zeros
+from kafkagroups.log.damage import Outcome, Start, judge_start
+from kafkagroups.log.segment_file import Zeros
 from kafkagroups.log.segments import NO_STOP
 from kafkagroups.spark.source import ConsumerOffsets
 from tests.captured import captured

@@ -11,7 +11,7 @@ import kafkagroups as kg
 from kafkagroups import dialect
 from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.loading.snapshots import Snapshot
-from kafkagroups.log.batch_frames import find_frames
+from kafkagroups.log.segment_file import find_frames
 from kafkagroups.spark.keeping import advance_partition
 from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.source import ConsumerOffsets

@@ -46,10 +46,9 @@ ENGINES = ("auto", "python", "compiled")
 
 
 class FoldLog(Protocol):
-    """The interface of both engines: a function that folds a log into a shard.
+    """A function that folds a log into a shard, which is all that an engine is.
 
-    `stop` says where reading ends. `count_bytes` is called with the number of bytes that were read since
-    its last call. The call can come from any thread.
+    `count_bytes` is called with the number of bytes that were read since its last call, from any thread.
     """
 
     def __call__(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard: ...
@@ -57,7 +56,7 @@ class FoldLog(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """The readable engine, or the native one, whose `fold` hands a log that it cannot fold to the readable engine."""
+    """The readable engine, or the native one, which hands a log that it cannot fold to the readable engine."""
 
     name: str
     fold: FoldLog
@@ -73,9 +72,8 @@ class Engine:
     ) -> Generator[Shard, None, None]:
         """Yield the shard of each log, in the order of the logs.
 
-        The native engine uses `threads` threads. The readable engine uses as many processes, because its threads would
-        block each other, but one for small logs (engines.py). 0 means one per CPU. `stop` and `count_bytes` are those
-        of FoldLog.
+        The native engine uses `threads` threads, and the readable engine as many processes, but one for small logs. 0
+        means one per CPU.
         """
         thread_count = min(threads or os.cpu_count() or 1, len(logs))
         needs_workers = self.name == "python"
@@ -109,8 +107,7 @@ def create_observed_engine(observer: Observer) -> Engine:
 def choose_engine(name: str) -> Engine:
     """Return the engine with this name. "auto" means the native engine if it is installed.
 
-    Raise UsageError if no engine has this name, or if the name is "compiled" and the native engine is not installed or
-    has another interface.
+    Raises UsageError if there is none, or if "compiled" is not installed or has another interface.
     """
     if name not in ENGINES:
         raise UsageError(f"no engine {name!r}: choose one of {', '.join(ENGINES)}")
@@ -131,10 +128,10 @@ _START = "import sys; sys.path[:] = sys.argv[1:]; from kafkagroups.loading.engin
 
 @contextmanager
 def start_workers(count: int) -> Iterator[FoldLog]:
-    """Start workers, and yield a function that folds a log in one of them, for as many threads as there are workers.
+    """Yield a function that folds a log in a worker, for as many threads as there are workers.
 
-    The shards and the errors are those of `fold`, which is the function where the system starts no process at all.
-    Raises KafkagroupsError if a worker is killed.
+    Its shards and errors are those of `fold`, which it is where the system starts no process at all. Raises
+    KafkagroupsError if a worker is killed.
     """
     workers: list[_Worker] = []
     free: SimpleQueue[_Worker] = SimpleQueue()
@@ -223,7 +220,7 @@ def work() -> None:
 
 
 def _receive_tasks(tasks: SimpleQueue[tuple[Log, Dialect, Stop]]) -> None:
-    """Read tasks from stdin in a thread of its own, so that a worker ends with its parent even while it folds."""
+    """Read tasks in a thread, so that a worker ends with its parent even while it folds."""
     try:
         while True:
             tasks.put(pickle.load(sys.stdin.buffer))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class GroupParts(NamedTuple):
-    """The parts from which a group is built: the group without offsets, or its record, which is not decoded yet, and
-    its offsets.
+    """What a group is built from: the group without its offsets, or its record, which is not decoded yet, and its
+    offsets.
     """
 
     group: AnyGroup | GroupRecord
@@ -34,11 +34,10 @@ class GroupParts(NamedTuple):
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        """Return the group itself, not a copy, and without its offsets."""
+        """Return the group itself, without its offsets."""
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
-        """Return a copy of the group with its offsets."""
         group = self.group.decode() if isinstance(self.group, GroupRecord) else copy_group(self.group)
         group.offsets = _copy_offsets(self.offsets)
         group.pending = _copy_pending(self.pending)
@@ -46,8 +45,6 @@ class GroupParts(NamedTuple):
 
 
 class OrphanParts(NamedTuple):
-    """The parts from which an orphan is built."""
-
     offsets: ReadOnlyOffsets
     pending: dict[int, PartitionOffsets]
     partition: int | None
@@ -58,7 +55,7 @@ class OrphanParts(NamedTuple):
 
 
 def _copy_offsets(offsets: ReadOnlyOffsets) -> PartitionOffsets:
-    """Copy offsets in the order of the log, because the two engines store the offsets in different orders."""
+    """Copy offsets in the order of the log, because the engines store them in different orders."""
     return dict(sorted(offsets.items(), key=_log_order))
 
 
@@ -74,7 +71,7 @@ def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOf
 class Answer(NamedTuple):
     """The fates of a group's newest records in one partition, after all partitions are loaded.
 
-    `has_read` says whether the coordinator has used the partition's records of the group.
+    `has_read` says whether the coordinator has used them.
     """
 
     committed: Fate
@@ -92,8 +89,6 @@ _OTHER_ORPHAN = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=True)
 
 
 class Answers:
-    """The answers after a load."""
-
     def __init__(self, groups: Mapping[str, GroupParts], orphans: Mapping[str, OrphanParts]) -> None:
         self._groups = groups
         self._orphans = orphans
@@ -118,7 +113,7 @@ Value = TypeVar("Value")
 
 
 class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
-    """A mapping of names to values, each made by `build` from its `parts` when it is first used.
+    """A mapping whose values are made by `build` when they are first used.
 
     To decode all groups of a large log takes long, and most callers use only a few.
     """
@@ -146,7 +141,6 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
         return repr(dict(self))
 
     def select(self, names: Collection[str]) -> LazyMapping[Parts, Value]:
-        """Return a mapping that has only these names."""
         selected = LazyMapping({name: self._parts[name] for name in names if name in self._parts}, self._build)
         selected._built = {name: self._built[name] for name in names if name in self._built}
         return selected
@@ -212,9 +206,8 @@ class Groups(Mapping[str, AnyGroup]):
 
     @cached_property
     def elsewhere(self) -> dict[str, list[int | None]]:
-        """By group id: the partitions that contain records of the group but do not answer requests for the group.
-
-        These records have no effect. A group without other partitions is left out.
+        """By group id: the partitions with records of the group that do not answer for it, so that these have no
+        effect.
         """
         count = self.topic.option if self.decided_partitions is None else self.decided_partitions.count
         answering = {group_id: parts.group.partition for group_id, parts in self.parts()}
@@ -248,7 +241,7 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def problems_by_partition(self) -> dict[int | None, list[str]]:
-        """By partition number: the lines of `problems` about this partition."""
+        """The lines of `problems` by partition number."""
         lines_by_partition = {}
         answering_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
@@ -279,7 +272,7 @@ class Groups(Mapping[str, AnyGroup]):
         return group_id in self.groups or (orphan is not None and orphan.is_answered)
 
     def find_holder(self, group_id: str) -> AnyGroup | Orphan | None:
-        """Return what a broker answers the offsets of a group from: the group, or an orphan that is answered."""
+        """Return the group, or an orphan that is answered, from which a broker answers the offsets of a group."""
         return (self.get(group_id) or self.orphans[group_id]) if self.answers_offsets(group_id) else None
 
     def select(self, group_ids: Collection[str]) -> Groups:
@@ -325,10 +318,7 @@ class Groups(Mapping[str, AnyGroup]):
         return pd.DataFrame(rows, columns=_MEMBER_COLUMNS.split())
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
-        """Yield the id and the parts of each group, in the order of the ids, without building further groups.
-
-        If a group was already built, all three parts come from the built group.
-        """
+        """Yield the id and the parts of each group, in the order of the ids, without building further groups."""
         unbuilt = self.groups.unbuilt()
         for group_id in sorted(self):
             if group_id in unbuilt:
@@ -341,8 +331,8 @@ class Groups(Mapping[str, AnyGroup]):
 def describe_failure(path: str, partition: int | None, kafka: str, error: str, answers_for_groups: bool = False) -> str:
     """Return a message that says why the load of a partition fails.
 
-    `answers_for_groups` is true if the classic coordinator's load fails at its last step, after the groups were added
-    to the cache; the broker then answers requests for these groups.
+    `answers_for_groups` means that the classic coordinator's load fails at its last step, after the groups were added
+    to the cache.
     """
     message = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
     if answers_for_groups:
@@ -353,10 +343,7 @@ def describe_failure(path: str, partition: int | None, kafka: str, error: str, a
 def join_groups(
     loads: Sequence[Groups], path: str, topic: FoundPartitions, topic_partitions: TopicPartitions | None
 ) -> Groups:
-    """Return the loads of different partitions of one topic as one result.
-
-    No two loads may contain a group with the same id.
-    """
+    """Return the loads of different partitions of one topic as one result. No group may be in two of them."""
     whole = Groups(loads[0].coordinator, loads[0].kafka, path, topic=topic, decided_partitions=topic_partitions)
     for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
         whole.partitions |= load.partitions
@@ -378,9 +365,9 @@ _NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "t
 
 
 def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a frame with a row for each event of a timeline (history/event.py), in the same order.
+    """Return a frame with a row for each event of a timeline.
 
-    A missing number is NA. So the numbers stay exact: without NA, pandas would turn them into floats.
+    A missing number is NA, because without it, pandas would turn the numbers into floats.
     """
     import pandas as pd
 

@@ -44,15 +44,9 @@ from kafkagroups.records.dialects import Dialect
 class OpenTopic:
     """The logs of a topic, and the rules by which one coordinator loads them.
 
-    Attributes
-    ----------
-    path
-        Used in messages, and to tell a folder of partition folders from one partition.
-    partitions
-        The partition count that the caller gave; None if there is none.
-    engine, threads
-        The name of the engine that folds the logs, and with how many threads (engines.py). A worker of Spark chooses
-        its engine by this name, because its machine can lack the native one.
+    `path` is used in messages, and tells a folder of partition folders from one partition. `partitions` is the count
+    that the caller gave. `engine` is a name, because a worker of Spark, whose machine can lack the native engine,
+    chooses again.
     """
 
     logs: Sequence[Log]
@@ -68,7 +62,6 @@ class OpenTopic:
         return choose_engine(self.engine)
 
     def part(self, *logs: Log) -> OpenTopic:
-        """Return the topic with only these logs."""
         return replace(self, logs=logs)
 
     def check_stop(self) -> None:
@@ -87,8 +80,8 @@ class OpenTopic:
     ) -> Groups:
         """Return the groups that the coordinator has after loading the logs.
 
-        `engine` is used instead of the topic's engine, for example to observe the load. `whole` describes the topic if
-        these logs are only a part of it.
+        `engine` replaces the topic's engine, for example to observe the load. `whole` describes the topic if these logs
+        are only a part of it.
         """
         cache = create_cache(self.dialect, self.partitions)
         loaded: dict[int | None, LoadedPartition] = {}
@@ -105,17 +98,15 @@ class OpenTopic:
 
 
 class WholeTopic(NamedTuple):
-    """A topic, and by group id the partitions with records of the group (Groups.partitions_of)."""
-
     topic: FoundPartitions
     partitions_of: PartitionsOf
 
 
 def settle(cache: Cache, whole: WholeTopic, read_times: LogTimes) -> TopicPartitions | None:
-    """Decide the topic's partition count after all shards were added to a cache, and keep the groups that it answers.
+    """Decide the topic's partition count after all shards were added, and keep the groups that it answers.
 
-    Return None if no group has records in several partitions. The count then changes no answer, and it is decided when
-    it is needed.
+    Return None if no group has records in several partitions: the count then changes no answer, and is decided when it
+    is needed.
     """
     if not cache.has_shared_groups:
         return None
@@ -126,7 +117,7 @@ def settle(cache: Cache, whole: WholeTopic, read_times: LogTimes) -> TopicPartit
 
 
 def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
-    """Add a shard to a cache. Return a copy of `shard.loaded`, with the error if a broker's load would fail."""
+    """Add a shard, and return a copy of `shard.loaded`, with the error if a broker's load would fail."""
     try:
         cache.add(shard)
     except (LoadFailed, BadBytes) as error:
@@ -138,9 +129,8 @@ _UNEXPECTED_UNLOAD = "Unexpected unload of active group "
 
 
 class Cache(ABC):
-    """The groups and offsets that a coordinator has in memory.
-
-    Add the shards in ascending order of their partitions.
+    """The groups and offsets that a coordinator has in memory. Add the shards in ascending order of their
+    partitions.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -155,8 +145,8 @@ class Cache(ABC):
     def add(self, shard: Shard) -> None:
         """Add the shard of a partition, the last step of the partition's load.
 
-        Raise LoadFailed or BadBytes if a broker's load of the partition would fail. After the error, the cache has the
-        same content as the broker's cache after the failed load.
+        Raises LoadFailed or BadBytes if a broker's load would fail. The cache then has the same content as the
+        broker's.
         """
         for group_id in shard.seen_group_ids:
             partitions = self.partitions_of.setdefault(group_id, [])
@@ -168,10 +158,7 @@ class Cache(ABC):
 
     @abstractmethod
     def keep_home_groups(self, partition_count: int) -> None:
-        """Of each group with records in several partitions, keep only what its home partition answers.
-
-        `partition_count` is the topic's partition count, which was found after the shards were added.
-        """
+        """Of each group with records in several partitions, keep only what its home partition answers."""
 
     @abstractmethod
     def _add_groups(self, shard: Shard) -> None:
@@ -186,9 +173,8 @@ def read_unloaded_group(error: str) -> str | None:
 
 
 class ClassicCache(Cache):
-    """The cache of the classic coordinator: one cache for all partitions.
-
-    If two partitions contain a group with the same id, the cache keeps the group that was loaded first.
+    """The cache of the classic coordinator: one for all partitions. Of two groups with the same id, it keeps the
+    first.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -200,7 +186,7 @@ class ClassicCache(Cache):
         self._ids_with_new_offsets: dict[str, None] = {}
 
     def keep_home_groups(self, partition_count: int) -> None:
-        """Change nothing: one cache answers for all partitions."""
+        """One cache answers for all partitions."""
 
     def _add_groups(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)
@@ -252,8 +238,8 @@ class ClassicCache(Cache):
 class NewCache(Cache):
     """The cache of the new coordinator, which stores each partition separately.
 
-    If the count is given, only the home partition of a group answers requests for the group: the partition that
-    `partition_for` returns for the group id. Without the count, the first partition that contains the group answers.
+    Only the home partition of a group answers for it (`partition_for`); without a partition count, the first partition
+    that contains the group.
     """
 
     def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
@@ -313,7 +299,6 @@ class NewCache(Cache):
 
 
 def create_cache(dialect: Dialect, partition_count: int | None = None) -> Cache:
-    """Return the empty cache of a coordinator."""
     return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partition_count)
 
 
@@ -328,10 +313,7 @@ def collect_groups(
     topic: FoundPartitions | None = None,
     topic_partitions: TopicPartitions | None = None,
 ) -> Groups:
-    """Return the groups in a coordinator's cache.
-
-    `topic_partitions` is None if no group has records in several partitions.
-    """
+    """`topic_partitions` is None if no group has records in several partitions."""
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     return Groups(
         cache.dialect.coordinator,
@@ -347,10 +329,9 @@ def collect_groups(
 
 
 class ByteProgress:
-    """Adds up the bytes that the engines read, and calls `report` with "loading", the sum, and `total`.
+    """Adds up the bytes that the engines read, and reports the sum, at most `total`, the size of all logs.
 
-    The sum is limited to `total`, the size of all logs in bytes: if the native engine hands a partition to the readable
-    engine, both engines count the bytes of the partition.
+    If the native engine hands a partition to the readable engine, both count the bytes of the partition.
     """
 
     def __init__(self, report: Progress, total: int) -> None:

@@ -85,9 +85,8 @@ class AbortedTxn(NamedTuple):
 class ProducerState:
     """The state of one producer.
 
-    `last_data_offset` is the last Kafka offset of the newest data batch in `epoch`; None if there is none.
-    `last_timestamp` is in ms. `txn_first_offset` is the first Kafka offset of the producer's open transaction; None if
-    no transaction is open.
+    `last_data_offset` is the last Kafka offset of the newest data batch in `epoch`, `last_timestamp` is in ms, and
+    `txn_first_offset` is the first Kafka offset of the open transaction. None: there is none.
     """
 
     epoch: int
@@ -98,7 +97,7 @@ class ProducerState:
 
 @dataclass
 class ProducerStates:
-    """The producers of a log, by producer id, and its aborted transactions in the order of their markers."""
+    """The producers of a log by id, and its aborted transactions in the order of their markers."""
 
     producers: dict[int, ProducerState] = field(default_factory=dict)
     aborted: list[AbortedTxn] = field(default_factory=list)
@@ -125,10 +124,7 @@ def add_batch(states: ProducerStates, batch: Batch) -> None:
 
 
 def read_marker(batch: Batch) -> ControlType | None:
-    """Return the type of a marker; None if the cleaner has removed it from the batch.
-
-    Raises BadBytes if it cannot be read.
-    """
+    """Return the type of a marker; None if the cleaner has removed it. Raises BadBytes if it cannot be read."""
     if not batch.records:
         return None
     try:
@@ -145,7 +141,7 @@ def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
 
 
 def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
-    """Return the producers whose newest batch is not older than `oldest_ms` (in ms; None: all producers).
+    """Return the producers whose newest batch is not older than `oldest_ms` (None: all).
 
     In a broker, a producer with an open transaction is active, too. The cleaner's result is the same: an active
     producer only keeps its newest batch, and a pass does not clean the batches of an open transaction.
@@ -158,7 +154,7 @@ def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict
 
 
 class CleanedTransactions:
-    """The transactions that are open at the current batch, while a pass reads batches in the order of the log."""
+    """The transactions that are open at the current batch of a pass."""
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
@@ -201,7 +197,7 @@ bytes that the step reads in total."""
 
 @dataclass
 class Segment:
-    """The readable part of a segment, which ends with its last valid batch."""
+    """A segment up to its last valid batch."""
 
     base_offset: int
     path: str
@@ -215,8 +211,8 @@ class Segment:
 class LogToClean:
     """A log with its segments and producers, and where cleaning may begin and end.
 
-    `first_uncleanable` is the base offset of a segment: this segment and all later segments stay unchanged. The last
-    segment of a log, the active segment, always stays unchanged.
+    `first_uncleanable` is the base offset of a segment. This one and all later ones stay unchanged, and always the last
+    one, the active segment.
     """
 
     log: Log
@@ -228,7 +224,7 @@ class LogToClean:
 
 
 def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
-    """Return its segments, its producers, and the offsets that the pass cleans.
+    """Return the segments and producers of a log, and the offsets that the pass cleans.
 
     If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
     at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
@@ -275,7 +271,6 @@ def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:
 
 
 def select_segments(segments: Sequence[Segment], first: int, end: int) -> list[Segment]:
-    """Return the segments that can contain offsets from `first` up to, not including, `end`."""
     if first >= end:
         return []
     first_base = _find_containing_base(segments, first)
@@ -290,13 +285,9 @@ def pair_with_next_base(segments: Sequence[Segment], end: int) -> list[tuple[Seg
 def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable: int) -> list[list[Segment]]:
     """Divide neighbouring segments into groups.
 
-    A group with more than one segment follows two rules:
-
-    - Before cleaning, the group has at most `max_bytes`.
-    - The last offset of the group is at most MAX_RELATIVE_OFFSET above the group's first base offset. An empty segment
-      always follows this rule.
-
-    Like Kafka, this function takes the offset before the base offset of the next segment for the last one of a segment.
+    A group has at most `max_bytes` before cleaning, and its last offset is at most MAX_RELATIVE_OFFSET above its first
+    base offset, which an empty segment never changes. A segment alone may break both rules. Like Kafka, this takes the
+    offset before the base offset of the next segment for the last one of a segment.
     """
     groups: list[list[Segment]] = []
     group_bytes = 0
@@ -356,10 +347,7 @@ def _count_body_bytes(record: LogRecord) -> int:
 
 
 class OffsetMap:
-    """The newest Kafka offset of each key.
-
-    `last_offset` is the last offset that the map covers; -1 if the map covers no offset.
-    """
+    """The newest Kafka offset of each key, up to `last_offset`; -1 if the map covers no offset."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -388,9 +376,8 @@ def fill_map(
 ) -> None:
     """Add the keys of segments to the map until it is full.
 
-    `batches_and_next_bases` contains, for each segment, its batches and the base offset of the next segment (after the
-    last segment: the first uncleanable offset). The map also covers the offsets between a segment's last batch and the
-    next segment.
+    `batches_and_next_bases` has, for each segment, its batches and the base offset of the next one (at the end, the
+    first uncleanable offset). The map also covers the offsets between a segment's last batch and the next segment.
     """
     for batches, next_base in batches_and_next_bases:
         for batch in batches:
@@ -430,8 +417,8 @@ class RecordFilter:
 def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
     """Return the bytes of the next batch after the pass (empty if it is removed), and its new number of records.
 
-    `keeps_old_tombstones` says whether the pass keeps tombstones of magic 0 and 1, which have no delete horizon. Raises
-    InvalidLog if Kafka's cleaner fails at this batch.
+    `keeps_old_tombstones` is about magic 0 and 1, which have no delete horizon. Raises InvalidLog if Kafka's cleaner
+    fails at this batch.
     """
     is_discardable = record_filter.transactions.check_next_batch(batch)
     horizon_ms = batch.delete_horizon_ms
@@ -491,7 +478,6 @@ def _encode_empty_batch(batch: Batch) -> bytes:
 
 
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
-    """Return a batch of magic 2 with the records that stay, and with this delete horizon."""
     kept_bits = CODEC  # In magic 0, all other bits have no meaning.
     if batch.magic >= 1:
         kept_bits |= LOG_APPEND_TIME
@@ -506,9 +492,9 @@ def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int |
 def encode_replacement(
     batch: Batch, records: Sequence[LogRecord], attributes: int, base_timestamp: int | None
 ) -> bytes:
-    """Return the bytes of the batch of magic 2 that replaces `batch` and contains `records`.
+    """Return the bytes of the batch of magic 2 that replaces `batch`.
 
-    If `batch` has magic 0 or 1, its offsets are not kept: the new batch begins and ends with the offsets of `records`.
+    If `batch` has magic 0 or 1, the new batch begins and ends with the offsets of `records`.
     """
     keeps_offsets = batch.magic >= 2
     return encode_batch(
@@ -573,11 +559,11 @@ class LogSize:
 
 @dataclass(frozen=True)
 class Compaction:
-    """`next_dirty_offset` is the first dirty offset of the next pass.
+    """What a pass has done.
 
-    Each list in `groups` contains the base offsets of the segments that together became one segment. `damage` is where
-    the log ended because of damaged bytes; None if the log is not damaged. If no segment is dirty, `groups` is empty
-    and `next_dirty_offset` is 0, as in Kafka's cleaner.
+    `next_dirty_offset` is the first dirty offset of the next pass. Each list in `groups` has the base offsets of the
+    segments that became one segment. `damage` is where the log ended. If no segment is dirty, `groups` is empty and
+    `next_dirty_offset` is 0, as in Kafka's cleaner.
     """
 
     next_dirty_offset: int
@@ -591,7 +577,7 @@ def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None 
     """Run one pass over a log, and write the cleaned log to the folder `out`, which must be new or empty.
 
     Only one segment and the offset map are in memory. Raises UsageError if a number in `config` is out of range, or if
-    the folder is not empty. Raises InvalidLog or InvalidRecord if Kafka's cleaner fails at this log.
+    the folder is not empty, and InvalidLog or InvalidRecord if Kafka's cleaner fails at this log.
     """
     _check_numbers(config)
     with new_folder(out) as folder:
@@ -643,11 +629,9 @@ def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progres
 
 
 def _find_old_tombstone_limit(source: LogToClean, config: CleanerConfig) -> int:
-    """Return the time limit (ms since 1970) for tombstones of the old formats, magic 0 and 1.
+    """Return the limit (ms since 1970) for tombstones of magic 0 and 1: a segment whose file is not newer loses them.
 
-    Instead, the pass removes the tombstones of a segment whose file was last modified at the limit or earlier. The
-    limit is the time at which the last segment that an earlier pass has cleaned was last modified, minus
-    delete.retention.ms.
+    It is the time at which the last segment that an earlier pass has cleaned was modified, minus delete.retention.ms.
     """
     clean_segments = select_segments(source.segments, 0, source.first_dirty)
     if not clean_segments:
@@ -662,10 +646,9 @@ def _clean_group(
     record_filter: RecordFilter,
     old_tombstone_limit_ms: int,
 ) -> Segment:
-    """Clean a group of segments and write one new segment, even if no record stays.
+    """Write a group as one segment, even if no record stays.
 
-    The new segment has the base offset of the group's first segment and the modification time of the group's last
-    segment.
+    It has the base offset of the group's first segment and the modification time of the last one.
     """
     base_offset = group[0].base_offset
     target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
@@ -684,7 +667,7 @@ def _clean_group(
 
 
 def copy_segment(segment: Segment, out: Path) -> Segment:
-    """Copy a segment to the folder `out`, up to the end of its last valid batch."""
+    """Copy a segment to the folder `out`, up to its last valid batch."""
     path = os.path.join(out, segment_name(segment.base_offset))
     with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)

@@ -45,11 +45,9 @@ class Damage:
     """Where a log ends because its bytes are damaged.
 
     `position` is in bytes from the start of the segment `file`, and `offset` is the Kafka offset that was expected
-    there.
-
-    The other fields say what the recovery would cut off; None if the bytes after the damage were not read: the bytes up
-    to the end of the last segment, the batches with a correct checksum among them, their records, and the ids of the
-    groups in these records.
+    there. The other fields say what the recovery would cut off: the bytes up to the end of the last segment, the
+    batches with a correct checksum among them, their records, and the ids of the groups in these records. None: nobody
+    has read them.
     """
 
     file: str
@@ -85,11 +83,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Damaged bytes that a reader has skipped.
-
-    `from_offset` is the offset that was expected at the damage, and `to_offset` the first offset of the batch at which
-    reading went on.
-    """
+    """Damaged bytes that a reader has skipped, from the expected offset to the first one of the next readable batch."""
 
     file: str
     position: int
@@ -138,7 +132,7 @@ def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
 
 
 class Recovery:
-    """The recovery of a log's segments, to which each batch is added. `failure` is the first one."""
+    """The recovery of a log's segments. `failure` is the first one."""
 
     def __init__(self) -> None:
         self.failure: StartFailure | None = None
@@ -222,8 +216,6 @@ class Start(Enum):
 
 
 class Outcome(Enum):
-    """What a broker does with the partition."""
-
     CUTS_ZEROS = "cuts the zeros off, and loads all batches"
     CUTS_LATER_SEGMENTS = "cuts the zeros off, deletes all later segments, and loads the batches before the zeros"
     IGNORES_ZEROS = "ignores the zeros, and loads all batches"

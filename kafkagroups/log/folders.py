@@ -98,9 +98,7 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
 
 
 def open_logs(path: str | Path) -> list[Log]:
-    """Return the logs at a path, sorted by partition.
-
-    If `path` is a folder that contains partition folders, return their logs.
+    """Return the logs at a path, sorted by partition: one log, or those of the partition folders in a folder.
 
     Raises UsageError if there is no log, a folder cannot be read, a pipe, device or broken link is named like a
     partition folder, or two folders have the same partition number.
@@ -196,10 +194,9 @@ def local_path(path: str) -> str | None:
 
 
 def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
-    """Return the logs at a path or URI.
+    """Return the logs at a path or URI. Raises UsageError if there is none, or if the file system raises an error.
 
     The paths in the logs stay relative to `folder`, so a Spark task can read them from another working directory.
-    Raises UsageError if there is no log, or if the file system is unknown or raises an error.
     """
     path_or_uri = os.fspath(path)
     local = local_path(path_or_uri)
@@ -218,7 +215,6 @@ def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
 
 
 def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
-    """Return the logs of all paths, in the order of the paths."""
     has_remote_path = any(local_path(path) is None for path in paths)
     with ThreadPoolExecutor(LISTING_THREADS if has_remote_path else 1) as pool:
         return [log for logs in pool.map(lambda path: find_logs(path, folder), paths) for log in logs]
@@ -245,7 +241,7 @@ class RemoteSegments(Mapping[str, BytesLike]):
 
 
 def public_uri(uri: str) -> str:
-    """Return a URI without its password, query parameters and fragment, for messages."""
+    """Return a URI without its password, query parameters and fragment."""
     parts = _split(uri)
     return f"{parts.scheme}://{re.sub(':[^@]*@', '@', parts.netloc)}{parts.path}"
 
@@ -369,9 +365,9 @@ UNFINISHED = "unfinished"
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder, whose content becomes that of `folder` at the end of the `with` statement.
 
-    It has the same name as `folder`, because the name of a partition's folder has the partition's number.
-    `folder` must be new or empty, and is empty again if the body raises an exception. Raises UsageError if it is not
-    empty, and OSError with the name of a file or folder if something cannot be written.
+    It has the same name as `folder`, because the name of a partition's folder has the partition's number. After an
+    exception, `folder` is empty again. Raises UsageError if it is not empty, and OSError with the name of a file or
+    folder if something cannot be written.
     """
     create_folder(folder)
     unfinished = folder / UNFINISHED
@@ -397,7 +393,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(path: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
-    """Yield a file to write. It gets the name `path` at the end of the `with` statement, and is deleted after an error.
+    """Yield a file to write, which gets the name `path` at the end of the `with` statement, and is deleted after an
+    error.
 
     A pipe or a device is written directly. Raises FileExistsError if `path` exists and must not be replaced, UsageError
     if another run is writing it, and OSError with the name of the file if it cannot be written.

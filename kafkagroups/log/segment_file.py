@@ -50,7 +50,7 @@ WHOLE_FILE = ByteRange()
 
 
 class MissingSegment(UsageError):
-    """The file of a segment does not exist: it was deleted after the folder was listed."""
+    """The file of a segment was deleted after the folder was listed."""
 
 
 def segment_name(base_offset: int) -> str:
@@ -76,10 +76,7 @@ def partition_of_folder(folder_name: str) -> int | None:
 
 
 class SegmentFile(RawIOBase):
-    """A byte range of a segment's file, open for reading.
-
-    `end` is the position where the range ends: the end of `byte_range`, or the end of the file if this is earlier.
-    """
+    """A byte range of a segment's file, open for reading, up to the position `end`."""
 
     def __init__(self, file: FileIO, path: str, byte_range: ByteRange) -> None:
         super().__init__()
@@ -98,10 +95,7 @@ class SegmentFile(RawIOBase):
         return self.position
 
     def skip_hole(self) -> int:
-        """Move to the next byte that the file system has stored, over a hole of a sparse file.
-
-        Return the number of skipped bytes, which are zero.
-        """
+        """Move over a hole of a sparse file, and return the number of skipped bytes, which are zero."""
         if not hasattr(os, "SEEK_DATA"):
             return 0
         descriptor = self._file.fileno()
@@ -139,10 +133,9 @@ class SegmentFile(RawIOBase):
 
 @contextmanager
 def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> Iterator[SegmentFile]:
-    """Open a segment's file. A relative path is resolved in `folder`.
+    """Open a segment's file; a relative path is one in `folder`.
 
-    Raises UsageError if the file cannot be opened or read, or is not a regular file, and MissingSegment if it does not
-    exist.
+    Raises UsageError if it cannot be opened or read, or is not a regular file, and MissingSegment if it does not exist.
     """
     path = os.path.join(folder, segment_path)
     with segment_errors(segment_path):
@@ -243,9 +236,8 @@ class FrameState(Enum):
 class Frame(NamedTuple):
     """Where one batch begins and ends, and what its header contains.
 
-    In magic 0 and 1, `base_offset` and `last_offset` are both the offset in the header. If the batch is not whole,
-    `reason` says why, `size` is the number of bytes from `position` to the end of the data, and the offsets and the
-    magic are -1.
+    In magic 0 and 1, both offsets are the one in the header. If the batch is not whole, `reason` says why, `size` is
+    the number of bytes up to the end of the data, and the offsets and the magic are -1.
     """
 
     position: int
@@ -271,7 +263,7 @@ class Frame(NamedTuple):
 
 
 def to_int64(value: int) -> int:
-    """Return the int64 with the lowest 64 bits of a number. So sums of offsets and of times overflow as in Java."""
+    """Return the int64 with the lowest 64 bits of a number, so that sums overflow as in Java."""
     if MIN_INT64 <= value <= MAX_INT64:
         return value
     return (value - MIN_INT64) % 2**64 + MIN_INT64
@@ -299,7 +291,7 @@ def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_
 def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: bool = False) -> Frame:
     """Return the frame at one position, from which `available` bytes follow up to the end of the segment.
 
-    If the end of the segment is not in `data`, at least the beginning of the batch up to its magic must be there.
+    At least the beginning of the batch up to its magic must be in `data`.
     """
     broken = partial(_make_broken_frame, data, position, available)
     if available < LOG_OVERHEAD:
@@ -334,9 +326,8 @@ def _make_broken_frame(data: BytesLike, position: int, available: int, state: Fr
 
 
 def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
-    """Return the frame, with the state TOO_LARGE if its batch is whole, but its records have more bytes than the limit.
-
-    `max_batch_bytes` can only raise the limit of a frame.
+    """Return the frame, with the state TOO_LARGE if its batch is whole, but above the limit, which `max_batch_bytes`
+    can only raise.
     """
     max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
     if frame.state is not FrameState.WHOLE or frame.size - _MIN_BYTES_OF_MAGIC_2 <= max_content_bytes:
@@ -355,12 +346,12 @@ def read_frames(
     end: int | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[tuple[Frame, bytes]]:
-    """Yield the frames of a file as `find_frames` does, each with its bytes.
+    """Yield the frames of a file as `find_frames` does, each with its bytes, but not those of a batch that is too
+    large.
 
-    A batch that is too large (`mark_too_large`) is not read. `position` is the current position in the file, which the
-    frames count from its start, and `end` is that of its end; if it is None, a huge batch is read to find out whether
-    it is complete. The file is not mapped into memory, because the system ends a process whose mapped file another
-    process truncates.
+    `position` is the current position in the file, and `end` that of its end; if it is None, a huge batch is read to
+    find out whether it is complete. The file is not mapped into memory, because the system ends a process whose mapped
+    file another process truncates.
     """
     whole = FrameState.WHOLE
     data = b""
@@ -407,7 +398,7 @@ def read_frames(
 
 
 def _extend_zeros(file: RawIOBase | BufferedIOBase, zeros: Frame) -> Frame:
-    """Return the frame, extended to the end of the file; a damaged one if other bytes than zeros follow."""
+    """Return the frame up to the end of the file; a damaged one if other bytes than zeros follow."""
     count, is_zero = count_zeros(file)
     return zeros._replace(size=zeros.size + count, state=FrameState.ZEROS if is_zero else FrameState.DAMAGED)
 
@@ -415,8 +406,7 @@ def _extend_zeros(file: RawIOBase | BufferedIOBase, zeros: Frame) -> Frame:
 def _read_piece(file: RawIOBase | BufferedIOBase, size: int) -> bytes:
     """Return the next bytes of the file.
 
-    A raw file can return fewer than requested, and damaged bytes can ask for a huge `size`. So each read requests at
-    most _PIECE_BYTES.
+    A raw file can return fewer than requested, and damaged bytes can ask for a huge `size`, so it is read in pieces.
     """
     pieces = []
     missing_bytes = size
@@ -434,10 +424,7 @@ _ZEROS = bytes(1024 * 1024)
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """The zeros at the end of a segment, which `later_segments` follow.
-
-    `position` is the position of the first zero, in bytes from the start of the file.
-    """
+    """The zeros at the end of a segment, from a byte `position` on, and how many segments follow."""
 
     file: str
     position: int
@@ -458,8 +445,7 @@ def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
 def count_zeros(file: RawIOBase | BufferedIOBase) -> tuple[int, bool]:
     """Return the number of zeros up to the end of a file, and whether only zeros were found.
 
-    Nothing is kept in memory. Holes of a sparse file are skipped: the file system has no bytes for them, and they are
-    read as zeros.
+    Nothing is kept in memory, and holes of a sparse file are skipped.
     """
     count = 0
     while True:

@@ -60,7 +60,7 @@ class Notes:
     """What one reading of a log has found besides batches.
 
     `damage` says where the log ends because of damaged bytes; it is set when the reading ends. `zeros` are those at the
-    end of the first segment that ends with zeros (segment_file.py), once the reading has reached them.
+    end of the first segment that ends with zeros, once the reading has reached them.
     """
 
     damage: Damage | None = None
@@ -71,31 +71,24 @@ class Notes:
 
 
 class Log:
-    """The log of one partition. Iterate over the log to read its batches; several iterations do not disturb each other.
+    """The log of one partition. Iterate over it to read its batches; several iterations do not disturb each other.
 
     Attributes
     ----------
     segments
-        The paths of the segments, in order. With `content`, the names of the segments instead.
+        The paths of the segments, in order; with `content`, their names.
     partition
         The partition number in the folder's name; None if the folder is not named like a partition.
     content
         The bytes of each segment by its name, if the segments are in memory or in a remote file system; otherwise None.
     ranges
         The byte range of some segments that belongs to the log, by path.
-    size
-        The number of bytes of all segments.
     start_offset
         The base offset in the first segment's name; 0 if the file is not named like a segment.
-    skips_damage
-        Whether an iteration goes on at the next readable batch after damaged bytes (`skip_damage`).
     damage, gaps, zeros
-        The `Notes` of the last reading that has reached the end of the log. If there was none, the log is read for
-        them.
-    max_batch_bytes
-        The limit of a decompressed batch (`limit_batches`).
+        The `Notes` of the last reading that has reached the end of the log. If there was none, the log is read.
     start_failure
-        A file of the folder whose name ends the start of a broker; None if there is none (damage.py).
+        A file of the folder whose name ends the start of a broker; None if there is none.
     """
 
     def __init__(
@@ -134,7 +127,7 @@ class Log:
         return self._read_notes().zeros
 
     def keep_notes(self, notes: Notes) -> None:
-        """Keep what a reading has found that did not iterate over this log but has reached its end, too."""
+        """Keep the notes of a reading to the end that did not iterate over this log."""
         self._notes = notes
 
     def _read_notes(self) -> Notes:
@@ -144,10 +137,8 @@ class Log:
         return self._notes
 
     def limit_batches(self, max_batch_bytes: int) -> Log:
-        """Return a copy of this log with another limit of a decompressed batch, in bytes.
-
-        A batch that needs more memory ends the log, as damage does. A limit above MAX_INT32, which no batch can exceed,
-        means MAX_INT32.
+        """Return a copy of this log that ends, as if it were damaged, before a batch that needs more bytes when
+        decompressed.
         """
         if max_batch_bytes < 1:
             raise UsageError(f"max_batch_bytes: expected at least 1, found {max_batch_bytes}")
@@ -162,9 +153,8 @@ class Log:
         return log
 
     def in_memory(self) -> Log:
-        """Return a copy of this log that keeps each segment in memory after its first reading, for several readings.
-
-        Ranges of segments are read from the disk each time.
+        """Return a copy of this log that keeps each segment in memory after its first reading. Ranges are read each
+        time.
         """
         log = copy(self)
         if not self.ranges and self.content is None:
@@ -240,9 +230,9 @@ class Log:
     def find_batches(self, position: Position | None, notes: Notes | None = None) -> Iterator[FoundBatch]:
         """Yield the batches after a position, and sometimes older batches first.
 
-        Reading begins at the byte of the position if the segment is still the file that was read then, and otherwise at
-        the start of the segment. Zeros end a segment, and reading goes on with the next one: brokers and the command
-        `pull` write segments in order, so nothing is missing between them.
+        Reading begins at the byte of the position if the segment is still the same file, and otherwise at its start.
+        Zeros end a segment, and reading goes on with the next one: brokers and the command `pull` write segments in
+        order, so nothing is missing between them.
 
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
@@ -267,9 +257,8 @@ class Log:
 
     @contextmanager
     def _open_frames(self, segment: str, position: Position | None) -> Iterator[tuple[FramesWithBytes, int]]:
-        """Open a segment from the position's byte on, if that is in this file.
-
-        Also return its inode; -1 if there is no file.
+        """Open a segment from the position's byte on, if that is in this file, and return its inode; -1 if there is no
+        file.
         """
         start = self.segment_start(segment)
         end = None
@@ -288,7 +277,6 @@ class Log:
         return Zeros(segment, start, count, later_segment_count)
 
     def describe_damage(self, error: InvalidLog, expected_offset: int, *, names_unread: bool = True) -> Damage:
-        """If `names_unread` is true, the reason of the damage says how many later segments are not read."""
         file = error.file or ""
         unread_count = len(self.segments) - 1 - self.segments.index(file)
         reason = error.reason
@@ -298,9 +286,8 @@ class Log:
         return Damage(file, error.position or 0, expected_offset, reason)
 
     def select_ranges(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
-        """Return a log that contains only some byte ranges of this log's segments.
-
-        It begins at `start_offset`; None means the base offset of its first segment.
+        """Return a log with only some byte ranges of the segments. It begins at `start_offset`, or at its first base
+        offset.
         """
         selected = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
         selected.max_batch_bytes = self.max_batch_bytes
@@ -309,7 +296,6 @@ class Log:
         return selected
 
     def select_from(self, segment: str, position: int, offset: int) -> Log:
-        """Return the part of this log from a position of a segment on."""
         later = self.segments[self.segments.index(segment) :]
         ranges = {each: self.ranges.get(each, WHOLE_FILE) for each in later}
         ranges[segment] = ranges[segment]._replace(start=position)
@@ -317,13 +303,11 @@ class Log:
 
     @property
     def size(self) -> int:
-        """The number of bytes of all segments."""
         if self._size is None:
             return sum(self.segment_size(segment) for segment in self.segments)
         return self._size
 
     def segment_size(self, segment: str) -> int:
-        """Return the number of bytes of one segment."""
         start, end = self.ranges.get(segment, WHOLE_FILE)
         if end is not None:
             return end - start
@@ -372,10 +356,9 @@ class SearchBudget:
 
 @dataclass
 class SegmentSearch:
-    """A search for a readable batch in one segment of a log.
+    """A search for a readable batch in one segment: its checksum is correct, and its first offset is in `offsets`.
 
-    A batch is readable if its checksum is correct and its first offset is in `offsets`. Each method raises SearchEnded
-    if the budget is used up.
+    Each method returns the position and the first offset, and raises SearchEnded if the budget is used up.
     """
 
     log: Log
@@ -392,9 +375,7 @@ class SegmentSearch:
         return self.start + self.log.segment_size(self.segment)
 
     def find_after(self, damaged: int) -> tuple[int, int] | None:
-        """Return the position and the first offset of the next readable batch after the damage at a position.
-
-        If the damaged batch has a possible length, the position after it is tried first, because a record in it can
+        """If the damaged batch has a possible length, the position after it is tried first, because a record in it can
         contain bytes that look like a batch.
         """
         damaged_start = self._read(damaged, LOG_OVERHEAD)
@@ -408,7 +389,6 @@ class SegmentSearch:
         return self.find_from(damaged + 1)
 
     def find_from(self, start: int) -> tuple[int, int] | None:
-        """Return the position and the first offset of the first readable batch from a position on."""
         pattern = _header_pattern(self.offsets)
         while start < self.end:
             start = self._skip_hole(start)
@@ -422,7 +402,6 @@ class SegmentSearch:
         return None
 
     def _read_offset(self, position: int, header: bytes) -> int | None:
-        """Return the first offset of the batch whose header is at a position; None if it is not readable."""
         if len(header) <= MAGIC_POSITION:
             return None
         offset, length = offset_and_length.unpack_from(header)
@@ -482,7 +461,7 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
 class Stop:
     """Where a reader stops: at an offset or at a time, whichever comes first.
 
-    A batch is read as a whole or not at all, so the last batch that is read can contain offsets above `until_offset`.
+    A batch is read as a whole or not at all, so the last one can contain offsets above `until_offset`.
 
     Parameters
     ----------
@@ -496,7 +475,6 @@ class Stop:
     until_time: int | None = None
 
     def excludes(self, batch: Batch) -> bool:
-        """Return whether reading stops before this batch."""
         if self.until_offset is not None and batch.base_offset >= self.until_offset:
             return True
         return self.until_time is not None and batch.max_timestamp > self.until_time

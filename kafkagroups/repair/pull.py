@@ -169,7 +169,7 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
 def _pull_partition(
     cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: _SegmentWriter
 ) -> Iterator[None]:
-    """Pull from `pulled.next` up to, not including, `end_offset`. Yield after each response. Raises _PullStopped."""
+    """Pull from `pulled.next` up to, not including, `end_offset`. Yield after each response."""
     while pulled.next < end_offset:
         responses, errors = ask_leaders(cluster, [number], partial(_build_fetch, pulled.next))
         if errors:
@@ -194,7 +194,7 @@ def _pull_partition(
 def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
     """Yield the whole batches of a response between the next offset to pull and `end_offset`.
 
-    Raises _PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
+    Raises _PullStopped if the response does not begin with a whole batch at this offset.
     """
     next_offset = pulled.next
     # Only the first batch of a log can begin below the requested offset.

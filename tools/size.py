@@ -28,10 +28,10 @@ CEILINGS = {
     "history": 4956,
     "html_report": 514,
     "kafka_tools": 443,
-    "loading": 2191,
-    "log": 2577,
+    "loading": 2186,
+    "log": 2575,
     "records": 1986,
-    "repair": 1988,
+    "repair": 1987,
     "spark": 1206,
     "synth": 635,
 }

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import NamedTuple
@@ -83,37 +83,33 @@ class OpenTopic:
         `engine` replaces the topic's engine, for example to observe the load. `whole` describes the topic if these logs
         are only a part of it.
         """
-        cache = create_cache(self.dialect, self.partitions)
-        loaded: dict[int | None, LoadedPartition] = {}
         engine = engine or self.chosen_engine
-        with ExitStack() as stack:
-            shards = engine.fold_logs(self.logs, self.dialect, self.stop, threads=self.threads, count_bytes=count_bytes)
-            for shard in stack.enter_context(closing(shards)):
-                loaded[shard.partition] = add_shard(cache, shard)
-            if whole is None:
-                whole = WholeTopic(self.find_partitions(), cache.partitions_of)
-            times = LogTimes(self.logs, self.dialect, dict.fromkeys(loaded, self.stop), engine)
-            topic_partitions = settle(cache, whole, times)
-        return collect_groups(cache, loaded, self.path, whole.topic, topic_partitions)
+        whole = whole or WholeTopic(self.find_partitions(), {})
+        times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine)
+        shards = engine.fold_logs(self.logs, self.dialect, self.stop, threads=self.threads, count_bytes=count_bytes)
+        with closing(shards):
+            return combine_shards(shards, self.dialect, self.path, whole, times)
 
 
 class WholeTopic(NamedTuple):
+    """A topic, and by group id the partitions with records of the group, which is empty if all logs are loaded."""
+
     topic: FoundPartitions
     partitions_of: PartitionsOf
 
 
-def settle(cache: Cache, whole: WholeTopic, read_times: LogTimes) -> TopicPartitions | None:
-    """Decide the topic's partition count after all shards were added, and keep the groups that it answers.
-
-    Return None if no group has records in several partitions: the count then changes no answer, and is decided when it
-    is needed.
-    """
-    if not cache.has_shared_groups:
-        return None
-    topic_partitions = whole.topic.decide(whole.partitions_of, read_times)
-    if topic_partitions.count is not None:
-        cache.keep_home_groups(topic_partitions.count)
-    return topic_partitions
+def combine_shards(
+    shards: Iterable[Shard], dialect: Dialect, path: str, whole: WholeTopic, read_times: LogTimes
+) -> Groups:
+    """Return the groups that a coordinator has after it has loaded these shards."""
+    cache = create_cache(dialect, whole.topic.option)
+    loaded = {shard.partition: add_shard(cache, shard) for shard in shards}
+    topic_partitions = None  # If no group has records in several partitions, the count is decided when it is needed.
+    if cache.has_shared_groups:
+        topic_partitions = whole.topic.decide(whole.partitions_of or cache.partitions_of, read_times)
+        if topic_partitions.count is not None:
+            cache.keep_home_groups(topic_partitions.count)
+    return collect_groups(cache, loaded, path, whole.topic, topic_partitions)
 
 
 def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:

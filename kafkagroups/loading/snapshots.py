@@ -56,7 +56,7 @@ from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import WholeTopic, add_shard, collect_groups, create_cache, settle
+from kafkagroups.loading.load import WholeTopic, combine_shards
 from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, is_folder
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL, crc32c, encode_batch
 from kafkagroups.log.batches import FoundBatch
@@ -563,13 +563,10 @@ class Snapshot:
         `path` is for error messages, and `partitions` as in `kafkagroups.load`.
         """
         logs = [partition.source for partition in self.partitions.values() if partition.source is not None]
-        cache = create_cache(self.dialect, partitions)
-        loaded = {number: add_shard(cache, shard) for number, shard in self.shards.items()}
-        topic = FoundPartitions(list(loaded), len(loaded) > 1 or is_folder(logs, path), partitions)
+        topic = FoundPartitions(list(self.partitions), len(self.partitions) > 1 or is_folder(logs, path), partitions)
         stops = {number: Stop(until_offset=offset) for number, offset in self.next_offsets.items()}
         read_times = LogTimes(logs, self.dialect, stops)
-        topic_partitions = settle(cache, WholeTopic(topic, cache.partitions_of), read_times)
-        return collect_groups(cache, loaded, path, topic, topic_partitions)
+        return combine_shards(self.shards.values(), self.dialect, path, WholeTopic(topic, {}), read_times)
 
     def advance(self, path: str | Path, *, engine: str = "auto", max_batch_bytes: int = MAX_BATCH_BYTES) -> Snapshot:
         """Return a new snapshot that also contains the batches that were appended after this one.

@@ -375,12 +375,8 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
         return None, start
     content_end = start + length
     if content_end > end:
-        raise _make_field_error(length, end - start)
+        raise InvalidLog(f"expected a field of {length} bytes, found {end - start} bytes in the record")
     return data[start:content_end], content_end
-
-
-def _make_field_error(length: int, bytes_left: int) -> InvalidLog:
-    return InvalidLog(f"expected a field of {length} bytes, found {bytes_left} bytes in the record")
 
 
 _ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import (
+    HEADER,
     HEADER_SIZE,
     MAX_VARLONG_BYTES,
     Batch,
@@ -122,8 +123,7 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
         raise InvalidLog(f"byte {position}: expected a batch with magic 2 and the correct checksum")
     spans = []
     start = 0
-    for name, character, meaning in _HEADER_FIELDS:
-        (value,) = struct.unpack_from(">" + character, data, position + start)
+    for (name, character, meaning), value in zip(_HEADER_FIELDS, HEADER.unpack_from(data, position), strict=True):
         end = start + struct.calcsize(">" + character)
         spans.append(Span("batch", start, end, name, _TYPE_BY_CHARACTER[character], value, meaning))
         start = end

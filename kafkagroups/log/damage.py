@@ -225,10 +225,6 @@ class Outcome(Enum):
     )
     DOES_NOT_START = "does not start: Found record size 0 smaller than minimum record overhead (14)"
 
-    @property
-    def is_loaded(self) -> bool:
-        return self in (Outcome.CUTS_ZEROS, Outcome.CUTS_LATER_SEGMENTS, Outcome.IGNORES_ZEROS)
-
 
 def judge_start(start: Start, zeros: Zeros, coordinator: str) -> Outcome:
     is_last_segment = zeros.later_segments == 0

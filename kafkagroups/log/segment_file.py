@@ -379,7 +379,9 @@ def read_frames(
                 return
         elif broken_frame.state is FrameState.ZEROS and len(data) >= LOG_OVERHEAD:
             # Fewer zeros can be the first bytes of a batch at offset 0.
-            yield _extend_zeros(file, broken_frame)._replace(position=position), data
+            count, is_zero = count_zeros(file)
+            state = FrameState.ZEROS if is_zero else FrameState.DAMAGED
+            yield broken_frame._replace(position=position, size=broken_frame.size + count, state=state), data
             return
         elif broken_frame.state in (FrameState.DAMAGED, FrameState.TOO_LARGE) or is_at_end:
             yield broken_frame._replace(position=position), data
@@ -395,12 +397,6 @@ def read_frames(
                     yield frame._replace(position=position), data
                     return
             bytes_to_read = max(bytes_to_read, missing_bytes)
-
-
-def _extend_zeros(file: RawIOBase | BufferedIOBase, zeros: Frame) -> Frame:
-    """Return the frame up to the end of the file; a damaged one if other bytes than zeros follow."""
-    count, is_zero = count_zeros(file)
-    return zeros._replace(size=zeros.size + count, state=FrameState.ZEROS if is_zero else FrameState.DAMAGED)
 
 
 def _read_piece(file: RawIOBase | BufferedIOBase, size: int) -> bytes:

@@ -211,7 +211,8 @@ class Log:
                 offsets = range(max(0, damage.offset), min(MAX_INT64, largest) + 1)
                 search = SegmentSearch(self, segment, offsets, budget)
                 is_damaged = segment == damage.file
-                found = search.find_after(damage.position) if is_damaged else search.find_from(search.start)
+                start = self.segment_start(segment)
+                found = search.find_after(damage.position) if is_damaged else search.find_from(start)
                 if found is not None:
                     return self.select_from(segment, *found)
         return None
@@ -319,9 +320,8 @@ class Log:
     def segment_start(self, segment: str) -> int:
         return self.ranges.get(segment, WHOLE_FILE).start
 
-    def read(self, segment: str, byte_range: ByteRange | None = None) -> BytesLike:
-        """Return the bytes of a segment, or those of a byte range."""
-        byte_range = byte_range or self.ranges.get(segment, WHOLE_FILE)
+    def read(self, segment: str) -> BytesLike:
+        byte_range = self.ranges.get(segment, WHOLE_FILE)
         if self.content is not None:
             return memoryview(self.content[segment])[slice(*byte_range)]
         return read_segment(segment, self.folder, byte_range)
@@ -366,13 +366,14 @@ class SegmentSearch:
     offsets: range
     budget: SearchBudget
 
-    @property
-    def start(self) -> int:
-        return self.log.segment_start(self.segment)
+    @cached_property
+    def content(self) -> BytesLike | None:
+        """The bytes of the segment, which a remote file system has to fetch, or None if they are in a file."""
+        return None if self.log.content is None else self.log.content[self.segment]
 
     @cached_property
     def end(self) -> int:
-        return self.start + self.log.segment_size(self.segment)
+        return self.log.segment_start(self.segment) + self.log.segment_size(self.segment)
 
     def find_after(self, damaged: int) -> tuple[int, int] | None:
         """If the damaged batch has a possible length, the position after it is tried first, because a record in it can
@@ -417,10 +418,13 @@ class SegmentSearch:
         return None
 
     def _read(self, position: int, size: int) -> bytes:
-        return bytes(self.log.read(self.segment, ByteRange(position, min(position + size, self.end))))
+        byte_range = ByteRange(position, min(position + size, self.end))
+        if self.content is not None:
+            return bytes(self.content[slice(*byte_range)])
+        return read_segment(self.segment, self.log.folder, byte_range)
 
     def _skip_hole(self, position: int) -> int:
-        if self.log.content is not None:
+        if self.content is not None:
             return position
         with open_segment(self.segment, self.log.folder, ByteRange(position, self.end)) as file:
             return position + file.skip_hole()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.cleaner import CleanerConfig, Compaction
-from kafkagroups.log.log_to_clean import Progress
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, Progress
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 

@@ -15,10 +15,9 @@ from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import ByteProgress, OpenTopic
 from kafkagroups.loading.rows import read_table
-from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, Progress, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records import dialects
 

@@ -31,9 +31,9 @@ CEILINGS = {
     "loading": 2233,
     "log": 2579,
     "records": 1986,
-    "repair": 1990,
+    "repair": 1987,
     "spark": 1206,
-    "synth": 636,
+    "synth": 635,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from kafkagroups.cli.output import print_json
-from kafkagroups.log.outputs import create_folder
+from kafkagroups.log.folders import create_folder
 
 ARGUMENTS = """
 CONVERSATION.jsonl  the file with the requests

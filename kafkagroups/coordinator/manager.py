@@ -31,7 +31,7 @@ from kafkagroups.groups.living_shard import LivingGroup, build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.loading.caches import ClassicCache
+from kafkagroups.loading.load import ClassicCache
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.records.serde import encode
 from kafkagroups.records.wire import utf16_length
@@ -83,7 +83,7 @@ class GroupMetadataManager(GroupStore):
     def load_partition(self, partition: int, epoch: int = 0) -> None:
         """Read the partition's log into the cache, as `kafkagroups.load` does, and call `on_loaded` for each group.
 
-        If the load fails, the broker owns the partition anyway, as in Kafka. `ClassicCache.add` (loading/caches.py)
+        If the load fails, the broker owns the partition anyway, as in Kafka. `ClassicCache.add` (loading/load.py)
         decides which groups are then in the cache.
         """
         if not self.accept_epoch(partition, epoch) or partition in self.owned:

@@ -45,7 +45,7 @@ from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID
-from kafkagroups.log.batch_frames import to_int64
+from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.wire import utf16_length
 
 _Commits = dict[TopicPartition, OffsetCommit]

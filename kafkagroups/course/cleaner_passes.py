@@ -16,8 +16,8 @@ from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
+from kafkagroups.log.cleaner import read_marker
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.log_to_clean import read_marker
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType

@@ -16,8 +16,8 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.loading.caches import create_cache
-from kafkagroups.loading.groups import Groups, collect_groups
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import collect_groups, create_cache
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect

@@ -73,21 +73,17 @@ class GroupOffsets:
         return self.has_plain_commit and self.has_transactional_commit
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store a commit as pending before its append."""
         self.has_plain_commit = True
         self.pending.update(offsets)
 
     def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
-        """Commit a pending offset after its append, unless a newer offset is committed.
-
-        If the partition's pending offset was removed before, nothing is committed.
-        """
+        """Commit a pending offset after its append, unless it was removed before, or a newer offset is committed."""
         if partition in self.pending:
             self._commit_if_newer(partition, _with_batch_offset(pending_offset, batch_offset))
         self.drop_pending(partition, pending_offset)
 
     def drop_pending(self, partition: TopicPartition, pending_offset: OffsetAndMetadata) -> None:
-        """Remove this pending offset. If a later commit has replaced the offset, the later offset stays."""
+        """Remove this pending offset, but not a later one that has replaced it."""
         if self.pending.get(partition) == pending_offset:
             del self.pending[partition]
 
@@ -130,7 +126,7 @@ class GroupOffsets:
         return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove the offsets of these partitions. Return those that had a committed offset and so need a tombstone."""
+        """Remove these offsets. Return the partitions that had a committed offset and so need a tombstone."""
         need_tombstone = []
         for partition in partitions:
             self.pending.pop(partition, None)
@@ -141,9 +137,8 @@ class GroupOffsets:
         return need_tombstone
 
     def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove the committed offsets of these partitions. Return those that had one.
-
-        Pending commits stay, because they may still be committed later.
+        """Remove these committed offsets, and return the partitions that had one. Pending commits may still be
+        committed.
         """
         return [partition for partition in partitions if self.committed.pop(partition, None) is not None]
 
@@ -166,8 +161,6 @@ Protocols = list[tuple[str, bytes]]
 
 
 class Cancellable(Protocol):
-    """A timer that can be cancelled."""
-
     def cancel(self) -> None:
         """Cancel the timer, so that its action never runs."""
 
@@ -176,9 +169,8 @@ class Cancellable(Protocol):
 class ClassicMember:
     """A member of a living classic group.
 
-    `awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
-    `is_new` is True while the member's first JoinGroup request waits. While a request waits, only a new member can time
-    out.
+    `awaiting_join` and `awaiting_sync` are the callbacks that answer its JoinGroup and SyncGroup requests. `is_new` is
+    True while its first JoinGroup request waits. While a request waits, only a new member can time out.
     """
 
     member_id: str
@@ -231,7 +223,7 @@ class ClassicGroup:
     """A living classic group.
 
     `kafka` is the broker's version. `state_timestamp` is the time of the last state change, in ms since the epoch; None
-    if the version of the group record is too old to contain the time.
+    if the version of the group record is too old to contain it.
     """
 
     group_id: str
@@ -260,7 +252,7 @@ class ClassicGroup:
     type: str = "classic"
 
     def ordered_members(self) -> list[ClassicMember]:
-        """Return the members in the order of Kafka's hash map, which decides the next leader."""
+        """The members in the order of Kafka's hash map, which decides the next leader."""
         return [self.members[member_id] for member_id in hash_map_order(self.members, self.kafka)]
 
     @property
@@ -273,7 +265,7 @@ class ClassicGroup:
 
     @property
     def have_all_joined(self) -> bool:
-        """Whether every member has sent JoinGroup and waits for the response, and no member id is pending."""
+        """Whether every member waits for the response to its JoinGroup, and no member id is pending."""
         return all(member.awaiting_join for member in self.members.values()) and not self.pending_members
 
     @property
@@ -322,10 +314,7 @@ class ClassicGroup:
         self.remove_pending_member(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or a pending member id.
-
-        If it was the leader, the first one in `ordered_members` becomes the leader.
-        """
+        """Remove a member or a pending member id. The first one in `ordered_members` replaces a leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             if member.session_timer:
@@ -354,7 +343,7 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined, choose a new leader: the first member in `ordered_members` that has joined."""
+        """If the leader has not joined, choose the first member in `ordered_members` that has."""
         if self.leader is None:
             return False
         if self.members[self.leader].awaiting_join:

@@ -33,7 +33,7 @@ from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.group import ClassicState, Group, read_subscribed_topics
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
-from kafkagroups.log.batch_frames import to_int64
+from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.versions import Version
 
@@ -50,10 +50,7 @@ def find_expired_offsets(
     now_ms: int,
     retention_ms: int,
 ) -> list[TopicPartition]:
-    """Return the partitions whose offsets have expired at the time `now_ms`.
-
-    The offsets of the partitions in `pending` never expire.
-    """
+    """Return the partitions whose offsets have expired at the time `now_ms`. Those in `pending` never expire."""
     is_before_kip_211 = group.kafka < FIRST_WITH_KIP_211
     rule = _find_group_rule(group)
     if rule is None:
@@ -102,8 +99,7 @@ def find_rule(
 ) -> Rule | None:
     """Return which offsets of a classic group expire; None if none of them does.
 
-    `subscribed_topics` are the topics in the members' subscriptions; None if they cannot be read. Before 2.4 no
-    coordinator reads the subscriptions.
+    `subscribed_topics` are those of the members; None if they cannot be read. Before 2.4 no coordinator reads them.
     """
     if kafka < FIRST_WITH_KIP_211 or protocol_type is None:
         return Rule(frozenset(), None)
@@ -116,10 +112,7 @@ def find_rule(
 
 
 class Expiration(NamedTuple):
-    """An offset that expires.
-
-    `is_from_record` says whether the record contains the time, or the retention time decides it.
-    """
+    """An offset that expires, at a time in its record, or after the retention time."""
 
     topic_partition: TopicPartition
     offset: int
@@ -136,7 +129,7 @@ def find_expirations(
     """Return the offsets of a loaded group that expire, in the order of their times.
 
     `subscribes` says whether a member of a consumer or streams group subscribes to a topic; None: the topic names in
-    the members' subscriptions decide.
+    the subscriptions decide.
     """
     is_new = dialect.coordinator == "new"
     is_before_kip_211 = not is_new and dialect.version < FIRST_WITH_KIP_211

@@ -142,10 +142,8 @@ def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | N
 class Group:
     """A classic group that a coordinator has loaded.
 
-    `current_state_timestamp` is the time of the last state change, in ms since the epoch; None if the group record does
-    not contain it.
-
-    A group with offsets but without a group record is Empty, with generation 0 and protocol type "".
+    `current_state_timestamp` is the time of the last state change, in ms since the epoch; None if the record does not
+    contain it. A group with offsets but without a group record is Empty, with generation 0 and protocol type "".
     """
 
     group_id: str
@@ -171,10 +169,7 @@ class Group:
 
 
 class GroupRecord(NamedTuple):
-    """The record of a classic group, not decoded yet.
-
-    Decoding is slow, so a record is decoded only when its group is used.
-    """
+    """The record of a classic group, which is decoded only when the group is used, because that is slow."""
 
     partition: int | None
     offset: int
@@ -183,7 +178,6 @@ class GroupRecord(NamedTuple):
     dialect: Dialect
 
     def decode(self) -> Group:
-        """Return the group that the record describes."""
         return build_group(self.partition, decode(self.key, self.value, self.dialect), self.offset, self.dialect)
 
 

@@ -49,8 +49,8 @@ Changes = dict[str, _EarlierGroup]
 class LivingShard(NewShard):
     """What a running coordinator knows of one partition. `groups` contains ClassicGroup and ModernGroup objects.
 
-    `now_ms` is the current time, which a group without a record gets as the time of its state. `appended` are the
-    changes of each batch that the log has not confirmed, the oldest first. `unappended` are the changes since then.
+    `now_ms` is the time of the state of a group without a record. `appended` are the changes of each batch that the log
+    has not confirmed, the oldest first, and `unappended` are the changes since then.
     """
 
     groups: dict[str, Any] = field(default_factory=dict)

@@ -29,7 +29,7 @@ _RECORD_TYPE_BYTES = 2
 def find_group_id(record: Record) -> str | None:
     """Return the group id; None if no Kafka version has the record type, or if the key is too short.
 
-    The chosen Kafka version need not have the record type, because the group id is the first field of every key.
+    It is the first field of every key, so the chosen Kafka version need not have the record type.
     """
     return _find_group_id(record.type, record.key)
 
@@ -54,10 +54,7 @@ def get_topic_partition(record: Record) -> TopicPartition:
 
 
 class LogKey(NamedTuple):
-    """A decoded key in a log.
-
-    `partition` is the topic partition of an offset record; None for all other record types.
-    """
+    """A decoded key in a log. Only an offset record has a `partition`."""
 
     decoded: DecodedKey
     group_id: str | None
@@ -65,10 +62,7 @@ class LogKey(NamedTuple):
 
 
 class LogKeys(dict[bytes | None, LogKey]):
-    """The decoded keys of a log, by their bytes.
-
-    Most keys occur many times in a log, so each key is decoded only once.
-    """
+    """The decoded keys of a log, by their bytes. Most keys occur many times, and each is decoded only once."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__()
@@ -115,10 +109,7 @@ def read_control_type(log_record: LogRecord) -> ControlType:
 
 
 def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage | None:
-    """Return the damage of a log, with what follows it.
-
-    The batches are those that a reader with `Log.skip_damage` finds.
-    """
+    """Return the damage of a log, with the batches that a reader with `Log.skip_damage` finds after it."""
     if damage is None:
         return None
     batch_count = 0

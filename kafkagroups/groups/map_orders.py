@@ -38,9 +38,8 @@ _TIMELINE_FACTOR = -7046029254386353131
 
 
 def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
-    """Return the iteration order of the hash map of a group's members, into which the keys were put in this order.
-
-    The version `kafka` decides the version of Scala; since 4.0 the map is Java's.
+    """Return the iteration order of the hash map of a group's members, with Scala's version, or since 4.0 Java's
+    map.
     """
     if kafka >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
         return java_map_order(keys, hash_of)
@@ -184,8 +183,8 @@ def java_map_order(
 ) -> list[Key]:
     """Return the iteration order of a java.util.HashMap into which the keys were put in the given order.
 
-    The `capacity` with which the map was created matters for a copy of n keys: a HashMap is created with n / 0.75 + 1,
-    a HashSet with at least 16.
+    The `capacity` of the map matters for a copy of n keys: a HashMap is created with n / 0.75 + 1, a HashSet with at
+    least 16.
     """
     distinct_keys = list(dict.fromkeys(keys))
     bucket_count = 1
@@ -210,7 +209,7 @@ def timeline_map_order(
 ) -> list[Key]:
     """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in the given order.
 
-    `largest_size` is the largest number of keys for which the map had to have room, because the map never gets smaller.
+    It never gets smaller, so `largest_size` is the largest number of keys that it has had.
     """
     distinct_keys = list(dict.fromkeys(keys))
     index_bits = 1

@@ -77,8 +77,8 @@ class Owners:
     def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Make a member the owner of the partitions or tasks in its assignment.
 
-        `process_id` is the id of a streams member's process; None if no record contains the id, and then Kafka stores
-        no owner. Raises LoadFailed if it refuses a second owner.
+        `process_id` is that of a streams member; None if no record contains it, and then Kafka stores no owner. Raises
+        LoadFailed if it refuses a second owner.
         """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
@@ -90,7 +90,6 @@ class Owners:
                 _add_copies(self.warmup, warmup, process_id)
 
     def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
-        """Remove a member as the owner of its previous assignment."""
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._remove_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
@@ -201,10 +200,7 @@ def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[
 
 
 def _numbers_by_id(entries: Iterable[Any], id_field: str) -> dict[str, set[int]]:
-    """Return the partition numbers of each topic, or the task numbers of each subtopology.
-
-    If an id occurs twice, its last entry is used.
-    """
+    """If an id occurs twice, its last entry is used."""
     return {getattr(entry, id_field): set(entry.partitions) for entry in entries}
 
 
@@ -251,8 +247,7 @@ class ModernMember:
     """A member of a consumer, share or streams group.
 
     `metadata` and `assignment` are the values of the member's records; None means that the log does not contain the
-    record. `member_epoch` and `state` come from the assignment record. records/consumer_group.py,
-    records/share_group.py and records/streams_group.py explain the numbers of `state`.
+    record. The assignment record has `member_epoch` and `state`, whose numbers the modules of these records explain.
     """
 
     member_id: str
@@ -364,7 +359,7 @@ class ModernGroup:
         return names.get(member.state, _UNKNOWN_STATE)
 
     def find_previous_epoch(self, member: ModernMember) -> int | None:
-        """Return the epoch before the member's epoch; -1 if the member has none, or if its record was deleted.
+        """Return the epoch before the member's epoch; -1 if it has none, or if its record was deleted.
 
         A streams member without an assignment record has no previous epoch at all: None.
         """
@@ -377,9 +372,8 @@ class ModernGroup:
     def assignor(self) -> str | None:
         """The assignor that brokers return.
 
-        - Consumer group: the assignor that most members ask for. If no member asks for one, the default assignor.
-        - Share group: always the same assignor.
-        - Streams group: always the same assignor. None before Kafka 4.4, because older brokers do not return it.
+        A consumer group has the one that most members ask for, or else the default. That of a share or streams group
+        never changes, and brokers before Kafka 4.4 do not return that of a streams group: None.
         """
         if self.type == "share":
             return "simple"

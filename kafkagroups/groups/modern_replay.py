@@ -60,9 +60,9 @@ _REVOKED_TASK_LISTS = tuple(f"{name}_pending_revocation" for name in _TASK_LISTS
 
 
 class UniqueField(NamedTuple):
-    """A field that must be unique in lists of a record's value, because Kafka builds a map with the field as the key.
+    """A field that must be unique in lists of a record's value, because Kafka builds a map with it as the key.
 
-    `refusal` (records/refusals.py) says which releases refuse a list in which two elements have the same field value.
+    `refusal` says which releases refuse two elements with the same value.
     """
 
     field: str
@@ -144,7 +144,7 @@ def create_group(group_id: str, partition: int | None, type: str, dialect: Diale
 
 
 def apply_record(group: ModernGroup, record: Record) -> bool:
-    """Apply a record to a group of the record's type. Return False if the record deletes the group.
+    """Apply a record to a group of its type, and return False if it deletes the group.
 
     Raises LoadFailed if Kafka's coordinator refuses the record.
     """

@@ -41,10 +41,7 @@ class Fate(Enum):
 
 
 class StoredOffset(Protocol):
-    """A committed or pending offset of a shard (replay.py).
-
-    The object stays the same as long as the shard contains the offset, so an observer can recognize it by its identity.
-    """
+    """A committed or pending offset of a shard, which stays the same object, so that an observer can recognize it."""
 
     @property
     def record_offset(self) -> int: ...
@@ -53,24 +50,23 @@ class StoredOffset(Protocol):
 class Observer:
     """The callbacks of a load.
 
-    All record offsets belong to the partition of the last call of `start_batch`. An offset does not identify a record,
-    because a valid batch can contain several with the same one; the index in `start_record` does.
+    All offsets belong to the partition of the last `start_batch`. An offset does not identify a record, because a valid
+    batch can contain several with the same one; the index in `start_record` does.
     """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
-        """Handle a batch before its records are applied. If the load fails, the later batches are also reported."""
+        """Called before the records are applied, and also for the batches after a failure."""
 
     def start_record(self, index: int) -> None:
         """Until the next call, all callbacks report effects of this record."""
 
     def store_offset(self, offset: StoredOffset) -> None:
-        """Handle the offset in the current record, which the shard stores as committed or pending."""
+        """Called with the offset in the current record, which the shard stores as committed or pending."""
 
     def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
-        """Handle the fate of the record from which `offset` comes: WINS, SUPERSEDED, DELETED or ABORTED.
+        """Called with WINS, SUPERSEDED, DELETED or ABORTED for the record from which `offset` comes.
 
-        `by` is the offset of the record that decided the fate. If the fate is WINS, this record is the marker that
-        committed the transaction.
+        `by` is the offset of the record that decided the fate, for WINS the marker that committed the transaction.
         """
 
     def end_group_record(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
@@ -96,13 +92,12 @@ class GroupKey(NamedTuple):
 
     @classmethod
     def of(cls, record: Record) -> GroupKey:
-        """Return the key of a decoded group record."""
         return cls(record.type, str(getattr(record.key, "member_id", getattr(record.key, "regular_expression", ""))))
 
 
 class NewestValues(Generic[RecordT]):
-    """`decide` is called with a record that another record replaces, its fate, the offset of the other record, and
-    whether the two records have the same key.
+    """`decide` gets a record that another one replaces, its fate, the offset of the other one, and whether their keys
+    are the same.
     """
 
     def __init__(self, decide: Callable[[RecordT, Fate, int, bool], None]) -> None:
@@ -110,10 +105,10 @@ class NewestValues(Generic[RecordT]):
         self._decide = decide
 
     def put(self, key: GroupKey, record: RecordT, offset: int) -> None:
-        """A classic group record replaces a consumer, share or streams group.
+        """A classic group record replaces a consumer, share or streams group, and the other way round a simple classic
+        group.
 
-        A record of these three types replaces a simple classic group. In both cases the earlier records of the group
-        have no effect any longer.
+        The earlier records of the group then have no effect any longer.
         """
         is_classic = key.record_type == CLASSIC_GROUP_TYPE
         other_keys = [other for other in self.records if (other.record_type == CLASSIC_GROUP_TYPE) != is_classic]
@@ -122,7 +117,7 @@ class NewestValues(Generic[RecordT]):
         self.records[key] = record
 
     def delete(self, key: GroupKey, offset: int) -> None:
-        """Apply the tombstone of a key. A tombstone can delete the whole group."""
+        """A tombstone can delete the whole group."""
         self._end([key], Fate.DELETED, offset)
         if key.record_type in GROUP_ENDING_TYPES:
             self._end(list(self.records), Fate.DELETED, offset, has_same_key=False)

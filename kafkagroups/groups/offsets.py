@@ -130,8 +130,8 @@ ReadOnlyOffsets = Mapping[TopicPartition, OffsetAndMetadata]
 class Orphan:
     """The offsets of a group that the coordinator does not have.
 
-    `is_answered` says whether a broker answers requests for the offsets all the same. Kafka 0.9.0 and 0.10.0 do,
-    because they look only into the cache of the offsets.
+    `is_answered`: Kafka 0.9.0 and 0.10.0 answer requests for them, because they look only into the cache of the
+    offsets.
     """
 
     offsets: PartitionOffsets = field(default_factory=dict)
@@ -141,10 +141,7 @@ class Orphan:
 
 
 class ShardOffsets(Protocol):
-    """The offsets of one shard, read-only.
-
-    The keys of `committed` are group ids, those of `pending` producer ids and then group ids.
-    """
+    """The offsets of one shard, by group id, the pending ones by producer id before."""
 
     @property
     def committed(self) -> Mapping[str, ReadOnlyOffsets]: ...
@@ -159,9 +156,7 @@ class GroupOffsetsCopy(NamedTuple):
 
 
 class Offsets:
-    """In all methods, `group` is a group id, `producer` is a producer id, and `by` is the offset of the record that
-    makes the change.
-    """
+    """In all methods, `by` is the offset of the record that makes the change."""
 
     def __init__(self, observer: Observer = NO_OBSERVER) -> None:
         self.committed: dict[str, PartitionOffsets] = {}
@@ -191,7 +186,6 @@ class Offsets:
         return GroupOffsetsCopy(dict(self.committed.get(group, {})), pending)
 
     def replace_group(self, group: str, copy: GroupOffsetsCopy) -> GroupOffsetsCopy:
-        """Replace one group's offsets. The observer is not called."""
         replaced = self.copy_group(group)
         self.committed.pop(group, None)
         if copy.committed:
@@ -282,7 +276,6 @@ class Offsets:
 
 
 def pending_by_group(offsets: ShardOffsets) -> dict[str, dict[int, PartitionOffsets]]:
-    """Return the pending offsets by group id and then by producer id."""
     by_group: dict[str, dict[int, PartitionOffsets]] = {}
     for producer in sorted(offsets.pending):
         for group, partitions in offsets.pending[producer].items():
@@ -301,8 +294,6 @@ _PART_BYTES = 1 << 26
 
 
 class NativeOffsets:
-    """The offsets of a shard (ShardOffsets)."""
-
     def __init__(self, reading: Any) -> None:
         self.reading = reading
         self.committed: dict[str, GroupOffsets] = {}
@@ -335,7 +326,6 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         self._count = count
 
     def decode(self) -> PartitionOffsets:
-        """Return the offsets as a dict."""
         parts = self.reading.offset_columns([self.number], _PART_ROWS, _PART_BYTES)
         return {partition: offset for part in parts for _, _, partition, offset in _decode_commits(part)}
 
@@ -349,7 +339,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         return self._count
 
     def items(self) -> Any:
-        """Without this method, `dict()` and comparisons would decode once per item."""
+        """Otherwise `dict()` and comparisons would decode once per item."""
         return self.decode().items()
 
     def keys(self) -> Any:
@@ -366,9 +356,8 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
 
 
 def find_expiring(offsets: Mapping[str, ReadOnlyOffsets]) -> set[str]:
-    """Return the groups with an offset that has an expire timestamp.
-
-    Those in the native engine's columns are not decoded if none of them has one.
+    """Return the groups with an offset that has an expire timestamp, without decoding columns in which there is
+    none.
     """
     found = set()
     in_columns: dict[int, list[GroupOffsets]] = {}

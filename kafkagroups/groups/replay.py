@@ -48,9 +48,8 @@ from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, build_offset_and_metadata
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord, record_count
-from kafkagroups.log.batch_frames import Zeros
 from kafkagroups.log.damage import Damage, Gap, StartFailure
-from kafkagroups.log.segment_file import base_offset_of
+from kafkagroups.log.segment_file import Zeros, base_offset_of
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType
@@ -72,9 +71,9 @@ class LoadedPartition:
     """How much was read from one partition of the topic, and how its load ended.
 
     `error` says why the load fails on a broker of the chosen version, and `record_offset` is the record at which it
-    does; None if it does not fail, or after the last record. `zeros` are those at the end of the first segment that
-    ends with zeros. `gaps` are the damaged bytes between two batches; None if `Log.skips_damage` is false. `start` says
-    why a broker does not start with the log; None if it does.
+    does, if there is one. `zeros` are those at the end of the first segment that ends with zeros. `gaps` are the
+    damaged bytes between two batches; None if `Log.skips_damage` is false. `start` says why a broker does not start
+    with the log.
     """
 
     segments: int = 0
@@ -95,7 +94,7 @@ class LoadedPartition:
 
 
 class CountBytes(Protocol):
-    """A progress callback of an engine, which gets the number of bytes that were read since the last call."""
+    """Gets the number of bytes that an engine has read since the last call."""
 
     def __call__(self, count: int, /) -> None: ...
 
@@ -113,9 +112,8 @@ class Shard(ABC):
     """What one partition's log contains, as one coordinator reads it.
 
     `offsets` are those of all groups, also of groups that the coordinator does not have. `groups` are the groups that
-    records created; a GroupRecord is one whose record is not decoded yet. `seen_group_ids` are the ids of all groups
-    with records in this log, in the order of the log. `failure` is the error that ended the load; the effects of the
-    records before it stay.
+    records created, and `seen_group_ids` all with records in this log, in its order. `failure` is the error that ended
+    the load; the effects of the records before it stay.
     """
 
     partition: int | None
@@ -135,7 +133,7 @@ class Shard(ABC):
         """Apply a record that is not an offset record."""
 
     def decode_record(self, log_record: LogRecord) -> tuple[Record, str]:
-        """Return the decoded record and its group id, or "" if no group id was found."""
+        """Return the decoded record and its group id, or "" if it has none."""
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
@@ -148,7 +146,6 @@ class Shard(ABC):
         return record, group_id
 
     def decode_records(self, batch: Batch, keys: LogKeys, observer: Observer) -> Iterator[DecodedRecord]:
-        """Decode the records of a batch, and yield the parts of each record that a load needs."""
         is_observed = observer is not NO_OBSERVER
         seen_group_ids = self.seen_group_ids
         for index, log_record in enumerate(batch.records):
@@ -175,8 +172,7 @@ def has_separate_offset_cache(dialect: Dialect) -> bool:
 class ClassicShard(Shard):
     """What one partition's log contains, as the classic coordinator reads it.
 
-    `removed_offsets` are filled only for a separate offset cache, where a tombstone also deletes an offset that came
-    from another partition's log.
+    Only in a separate offset cache, a tombstone also deletes an offset of another partition's log (`removed_offsets`).
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)
@@ -211,7 +207,6 @@ class ClassicShard(Shard):
                         offsets.put(group_id, partition, offset)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Replay a record of a classic group."""
         if not isinstance(record.key, GroupMetadataKey):
             return
         if record.value is None:
@@ -293,7 +288,7 @@ class NewShard(Shard):
                     offsets.put_pending(producer, group_id, partition, offset)
 
     def keep_classic_group(self, group: Group) -> None:
-        """Add a classic group, or replace the group with its id. A running coordinator keeps it as a living group."""
+        """Add or replace a classic group. A running coordinator keeps it as a living group."""
         self.groups[group.group_id] = group
 
     def _replay_other(self, record_offset: int, record: Record, group_id: str, observer: Observer) -> None:
@@ -317,10 +312,7 @@ class NewShard(Shard):
             self.keep_classic_group(build_group(self.partition, record, offset, self.dialect))
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
-        """Apply a record of a consumer, share or streams group.
-
-        Raises LoadFailed if the coordinator's release refuses the record.
-        """
+        """Raises LoadFailed if the coordinator's release refuses the record."""
         group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]
         group = self._find_decoded_group(group_id)
         # Type 15: the partition states of a share group.
@@ -377,10 +369,7 @@ def fold(
     observer: Observer = NO_OBSERVER,
     notes: Notes | None = None,
 ) -> Shard:
-    """Return the shard of a log.
-
-    The methods of `observer` are called for each batch and record (observer.py).
-    """
+    """Return the shard of a log. The methods of `observer` are called for each batch and record."""
     notes = Notes() if notes is None else notes
     shard = create_shard(log, dialect)
     loader = _Loader(log)
@@ -410,7 +399,6 @@ class _Loader:
         self._falls: list[tuple[int, int]] = []
 
     def select(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield the batches that a coordinator reads."""
         bases = [base_offset_of(segment) for segment in self._log.segments]
         segments = iter(zip(self._log.segments, [*bases[1:], MAX_INT64], strict=True))
         segment: str | None = None
@@ -453,7 +441,7 @@ def fold_batches(
 def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
     """Replay batches onto a shard.
 
-    If the load fails as it would on a broker, the error becomes `shard.failure`. The batches after the failure are only
+    If the load fails as it would on a broker, the error becomes `shard.failure`, and the later batches are only
     counted.
     """
     unread_batches = iter(batches)

@@ -19,9 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkagroups.log.cleaner import DELETE_RETENTION_MS, CleanerConfig, clean
+from kafkagroups.log.cleaner import DELETE_RETENTION_MS, CleanerConfig, LogToClean, clean, read_log
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.log_to_clean import LogToClean, read_log
 from kafkagroups.log.segment_file import is_segment_name, segment_name
 from kafkagroups.log.segments import Log
 

@@ -29,9 +29,9 @@ from kafkagroups.history.cleanings import MAX_SIZE, copy_log, is_whole, list_cle
 from kafkagroups.history.finding import Finding, count_of, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.loading.caches import read_unloaded_group
-from kafkagroups.loading.load import OpenTopic, Outcome, Start, judge_start
+from kafkagroups.loading.load import OpenTopic, read_unloaded_group
 from kafkagroups.log.batch import Batch, LogRecord, record_count
+from kafkagroups.log.damage import Outcome, Start, judge_start
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect

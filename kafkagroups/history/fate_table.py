@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.group_parts import Answers
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.replay import Shard
 from kafkagroups.history.fates import Fates, RecordFate
@@ -19,6 +18,7 @@ from kafkagroups.history.passes import ObservedLoad
 from kafkagroups.loading import native
 from kafkagroups.loading.columns import Column, Row, record_batches
 from kafkagroups.loading.engines import Engine
+from kafkagroups.loading.groups import Answers
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.rows import partition_number, record_rows
 from kafkagroups.log.segments import Log

@@ -32,7 +32,6 @@ from unicodedata import category, name, normalize
 
 from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS, FIRST_WITH_KIP_211, find_expirations
 from kafkagroups.groups.group import Group
-from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import TopicPartition, find_expiring
 from kafkagroups.history.event import MIN_STANDSTILL_MS, Recreation
@@ -48,6 +47,7 @@ from kafkagroups.history.finding import (
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.totals import describe_settings
+from kafkagroups.loading.groups import GroupParts
 from kafkagroups.records.dialects import Dialect
 
 MIN_LARGE_BYTES = 100_000

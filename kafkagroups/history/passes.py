@@ -21,7 +21,6 @@ from typing import Any, Generic, TypeVar
 
 from kafkagroups.errors import BadBytes, ForeignLog
 from kafkagroups.groups import replay as readable
-from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.replay import CountBytes, LoadedPartition, Shard
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
@@ -30,7 +29,7 @@ from kafkagroups.history.stats import PartitionStats
 from kafkagroups.history.totals import Totals
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.groups import GroupParts, Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of

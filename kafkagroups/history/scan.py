@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from kafkagroups.groups.group_parts import Answers, GroupParts
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
 from kafkagroups.history.event import describe_skips, join_skips
 from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
@@ -46,6 +45,7 @@ from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
 from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
 from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
 from kafkagroups.loading import native
+from kafkagroups.loading.groups import Answers, GroupParts
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.records.written_versions import describe_writers

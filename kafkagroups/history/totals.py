@@ -27,7 +27,6 @@ from itertools import accumulate, compress, pairwise
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.group_parts import Answers
 from kafkagroups.groups.log_records import read_keys
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import TopicPartition
@@ -38,7 +37,7 @@ from kafkagroups.history.finding import count_of
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
 from kafkagroups.history.storms import MIN_REBALANCES, WINDOW_MS
 from kafkagroups.loading import native
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.groups import Answers, Groups
 from kafkagroups.loading.native import Extent
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of

@@ -37,7 +37,7 @@ from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, de
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.log_to_clean import ProducerStates, add_batch
+from kafkagroups.log.cleaner import ProducerStates, add_batch
 from kafkagroups.records.control import ControlType, decode_end_transaction_marker
 from kafkagroups.records.versions import Version
 

@@ -49,7 +49,7 @@ from kafkagroups.history.timeline import walk
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.outputs import new_file
+from kafkagroups.log.folders import new_file
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import decode_utf8

@@ -28,10 +28,9 @@ from typing import Protocol
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.kafka_tools.dump_text import ToolCrashed, Version, format_json_pair, format_nullable, format_text_pair
 from kafkagroups.log.batch import Batch, LogRecord
-from kafkagroups.log.batch_frames import Frame, FrameState, read_frames
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.segment_file import SegmentFile, open_segment
+from kafkagroups.log.segment_file import Frame, FrameState, SegmentFile, open_segment, read_frames
 from kafkagroups.log.segments import WHOLE_LOG, Log, RecordRange
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.dialects import Dialect, build_dialect

@@ -45,7 +45,6 @@ class Column(NamedTuple):
 
 
 def parse_columns(text: str) -> tuple[Column, ...]:
-    """Return the columns in a text like "partition int, topic string?"."""
     pairs = (column.split() for column in text.split(","))
     return tuple(Column(name, type_name.rstrip("?"), type_name.endswith("?")) for name, type_name in pairs)
 
@@ -85,7 +84,7 @@ TABLES = {
 
 
 def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, ...]:
-    """Return the columns of a table. If `names` is not None, return only the columns with these names, in this order.
+    """Return the columns of a table, or those with these names, in their order.
 
     Raises UsageError if there is no such table or column.
 
@@ -166,7 +165,7 @@ def _to_microseconds(time_ms: int | None) -> int | None:
 
 
 def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Return values as an Arrow array, built from buffers: `pa.array` would import pandas, which takes a second."""
+    """Return values as an Arrow array. `pa.array` would import pandas, which takes a second."""
     import pyarrow as pa
 
     present = [value is not None for value in values]
@@ -189,7 +188,7 @@ _ARRAY_CODES = {16: "h", 32: "i", 64: "q"}
 
 
 def _pack_bits(bits: Sequence[bool]) -> pa.Buffer:
-    """Return the Arrow buffer of bits; the first one is the lowest bit of the first byte."""
+    """Return the Arrow buffer of bits, the first in the lowest bit of the first byte."""
     import pyarrow as pa
 
     text = "".join("1" if bit else "0" for bit in reversed(bits))

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import GroupOffsets
 from kafkagroups.loading.columns import (
@@ -26,6 +25,7 @@ from kafkagroups.loading.columns import (
     arrow_schema,
     to_arrow_array,
 )
+from kafkagroups.loading.groups import GroupParts
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
@@ -46,7 +46,7 @@ _TYPE_NAMES = [*(RECORD_TYPES[n].name if n in RECORD_TYPES else "Unknown" for n 
 def split_by_storage(
     groups: Iterable[tuple[str, GroupParts]],
 ) -> tuple[NativeOffsetsOfGroups, list[tuple[str, GroupParts]]]:
-    """Return the offsets that are in columns of the engine, and the groups whose offsets are not."""
+    """Return the offsets in columns of the engine, and the other groups."""
     in_columns: NativeOffsetsOfGroups = {}
     others = []
     for group_id, parts in groups:
@@ -75,9 +75,9 @@ def copy_records(
     columns: Sequence[Column],
     fates: tuple[bytes, bytes] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table `records` or `fates`. `parts` are the engine's columns of consecutive records.
+    """Yield the table `records` or `fates` of the engine's columns.
 
-    Raises InvalidLog if it has another number of records, because the log has changed.
+    Raises InvalidLog if these are not as many records as fates, because the log has changed.
     """
     start = 0
     for part in parts:
@@ -101,7 +101,7 @@ def copy_records(
 
 
 def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str, pa.Array]) -> pa.RecordBatch:
-    """Return a record batch. `made` has the columns that are not among the engine's."""
+    """`made` has the columns that are not among the engine's."""
     schema = arrow_schema(columns)
     arrays = []
     for field in schema:

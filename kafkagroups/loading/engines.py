@@ -3,14 +3,9 @@
 The readable engine is in groups/replay.py; its name is "python". The native engine is in native.py, and in a
 distribution of its own, which need not be installed; its name is "compiled".
 
-Threads of the readable engine would only block each other, so `fold_in_processes` starts workers, which are processes
-of the same Python. The parent sends each worker two logs ahead, and a worker answers with messages:
-
-    a number     bytes that it has read since its last number, about every megabyte
-    a result     what `fold` returned or raised, and what it has set on the log; the next log follows
-
-All messages are pickled and go through the worker's stdin and stdout. Most of a shard are its offsets, and an object
-for each of them would make the message slow, so they cross as tuples, and the parent builds the objects.
+Threads of the readable engine would only block each other, so each of its threads lets a worker fold its logs: a
+process of the same Python (`Workers`). A worker answers with messages, which are pickled and go through its stdin and
+stdout: the number of bytes that it has read since its last number, and then what `fold` has returned or raised.
 
 Python's own multiprocessing is not used: on macOS, its workers import the caller's `__main__` again, which fails in a
 script without a `__main__` guard. These workers get only the caller's `sys.path`.
@@ -28,20 +23,18 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.groups.observer import Observer
-from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import CountBytes, Shard, fold, ignore_bytes
 from kafkagroups.helpers import describe_missing
 from kafkagroups.loading import native
@@ -53,10 +46,9 @@ ENGINES = ("auto", "python", "compiled")
 
 
 class FoldLog(Protocol):
-    """The interface of both engines: a function that folds a log into a shard.
+    """A function that folds a log into a shard, which is all that an engine is.
 
-    `stop` says where reading ends. `count_bytes` is called with the number of bytes that were read since
-    its last call. The call can come from any thread.
+    `count_bytes` is called with the number of bytes that were read since its last call, from any thread.
     """
 
     def __call__(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard: ...
@@ -64,7 +56,7 @@ class FoldLog(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """The readable engine, or the native one, whose `fold` hands a log that it cannot fold to the readable engine."""
+    """The readable engine, or the native one, which hands a log that it cannot fold to the readable engine."""
 
     name: str
     fold: FoldLog
@@ -80,23 +72,23 @@ class Engine:
     ) -> Generator[Shard, None, None]:
         """Yield the shard of each log, in the order of the logs.
 
-        The native engine uses `threads` threads. The readable engine uses as many processes, because its threads would
-        block each other, but one for small logs (engines.py). 0 means one per CPU. `stop` and `count_bytes` are those
-        of FoldLog.
+        The native engine uses `threads` threads, and the readable engine as many processes, but one for small logs. 0
+        means one per CPU.
         """
         thread_count = min(threads or os.cpu_count() or 1, len(logs))
-        if self is PYTHON and thread_count > 1 and sum(log.size for log in logs) >= MIN_SIZE:
-            yield from fold_in_processes(logs, dialect, stop, thread_count, count_bytes=count_bytes)
-            return
-        if self.name == "python" or thread_count <= 1:
+        needs_workers = self.name == "python"
+        if thread_count <= 1 or (needs_workers and (self is not PYTHON or sum(log.size for log in logs) < MIN_SIZE)):
             for log in logs:
                 yield self.fold(log, dialect, stop, count_bytes=count_bytes)
             return
-        with ThreadPoolExecutor(thread_count) as pool:
+        with ExitStack() as stack:
+            pool = stack.enter_context(ThreadPoolExecutor(thread_count))
+            # At the end, the workers are killed before the pool waits for its threads.
+            fold_log = stack.enter_context(start_workers(thread_count)) if needs_workers else self.fold
             # The pool has at most `thread_count` + 1 logs, so that not all shards are in memory together.
             futures: deque[Future[Shard]] = deque()
             for log in logs:
-                futures.append(pool.submit(self.fold, log, dialect, stop, count_bytes=count_bytes))
+                futures.append(pool.submit(fold_log, log, dialect, stop, count_bytes=count_bytes))
                 if len(futures) > thread_count:
                     yield futures.popleft().result()
             while futures:
@@ -115,8 +107,7 @@ def create_observed_engine(observer: Observer) -> Engine:
 def choose_engine(name: str) -> Engine:
     """Return the engine with this name. "auto" means the native engine if it is installed.
 
-    Raise UsageError if no engine has this name, or if the name is "compiled" and the native engine is not installed or
-    has another interface.
+    Raises UsageError if there is none, or if "compiled" is not installed or has another interface.
     """
     if name not in ENGINES:
         raise UsageError(f"no engine {name!r}: choose one of {', '.join(ENGINES)}")
@@ -134,52 +125,40 @@ MIN_SIZE = 16 * 1024 * 1024
 _COUNTED_BYTES = 1024 * 1024
 _START = "import sys; sys.path[:] = sys.argv[1:]; from kafkagroups.loading.engines import work; work()"
 
-Packed = dict[str, list[tuple[Any, ...]]]
-"""By group id: for each offset, its topic, its partition, and the fields of OffsetAndMetadata."""
 
+@contextmanager
+def start_workers(count: int) -> Iterator[FoldLog]:
+    """Yield a function that folds a log in a worker, for as many threads as there are workers.
 
-def fold_in_processes(
-    logs: Sequence[Log], dialect: Dialect, stop: Stop, count: int, *, count_bytes: CountBytes = ignore_bytes
-) -> Generator[Shard, None, None]:
-    """Yield the shard of each log, in the order of the logs, with at most `count` worker processes.
-
-    The shards and the errors are those of `fold`. Where the system starts no process at all, the logs are folded in
-    this one. Raises KafkagroupsError if a worker is killed.
+    Its shards and errors are those of `fold`, which it is where the system starts no process at all. Raises
+    KafkagroupsError if a worker is killed.
     """
     workers: list[_Worker] = []
+    free: SimpleQueue[_Worker] = SimpleQueue()
+
+    def fold_in_worker(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
+        worker = free.get()
+        try:
+            return worker.fold(log, dialect, stop, count_bytes)
+        finally:
+            free.put(worker)
+
     try:
-        _start_workers(workers, min(count, len(logs)))
-        if not workers:
-            for log in logs:
-                yield fold(log, dialect, stop, count_bytes=count_bytes)
-            return
-        waiting: deque[tuple[_Worker, Log]] = deque()
-        for log in logs:
-            worker = min(workers, key=attrgetter("sent_bytes"))
-            worker.send(log, dialect, stop)
-            waiting.append((worker, log))
-            if len(waiting) == 2 * len(workers):
-                worker, sent = waiting.popleft()
-                yield worker.receive(sent, dialect, count_bytes)
-        for worker, sent in waiting:
-            yield worker.receive(sent, dialect, count_bytes)
+        is_python = bool(sys.executable) and not hasattr(sys, "frozen")  # A frozen program would start itself.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with suppress(OSError):
+                while is_python and len(workers) < count:
+                    workers.append(_Worker())
+                    free.put(workers[-1])
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        yield fold_in_worker if workers else fold
     finally:
         for worker in workers:
             worker.process.kill()
         for worker in workers:
             worker.close()
-
-
-def _start_workers(workers: list[_Worker], count: int) -> None:
-    is_python = bool(sys.executable) and not hasattr(sys, "frozen")  # A frozen program would start itself.
-    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        while is_python and len(workers) < count:
-            workers.append(_Worker())
-    except OSError:
-        return
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
 
 class _Worker:
@@ -189,35 +168,21 @@ class _Worker:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.tasks = self.process.stdin
         self.messages = self.process.stdout
-        self.sent_bytes = 0
 
-    def send(self, log: Log, dialect: Dialect, stop: Stop) -> None:
-        """Let the worker fold a log, after those that it has. If the worker has ended, `receive` notices it."""
+    def fold(self, log: Log, dialect: Dialect, stop: Stop, count_bytes: CountBytes) -> Shard:
         portable = copy(log)
         if log.content is not None:  # These bytes can have any type, and may be loaded only now.
             portable.content = {segment: bytes(log.content[segment]) for segment in log.segments}
-        with suppress(BrokenPipeError):
-            self.tasks.write(pickle.dumps((portable, dialect, stop)))
-            self.tasks.flush()
-        self.sent_bytes += 1  # Empty logs count, too.
-        with suppress(KafkagroupsError):  # A segment is missing, which the worker reports.
-            self.sent_bytes += log.size
-
-    def receive(self, log: Log, dialect: Dialect, count_bytes: CountBytes) -> Shard:
-        """Return the shard of the log that was sent first, or raise the error that `fold` has raised."""
         try:
-            while not isinstance(message := pickle.load(self.messages), _Result):
+            pickle.dump((portable, dialect, stop), self.tasks)
+            self.tasks.flush()
+            while isinstance(message := pickle.load(self.messages), int):
                 count_bytes(message)
         except (OSError, EOFError, pickle.UnpicklingError):
             raise self._describe_end(log) from None
-        shard = message.outcome
-        if isinstance(shard, Exception):
-            raise shard
-        offsets = Offsets()
-        offsets.committed = _unpack(message.committed)
-        offsets.pending = {producer: _unpack(groups) for producer, groups in message.pending.items()}
-        shard.offsets = Offsets.copy_of(offsets)  # The copy also knows which producers a partition has.
-        shard.dialect = dialect
+        if isinstance(message, Exception):
+            raise message
+        shard: Shard = message
         return shard
 
     def _describe_end(self, log: Log) -> KafkagroupsError:
@@ -238,33 +203,13 @@ class _Worker:
             self.tasks.close()
 
 
-class _Result(NamedTuple):
-    outcome: Shard | Exception
-    committed: Packed
-    pending: dict[int, Packed]
-
-
-def _pack(groups: Mapping[str, ReadOnlyOffsets]) -> Packed:
-    return {
-        group: [(sys.intern(key.topic), key.partition, *offset) for key, offset in offsets.items()]
-        for group, offsets in groups.items()
-    }
-
-
-def _unpack(packed: Packed) -> dict[str, PartitionOffsets]:
-    return {
-        group: {TopicPartition(topic, number): OffsetAndMetadata(*values) for topic, number, *values in offsets}
-        for group, offsets in packed.items()
-    }
-
-
 def work() -> None:
     messages = sys.stdout.buffer
     sys.stdout = sys.stderr  # Whatever prints must not disturb the messages.
     tasks: SimpleQueue[tuple[Log, Dialect, Stop]] = SimpleQueue()
     Thread(target=_receive_tasks, args=[tasks], daemon=True).start()
 
-    def send(message: int | _Result) -> None:
+    def send(message: int | Shard | Exception) -> None:
         pickle.dump(message, messages)
         messages.flush()
 
@@ -275,7 +220,7 @@ def work() -> None:
 
 
 def _receive_tasks(tasks: SimpleQueue[tuple[Log, Dialect, Stop]]) -> None:
-    """Read tasks from stdin in a thread of its own, so that a worker ends with its parent even while it folds."""
+    """Read tasks in a thread, so that a worker ends with its parent even while it folds."""
     try:
         while True:
             tasks.put(pickle.load(sys.stdin.buffer))
@@ -283,7 +228,7 @@ def _receive_tasks(tasks: SimpleQueue[tuple[Log, Dialect, Stop]]) -> None:
         os._exit(1)
 
 
-def _fold(log: Log, dialect: Dialect, stop: Stop, send: Callable[[int], None]) -> _Result:
+def _fold(log: Log, dialect: Dialect, stop: Stop, send: Callable[[int], None]) -> Shard | Exception:
     unsent_bytes = 0
 
     def count_bytes(count: int, /) -> None:
@@ -294,14 +239,10 @@ def _fold(log: Log, dialect: Dialect, stop: Stop, send: Callable[[int], None]) -
             unsent_bytes = 0
 
     try:
-        shard = fold(log, dialect, stop, count_bytes=count_bytes)
+        outcome: Shard | Exception = fold(log, dialect, stop, count_bytes=count_bytes)
     except BrokenPipeError:  # `count_bytes` does not reach the parent, which has ended.
         raise
     except Exception as error:
-        send(unsent_bytes)
-        return _Result(error, {}, {})
+        outcome = error
     send(unsent_bytes)
-    offsets = shard.offsets
-    shard.offsets = Offsets()
-    pending = {producer: _pack(groups) for producer, groups in offsets.pending.items()}
-    return _Result(shard, _pack(offsets.committed), pending)
+    return outcome

@@ -19,6 +19,13 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffse
 from kafkagroups.records.consumer_protocol import TopicAndPartitions
 from kafkagroups.records.structs import to_json
 
+_MEMBER_FIELDS = "member_id group_instance_id client_id client_host rebalance_timeout_ms session_timeout_ms"
+_OFFSET_FIELDS = "offset leader_epoch metadata commit_timestamp expire_timestamp topic_id record_offset"
+
+
+def _read_fields(source: object, names: str) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names.split()}
+
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
     return description_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
@@ -29,9 +36,8 @@ def orphan_json(orphan: Orphan) -> dict[str, Any]:
 
 
 def description_json(group: AnyGroup) -> dict[str, Any]:
-    """Return the state and the members of a group, as in the coordinator's answer to a request that describes groups.
-
-    Members are sorted by member id.
+    """Return the state and the members of a group, as in the coordinator's answer to a request that describes
+    groups.
     """
     return _classic_json(group) if isinstance(group, Group) else _modern_json(group)
 
@@ -45,7 +51,7 @@ def _classic_json(group: Group) -> dict[str, Any]:
         "protocol": group.protocol if group.state is ClassicState.STABLE else "",
         "generation": group.generation,
         "leader": group.leader,
-        "members": [member_json(group.members[member_id]) for member_id in sorted(group.members)],
+        "members": [_member_json(group.members[member_id]) for member_id in sorted(group.members)],
     }
 
 
@@ -109,10 +115,10 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
 
 
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
-    """Return the partitions that are assigned to a member of a consumer or share group, by topic id.
+    """Return the partitions of a member of a consumer or share group, by topic id.
 
-    In a consumer group of Kafka 4.3 or newer, the result includes the partitions that the member has not revoked yet,
-    as a broker's answers do.
+    In a consumer group of Kafka 4.3 or newer, these include the partitions that the member has not revoked yet, as in a
+    broker's answers.
     """
     assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
@@ -123,7 +129,7 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
 
 
 def member_rows(group: AnyGroup) -> Iterator[dict[str, Any]]:
-    """Yield a row for each member: its JSON, with `group`, `generation`, `subscribed_topics`, `assigned_partitions`.
+    """Yield the JSON of each member, with `group`, `generation`, `subscribed_topics` and `assigned_partitions`.
 
     A classic group has partitions as `topic-partition`, and a list is None if its bytes cannot be read. A streams group
     has no topics, and its active tasks as `subtopology_task`. Others have partitions as `topic id-partition`.
@@ -161,15 +167,9 @@ def _topology(group: ModernGroup) -> dict[str, Any] | None:
     }
 
 
-def member_json(member: Member) -> dict[str, Any]:
-    """Return a member of a classic group. A subscription or assignment that cannot be read is null."""
-    return {
-        "member_id": member.member_id,
-        "group_instance_id": member.group_instance_id,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "session_timeout_ms": member.session_timeout_ms,
+def _member_json(member: Member) -> dict[str, Any]:
+    """A subscription or assignment that cannot be read is null."""
+    return _read_fields(member, _MEMBER_FIELDS) | {
         "subscription": _subscription(member),
         "assignment": _assignment(member),
         "subscription_hex": member.subscription_bytes.hex(),
@@ -206,15 +206,7 @@ def _assignment(member: Member) -> dict[str, Any] | None:
 
 
 def offset_json(offset: OffsetAndMetadata) -> dict[str, Any]:
-    return {
-        "offset": offset.offset,
-        "leader_epoch": offset.leader_epoch,
-        "metadata": offset.metadata,
-        "commit_timestamp": offset.commit_timestamp,
-        "expire_timestamp": offset.expire_timestamp,
-        "topic_id": offset.topic_id,
-        "record_offset": offset.record_offset,
-    }
+    return _read_fields(offset, _OFFSET_FIELDS)
 
 
 def offsets_json(offsets: ReadOnlyOffsets) -> dict[str, Any]:
@@ -222,7 +214,7 @@ def offsets_json(offsets: ReadOnlyOffsets) -> dict[str, Any]:
 
 
 def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """Return pending commits as tuples (topic-partition, producer id, offset), sorted by partition and producer."""
+    """Return pending commits as tuples, sorted by partition and producer."""
     commits = [
         (partition, producer_id, offset)
         for producer_id, offsets in pending.items()
@@ -232,18 +224,10 @@ def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPart
 
 
 def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
-    """Return the commits whose transaction is open, by topic-partition.
-
-    Several producers can have a pending commit for the same topic-partition.
-    """
+    """Return the commits of open transactions by topic-partition, for which several producers can have one."""
     commits_by_partition: dict[str, list[dict[str, Any]]] = {}
     for partition, producer_id, offset in sorted_pending(pending):
-        commit = {
-            "producer_id": producer_id,
-            "offset": offset.offset,
-            "metadata": offset.metadata,
-            "record_offset": offset.record_offset,
-        }
+        commit = {"producer_id": producer_id} | _read_fields(offset, "offset metadata record_offset")
         commits_by_partition.setdefault(str(partition), []).append(commit)
     return commits_by_partition
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from kafkagroups.groups.group_parts import GroupParts, OrphanParts
-from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.offsets import Orphan
+from kafkagroups.groups.group import GroupRecord
+from kafkagroups.groups.modern_group import AnyGroup, copy_group
+from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import LoadedPartition
-from kafkagroups.loading.caches import Cache
 from kafkagroups.loading.group_json import member_rows, offset_json
 from kafkagroups.loading.topic_partitions import FoundPartitions, TopicPartitions
 from kafkagroups.log.segment_file import partition_for
@@ -23,12 +23,97 @@ from kafkagroups.records.dialects import dialect
 if TYPE_CHECKING:
     import pandas as pd
 
+
+class GroupParts(NamedTuple):
+    """What a group is built from: the group without its offsets, or its record, which is not decoded yet, and its
+    offsets.
+    """
+
+    group: AnyGroup | GroupRecord
+    offsets: ReadOnlyOffsets
+    pending: dict[int, PartitionOffsets]
+
+    def decode_group(self) -> AnyGroup:
+        """Return the group itself, without its offsets."""
+        return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
+
+    def build(self) -> AnyGroup:
+        group = self.group.decode() if isinstance(self.group, GroupRecord) else copy_group(self.group)
+        group.offsets = _copy_offsets(self.offsets)
+        group.pending = _copy_pending(self.pending)
+        return group
+
+
+class OrphanParts(NamedTuple):
+    offsets: ReadOnlyOffsets
+    pending: dict[int, PartitionOffsets]
+    partition: int | None
+    is_answered: bool = False
+
+    def build(self) -> Orphan:
+        return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending), self.partition, self.is_answered)
+
+
+def _copy_offsets(offsets: ReadOnlyOffsets) -> PartitionOffsets:
+    """Copy offsets in the order of the log, because the engines store them in different orders."""
+    return dict(sorted(offsets.items(), key=_log_order))
+
+
+def _log_order(entry: tuple[TopicPartition, OffsetAndMetadata]) -> tuple[int, TopicPartition]:
+    partition, offset = entry
+    return offset.record_offset, partition
+
+
+def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOffsets]:
+    return {producer_id: _copy_offsets(pending[producer_id]) for producer_id in sorted(pending)}
+
+
+class Answer(NamedTuple):
+    """The fates of a group's newest records in one partition, after all partitions are loaded.
+
+    `has_read` says whether the coordinator has used them.
+    """
+
+    committed: Fate
+    pending: Fate
+    records: Fate
+    has_read: bool
+
+
+_NOT_USED = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=False)
+_KNOWN = Answer(Fate.WINS, Fate.PENDING, Fate.WINS, has_read=True)
+_WITHOUT_OFFSETS = Answer(Fate.IGNORED, Fate.PENDING, Fate.WINS, has_read=True)
+_ORPHAN = Answer(Fate.HIDDEN, Fate.PENDING, Fate.IGNORED, has_read=True)
+_ANSWERED_ORPHAN = Answer(Fate.WINS, Fate.PENDING, Fate.IGNORED, has_read=True)
+_OTHER_ORPHAN = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=True)
+
+
+class Answers:
+    def __init__(self, groups: Mapping[str, GroupParts], orphans: Mapping[str, OrphanParts]) -> None:
+        self._groups = groups
+        self._orphans = orphans
+
+    def find(self, group_id: str, partition: int | None) -> Answer:
+        known = self._groups.get(group_id)
+        if known is not None:
+            if known.group.partition != partition:
+                return _NOT_USED
+            # A broker returns no offsets of a share group, even if offsets were committed for its id.
+            return _KNOWN if known.offsets else _WITHOUT_OFFSETS
+        orphan = self._orphans.get(group_id)
+        if orphan is None:
+            return _NOT_USED
+        if orphan.partition != partition:
+            return _OTHER_ORPHAN
+        return _ANSWERED_ORPHAN if orphan.is_answered else _ORPHAN
+
+
 Parts = TypeVar("Parts")
 Value = TypeVar("Value")
 
 
 class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
-    """A mapping of names to values, each made by `build` from its `parts` when it is first used.
+    """A mapping whose values are made by `build` when they are first used.
 
     To decode all groups of a large log takes long, and most callers use only a few.
     """
@@ -56,7 +141,6 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
         return repr(dict(self))
 
     def select(self, names: Collection[str]) -> LazyMapping[Parts, Value]:
-        """Return a mapping that has only these names."""
         selected = LazyMapping({name: self._parts[name] for name in names if name in self._parts}, self._build)
         selected._built = {name: self._built[name] for name in names if name in self._built}
         return selected
@@ -122,9 +206,8 @@ class Groups(Mapping[str, AnyGroup]):
 
     @cached_property
     def elsewhere(self) -> dict[str, list[int | None]]:
-        """By group id: the partitions that contain records of the group but do not answer requests for the group.
-
-        These records have no effect. A group without other partitions is left out.
+        """By group id: the partitions with records of the group that do not answer for it, so that these have no
+        effect.
         """
         count = self.topic.option if self.decided_partitions is None else self.decided_partitions.count
         answering = {group_id: parts.group.partition for group_id, parts in self.parts()}
@@ -158,7 +241,7 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def problems_by_partition(self) -> dict[int | None, list[str]]:
-        """By partition number: the lines of `problems` about this partition."""
+        """The lines of `problems` by partition number."""
         lines_by_partition = {}
         answering_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
@@ -189,7 +272,7 @@ class Groups(Mapping[str, AnyGroup]):
         return group_id in self.groups or (orphan is not None and orphan.is_answered)
 
     def find_holder(self, group_id: str) -> AnyGroup | Orphan | None:
-        """Return what a broker answers the offsets of a group from: the group, or an orphan that is answered."""
+        """Return the group, or an orphan that is answered, from which a broker answers the offsets of a group."""
         return (self.get(group_id) or self.orphans[group_id]) if self.answers_offsets(group_id) else None
 
     def select(self, group_ids: Collection[str]) -> Groups:
@@ -235,10 +318,7 @@ class Groups(Mapping[str, AnyGroup]):
         return pd.DataFrame(rows, columns=_MEMBER_COLUMNS.split())
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
-        """Yield the id and the parts of each group, in the order of the ids, without building further groups.
-
-        If a group was already built, all three parts come from the built group.
-        """
+        """Yield the id and the parts of each group, in the order of the ids, without building further groups."""
         unbuilt = self.groups.unbuilt()
         for group_id in sorted(self):
             if group_id in unbuilt:
@@ -251,8 +331,8 @@ class Groups(Mapping[str, AnyGroup]):
 def describe_failure(path: str, partition: int | None, kafka: str, error: str, answers_for_groups: bool = False) -> str:
     """Return a message that says why the load of a partition fails.
 
-    `answers_for_groups` is true if the classic coordinator's load fails at its last step, after the groups were added
-    to the cache; the broker then answers requests for these groups.
+    `answers_for_groups` means that the classic coordinator's load fails at its last step, after the groups were added
+    to the cache.
     """
     message = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
     if answers_for_groups:
@@ -260,38 +340,10 @@ def describe_failure(path: str, partition: int | None, kafka: str, error: str, a
     return message
 
 
-def collect_groups(
-    cache: Cache,
-    loaded: dict[int | None, LoadedPartition],
-    path: str = "",
-    topic: FoundPartitions | None = None,
-    topic_partitions: TopicPartitions | None = None,
-) -> Groups:
-    """Return the groups in a coordinator's cache.
-
-    `topic_partitions` is None if no group has records in several partitions.
-    """
-    orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
-    return Groups(
-        cache.dialect.coordinator,
-        cache.dialect.kafka,
-        path,
-        loaded,
-        KnownGroups(cache.groups, GroupParts.build),
-        Orphans(orphans, OrphanParts.build),
-        cache.partitions_of,
-        topic or FoundPartitions(),
-        topic_partitions,
-    )
-
-
 def join_groups(
     loads: Sequence[Groups], path: str, topic: FoundPartitions, topic_partitions: TopicPartitions | None
 ) -> Groups:
-    """Return the loads of different partitions of one topic as one result.
-
-    No two loads may contain a group with the same id.
-    """
+    """Return the loads of different partitions of one topic as one result. No group may be in two of them."""
     whole = Groups(loads[0].coordinator, loads[0].kafka, path, topic=topic, decided_partitions=topic_partitions)
     for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
         whole.partitions |= load.partitions
@@ -313,9 +365,9 @@ _NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "t
 
 
 def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a frame with a row for each event of a timeline (history/event.py), in the same order.
+    """Return a frame with a row for each event of a timeline.
 
-    A missing number is NA. So the numbers stay exact: without NA, pandas would turn them into floats.
+    A missing number is NA, because without it, pandas would turn the numbers into floats.
     """
     import pandas as pd
 

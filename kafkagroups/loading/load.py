@@ -1,41 +1,41 @@
-"""A broker's load: opens the logs, folds each log into a shard, and adds the shards to one coordinator's cache.
+"""A broker's load: folds each log into a shard, and adds the shards to one coordinator's cache.
 
-What a start does with a segment that ends with zeros is judged here, too. Zeros follow the last batch if a broker has
-reserved the file's space (log.preallocate=true) and then died, or if the file system lost the end of the file. Kafka's
-readers refuse a batch with a length below 14, but they ignore a few bytes at the end:
-
-    reader                         reads                                        ignores at most
-    FileLogInputStream             a file: for the next offset of the log when  _IGNORED_IN_FILE bytes
-                                   a broker starts, and to find an offset
-    ByteBufferLogInputStream       a piece of a file in memory: for a load      _IGNORED_IN_MEMORY bytes
-
-A broker that finds no mark of a clean shutdown repairs the log: it cuts a segment after its last valid batch. It also
-repairs every segment that has no index files. A failover loads from the segment that the new leader has written as a
-follower, with the space that is reserved in it.
-
-Simpler than Kafka: a load reads a file in pieces of offsets.load.buffer.size (5 MiB). If the last batch ends exactly at
-the end of a piece, Kafka does not reach the zeros, and the load succeeds.
-Source: FileLogInputStream.nextBatch, ByteBufferLogInputStream.nextBatchSize, LogLoader.load, LogSegment.recover,
-CoordinatorLoaderImpl.load (4.3.1); captured starts of 3.9.2, 4.3.1 and 4.4.0 (tests/captured, releases/zero).
+The cache combines the shards of all partitions and decides which groups exist. It keeps only the parts of each group,
+from which `Groups` builds the group when it is first used (groups.py). If a group does not exist but has offsets, these
+offsets are called an orphan.
+Source: GroupMetadataManager.doLoadGroupsAndOffsets (classic coordinator, 3.9); CoordinatorRuntime and
+GroupCoordinatorShard.onLoaded (new coordinator, 4.3.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from enum import Enum
 from threading import Lock
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
-from kafkagroups.groups.replay import CountBytes, LoadedPartition, Shard, ignore_bytes
-from kafkagroups.loading.caches import Cache, create_cache
+from kafkagroups.groups.group import Group
+from kafkagroups.groups.map_orders import hash_set_order
+from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.modern_replay import check_loaded
+from kafkagroups.groups.offsets import PartitionOffsets, pending_by_group
+from kafkagroups.groups.replay import (
+    ClassicShard,
+    CountBytes,
+    LoadedPartition,
+    Shard,
+    has_separate_offset_cache,
+    ignore_bytes,
+)
 from kafkagroups.loading.engines import Engine, choose_engine
-from kafkagroups.loading.groups import Groups, collect_groups
+from kafkagroups.loading.groups import GroupParts, Groups, KnownGroups, OrphanParts, Orphans
 from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, PartitionsOf, TopicPartitions
-from kafkagroups.log.batch_frames import Zeros
-from kafkagroups.log.log_to_clean import Progress
+from kafkagroups.log.cleaner import Progress
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records.dialects import Dialect
 
@@ -44,15 +44,9 @@ from kafkagroups.records.dialects import Dialect
 class OpenTopic:
     """The logs of a topic, and the rules by which one coordinator loads them.
 
-    Attributes
-    ----------
-    path
-        Used in messages, and to tell a folder of partition folders from one partition.
-    partitions
-        The partition count that the caller gave; None if there is none.
-    engine, threads
-        The name of the engine that folds the logs, and with how many threads (engines.py). A worker of Spark chooses
-        its engine by this name, because its machine can lack the native one.
+    `path` is used in messages, and tells a folder of partition folders from one partition. `partitions` is the count
+    that the caller gave. `engine` is a name, because a worker of Spark, whose machine can lack the native engine,
+    chooses again.
     """
 
     logs: Sequence[Log]
@@ -68,7 +62,6 @@ class OpenTopic:
         return choose_engine(self.engine)
 
     def part(self, *logs: Log) -> OpenTopic:
-        """Return the topic with only these logs."""
         return replace(self, logs=logs)
 
     def check_stop(self) -> None:
@@ -87,46 +80,40 @@ class OpenTopic:
     ) -> Groups:
         """Return the groups that the coordinator has after loading the logs.
 
-        `engine` is used instead of the topic's engine, for example to observe the load. `whole` describes the topic if
-        these logs are only a part of it.
+        `engine` replaces the topic's engine, for example to observe the load. `whole` describes the topic if these logs
+        are only a part of it.
         """
-        cache = create_cache(self.dialect, self.partitions)
-        loaded: dict[int | None, LoadedPartition] = {}
         engine = engine or self.chosen_engine
-        with ExitStack() as stack:
-            shards = engine.fold_logs(self.logs, self.dialect, self.stop, threads=self.threads, count_bytes=count_bytes)
-            for shard in stack.enter_context(closing(shards)):
-                loaded[shard.partition] = add_shard(cache, shard)
-            if whole is None:
-                whole = WholeTopic(self.find_partitions(), cache.partitions_of)
-            times = LogTimes(self.logs, self.dialect, dict.fromkeys(loaded, self.stop), engine)
-            topic_partitions = settle(cache, whole, times)
-        return collect_groups(cache, loaded, self.path, whole.topic, topic_partitions)
+        whole = whole or WholeTopic(self.find_partitions(), {})
+        times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine)
+        shards = engine.fold_logs(self.logs, self.dialect, self.stop, threads=self.threads, count_bytes=count_bytes)
+        with closing(shards):
+            return combine_shards(shards, self.dialect, self.path, whole, times)
 
 
 class WholeTopic(NamedTuple):
-    """A topic, and by group id the partitions with records of the group (Groups.partitions_of)."""
+    """A topic, and by group id the partitions with records of the group, which is empty if all logs are loaded."""
 
     topic: FoundPartitions
     partitions_of: PartitionsOf
 
 
-def settle(cache: Cache, whole: WholeTopic, read_times: LogTimes) -> TopicPartitions | None:
-    """Decide the topic's partition count after all shards were added to a cache, and keep the groups that it answers.
-
-    Return None if no group has records in several partitions. The count then changes no answer, and it is decided when
-    it is needed.
-    """
-    if not cache.has_shared_groups:
-        return None
-    topic_partitions = whole.topic.decide(whole.partitions_of, read_times)
-    if topic_partitions.count is not None:
-        cache.keep_home_groups(topic_partitions.count)
-    return topic_partitions
+def combine_shards(
+    shards: Iterable[Shard], dialect: Dialect, path: str, whole: WholeTopic, read_times: LogTimes
+) -> Groups:
+    """Return the groups that a coordinator has after it has loaded these shards."""
+    cache = create_cache(dialect, whole.topic.option)
+    loaded = {shard.partition: add_shard(cache, shard) for shard in shards}
+    topic_partitions = None  # If no group has records in several partitions, the count is decided when it is needed.
+    if cache.has_shared_groups:
+        topic_partitions = whole.topic.decide(whole.partitions_of or cache.partitions_of, read_times)
+        if topic_partitions.count is not None:
+            cache.keep_home_groups(topic_partitions.count)
+    return collect_groups(cache, loaded, path, whole.topic, topic_partitions)
 
 
 def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
-    """Add a shard to a cache. Return a copy of `shard.loaded`, with the error if a broker's load would fail."""
+    """Add a shard, and return a copy of `shard.loaded`, with the error if a broker's load would fail."""
     try:
         cache.add(shard)
     except (LoadFailed, BadBytes) as error:
@@ -134,11 +121,213 @@ def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
     return replace(shard.loaded)
 
 
-class ByteProgress:
-    """Adds up the bytes that the engines read, and calls `report` with "loading", the sum, and `total`.
+_UNEXPECTED_UNLOAD = "Unexpected unload of active group "
 
-    The sum is limited to `total`, the size of all logs in bytes: if the native engine hands a partition to the readable
-    engine, both engines count the bytes of the partition.
+
+class Cache(ABC):
+    """The groups and offsets that a coordinator has in memory. Add the shards in ascending order of their
+    partitions.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.groups: dict[str, GroupParts] = {}
+        self.orphans: dict[str, OrphanParts] = {}
+        self.partitions_of: dict[str, list[int | None]] = {}
+        """By group id: the partitions that contain records of the group. None is a log without a partition number."""
+        self.has_shared_groups = False
+        """Whether a group has records in several partitions."""
+
+    def add(self, shard: Shard) -> None:
+        """Add the shard of a partition, the last step of the partition's load.
+
+        Raises LoadFailed or BadBytes if a broker's load would fail. The cache then has the same content as the
+        broker's.
+        """
+        for group_id in shard.seen_group_ids:
+            partitions = self.partitions_of.setdefault(group_id, [])
+            # Only the last element can be this partition, because each shard is added once.
+            if partitions[-1:] != [shard.partition]:
+                self.has_shared_groups |= bool(partitions)
+                partitions.append(shard.partition)
+        self._add_groups(shard)
+
+    @abstractmethod
+    def keep_home_groups(self, partition_count: int) -> None:
+        """Of each group with records in several partitions, keep only what its home partition answers."""
+
+    @abstractmethod
+    def _add_groups(self, shard: Shard) -> None:
+        """Add the groups and orphans of a shard, as the coordinator does."""
+
+
+def read_unloaded_group(error: str) -> str | None:
+    """Return the group id in the error "Unexpected unload of active group"; None if it is another error."""
+    if not error.startswith(_UNEXPECTED_UNLOAD):
+        return None
+    return str(ast.literal_eval(error.removeprefix(_UNEXPECTED_UNLOAD)))
+
+
+class ClassicCache(Cache):
+    """The cache of the classic coordinator: one for all partitions. Of two groups with the same id, it keeps the
+    first.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect)
+        self._has_separate_offset_cache = has_separate_offset_cache(dialect)
+        self._offsets: dict[str, PartitionOffsets] = {}
+        """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups.
+        For newer versions, this mapping is empty."""
+        self._ids_with_new_offsets: dict[str, None] = {}
+
+    def keep_home_groups(self, partition_count: int) -> None:
+        """One cache answers for all partitions."""
+
+    def _add_groups(self, shard: Shard) -> None:
+        assert isinstance(shard, ClassicShard)
+        if self._has_separate_offset_cache:
+            self._add_offsets(shard)
+        if shard.failure is not None:
+            raise shard.failure
+        committed = self._offsets if self._has_separate_offset_cache else shard.offsets.committed
+        new_ids = self._ids_with_new_offsets if self._has_separate_offset_cache else committed
+        committed_ids = [group_id for group_id in new_ids if group_id in committed]
+        self._ids_with_new_offsets = {}
+        pending = pending_by_group(shard.offsets)
+        # A group exists if it has a group record. In all versions except 0.9 and 0.10.0, offsets are also enough.
+        needs_group_record = self._has_separate_offset_cache and self.dialect.since(0, 9)
+        ids_with_offsets = [] if needs_group_record else [*committed_ids, *_pending_ids(shard)]
+        for group_id in dict.fromkeys([*shard.groups, *ids_with_offsets]):
+            if group_id not in self.groups:
+                group = shard.groups.get(group_id)
+                if group is None:
+                    group = Group(group_id, shard.partition)
+                offsets = committed.get(group_id, {})
+                group_pending = {} if needs_group_record else pending.get(group_id, {})
+                self.groups[group_id] = GroupParts(group, offsets, group_pending)
+        # The last group record of a removed group is a tombstone. The broker's load fails if another partition has
+        # loaded a group with the same id. Since 0.10.1, committed offsets in this partition prevent the failure.
+        # The broker names the first of its hash set. Which tombstone came first is not known to the native engine.
+        for group_id in hash_set_order(sorted(shard.removed_groups), self.dialect.version):
+            may_stay = group_id in committed and not self._has_separate_offset_cache
+            if group_id in self.groups and not may_stay:
+                raise LoadFailed(f"{_UNEXPECTED_UNLOAD}{group_id!r}")
+
+    def _add_offsets(self, shard: ClassicShard) -> None:
+        """A broker adds a partition's offsets even if the load fails."""
+        for group_id, partition in shard.removed_offsets:
+            self._offsets.get(group_id, {}).pop(partition, None)
+        for group_id, offsets in shard.offsets.committed.items():
+            all_offsets = self._offsets.setdefault(group_id, {})
+            all_offsets.update(offsets)
+            self._ids_with_new_offsets[group_id] = None
+            self.orphans[group_id] = OrphanParts(all_offsets, {}, shard.partition, is_answered=True)
+            if group_id in self.groups:
+                self.groups[group_id] = self.groups[group_id]._replace(offsets=all_offsets)
+        for group_id, _ in shard.removed_offsets:
+            if self._offsets.get(group_id) == {}:
+                del self._offsets[group_id]
+                del self.orphans[group_id]
+
+
+class NewCache(Cache):
+    """The cache of the new coordinator, which stores each partition separately.
+
+    Only the home partition of a group answers for it (`partition_for`); without a partition count, the first partition
+    that contains the group.
+    """
+
+    def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
+        super().__init__(dialect)
+        self._partition_count = partition_count
+        self._parts_of: dict[int | None, dict[str, GroupParts | OrphanParts]] = {}
+        """By partition and group id: what the partition would answer."""
+
+    def _add_groups(self, shard: Shard) -> None:
+        if shard.failure is not None:
+            raise shard.failure
+        for group in shard.groups.values():
+            if isinstance(group, ModernGroup):
+                check_loaded(group)
+        committed = shard.offsets.committed
+        pending = pending_by_group(shard.offsets)
+        parts_of_partition = self._parts_of.setdefault(shard.partition, {})
+        for group_id in dict.fromkeys([*shard.groups, *committed, *_pending_ids(shard)]):
+            if not self._is_answered_from(group_id, shard.partition):
+                continue
+            offsets = committed.get(group_id, {})
+            group_pending = pending.get(group_id, {})
+            loaded_group = shard.groups.get(group_id)
+            if isinstance(loaded_group, ModernGroup) and loaded_group.type == "share":
+                # A broker returns no offsets of a share group, even if offsets were committed for its id.
+                offsets = {}
+            parts: GroupParts | OrphanParts = OrphanParts(offsets, group_pending, shard.partition)
+            if loaded_group is not None:
+                parts = GroupParts(loaded_group, offsets, group_pending)
+            parts_of_partition[group_id] = parts
+            self._answer(group_id, parts)
+
+    def _answer(self, group_id: str, parts: GroupParts | OrphanParts) -> None:
+        """Let the first group with an id answer, or the first orphan if there is no group."""
+        if group_id in self.groups:
+            return
+        if isinstance(parts, GroupParts):
+            self.groups[group_id] = parts
+            self.orphans.pop(group_id, None)
+        else:
+            self.orphans.setdefault(group_id, parts)
+
+    def keep_home_groups(self, partition_count: int) -> None:
+        for group_id, partitions in self.partitions_of.items():
+            if len(partitions) > 1:
+                self.groups.pop(group_id, None)
+                self.orphans.pop(group_id, None)
+                home = self._parts_of.get(partition_for(group_id, partition_count), {})
+                if group_id in home:
+                    self._answer(group_id, home[group_id])
+
+    def _is_answered_from(self, group_id: str, partition: int | None) -> bool:
+        """A log without a partition number (`partition` is None) answers for all groups."""
+        if self._partition_count is None or partition is None:
+            return True
+        return partition_for(group_id, self._partition_count) == partition
+
+
+def create_cache(dialect: Dialect, partition_count: int | None = None) -> Cache:
+    return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partition_count)
+
+
+def _pending_ids(shard: Shard) -> list[str]:
+    return [group_id for groups in shard.offsets.pending.values() for group_id in groups]
+
+
+def collect_groups(
+    cache: Cache,
+    loaded: dict[int | None, LoadedPartition],
+    path: str = "",
+    topic: FoundPartitions | None = None,
+    topic_partitions: TopicPartitions | None = None,
+) -> Groups:
+    """`topic_partitions` is None if no group has records in several partitions."""
+    orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
+    return Groups(
+        cache.dialect.coordinator,
+        cache.dialect.kafka,
+        path,
+        loaded,
+        KnownGroups(cache.groups, GroupParts.build),
+        Orphans(orphans, OrphanParts.build),
+        cache.partitions_of,
+        topic or FoundPartitions(),
+        topic_partitions,
+    )
+
+
+class ByteProgress:
+    """Adds up the bytes that the engines read, and reports the sum, at most `total`, the size of all logs.
+
+    If the native engine hands a partition to the readable engine, both count the bytes of the partition.
     """
 
     def __init__(self, report: Progress, total: int) -> None:
@@ -151,53 +340,3 @@ class ByteProgress:
         with self._lock:
             self._done = min(self._done + count, self._total)
             self._report("loading", self._done, self._total)
-
-
-_IGNORED_IN_FILE = 17
-"""The bytes of a batch's header up to its magic."""
-_IGNORED_IN_MEMORY = 11
-"""The reader of bytes in memory needs 12 bytes to read the length of a batch."""
-
-
-class Start(Enum):
-    """A kind of start. A failover is the start of a partition's new leader in a running broker."""
-
-    UNCLEAN = "after an unclean shutdown"
-    WITHOUT_INDEXES = "without index files"
-    CLEAN = "after a clean shutdown"
-    FAILOVER = "at a failover"
-
-
-class Outcome(Enum):
-    """What a broker does with the partition."""
-
-    CUTS_ZEROS = "cuts the zeros off, and loads all batches"
-    CUTS_LATER_SEGMENTS = "cuts the zeros off, deletes all later segments, and loads the batches before the zeros"
-    IGNORES_ZEROS = "ignores the zeros, and loads all batches"
-    LOAD_FAILS = "fails to load this partition: Record size 0 is less than the minimum record overhead (14)"
-    LOADS_NOTHING = (
-        "fails to load this partition, but answers as if its groups had never existed; the error is only in its log"
-    )
-    DOES_NOT_START = "does not start: Found record size 0 smaller than minimum record overhead (14)"
-
-    @property
-    def is_loaded(self) -> bool:
-        return self in (Outcome.CUTS_ZEROS, Outcome.CUTS_LATER_SEGMENTS, Outcome.IGNORES_ZEROS)
-
-
-def judge_start(start: Start, zeros: Zeros, coordinator: str) -> Outcome:
-    is_last_segment = zeros.later_segments == 0
-    has_batches = zeros.position > 0  # If zeros are not at the start of a segment, they follow a batch.
-    if start is Start.UNCLEAN:
-        return Outcome.CUTS_ZEROS if is_last_segment else Outcome.CUTS_LATER_SEGMENTS
-    if start is Start.WITHOUT_INDEXES:
-        return Outcome.CUTS_ZEROS
-    if start is Start.CLEAN and is_last_segment and zeros.bytes > _IGNORED_IN_FILE:
-        return Outcome.DOES_NOT_START
-    if is_last_segment and not has_batches:
-        return Outcome.IGNORES_ZEROS  # The load ends before this segment, at the next offset of the log.
-    # In a segment without batches, the load searches for its next offset before it reads a piece into memory.
-    ignored_bytes = _IGNORED_IN_MEMORY if has_batches else _IGNORED_IN_FILE
-    if zeros.bytes <= ignored_bytes:
-        return Outcome.IGNORES_ZEROS
-    return Outcome.LOADS_NOTHING if coordinator == "classic" else Outcome.LOAD_FAILS

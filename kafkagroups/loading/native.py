@@ -76,7 +76,7 @@ class HandedOver(Exception):
 def find_module() -> Any:
     """Return the module of the engine. KAFKAGROUPS_ENGINE=off means that it counts as not installed.
 
-    Raises ImportError if it is not installed, and UsageError if it cannot be imported or has another interface.
+    Raises ImportError if it is not installed, and UsageError if it does not work or has another interface.
     """
     if os.environ.get("KAFKAGROUPS_ENGINE") == "off":
         raise ImportError("KAFKAGROUPS_ENGINE is off", name="kafkagroups_engine")
@@ -112,10 +112,8 @@ def is_available() -> bool:
 
 
 class TypeRule(NamedTuple):
-    """`has_group`, `has_detail` and `has_member` say whether its key has a group id, a text after it, and whether this
-    text is a member id.
-
-    `ends_group` says whether its tombstone deletes the group.
+    """What the engine knows of a record type: whether its key has a group id, a text after it, and whether this is a
+    member id, and whether its tombstone deletes the group.
     """
 
     is_read: bool = False
@@ -183,7 +181,7 @@ def _describe_type(dialect: Dialect, number: int) -> TypeRule:
 
 
 def list_segments(log: Log) -> list[tuple[Any, int, int, int | None]]:
-    """Return the segments of a log as the engine takes them: a path or a buffer, its base offset, and a byte range."""
+    """Return the segments as the engine takes them: a path or a buffer, a base offset, and a byte range."""
     segments: list[tuple[Any, int, int, int | None]] = []
     for segment in log.segments:
         start, end = log.ranges.get(segment, WHOLE_FILE)
@@ -208,7 +206,7 @@ def read(
     producers: Collection[int] = (),
     count_bytes: CountBytes = ignore_bytes,
 ) -> Any:
-    """Fold a log, and return the `Reading` of the engine (python.rs describes its methods).
+    """Fold a log, and return the `Reading` of the engine (python.rs).
 
     `follow` is LOADS, COUNTS or KEEPS_FATES. The batches of `groups`, or those of `producers`, are found
     (`Reading.found_batches`). Raises HandedOver, UsageError if a segment cannot be read, and InvalidLog if it has
@@ -237,16 +235,14 @@ def read(
 
 
 def read_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Any:
-    """Return what `read` returns, or None if the engine hands the log over."""
     with suppress(HandedOver):
         return read(log, dialect, stop, **options)
     return None
 
 
 class Extent(NamedTuple):
-    """The first and the last offset of a group's records in a log, their number, and their first and last time in ms.
-
-    `times` is None if no record has a time.
+    """The first and the last offset of a group's records, their number, and their first and last time in ms, or
+    None.
     """
 
     first: int
@@ -264,10 +260,9 @@ def read_extents(log: Log, dialect: Dialect, stop: Stop = NO_STOP) -> dict[str, 
 
 
 def read_records(log: Log, dialect: Dialect, batch_count: int, *, with_content: bool) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log that the engine has folded, as columns (`Records.read`).
+    """Yield the records of a log that the engine has folded in `batch_count` batches, as columns (`Records.read`).
 
-    `batch_count` is how many batches the load has read. `with_content` adds the bytes of keys and values. Raises
-    InvalidLog if the log has changed since.
+    `with_content` adds the bytes of keys and values. Raises InvalidLog if the log has changed since.
     """
     try:
         with engine_errors(log):
@@ -329,7 +324,7 @@ def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options
 
 
 def find_damage(reading: Any, log: Log, stop: Stop) -> Notes:
-    """Return the notes with the damage at which a reading has ended, as the readable engine describes it.
+    """Return the damage at which a reading has ended, as the readable engine describes it.
 
     So a crash that has torn the last batch makes no load slow. Raises HandedOver if the log does not end there.
     """
@@ -349,7 +344,7 @@ def reading_of(shard: Shard) -> Any:
 
 
 def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:
-    """Return the shard of a log that the engine has folded. Raises HandedOver if the load fails at a group record."""
+    """Raises HandedOver if the load fails at a group record."""
     offsets = NativeOffsets(reading)
     shard = create_shard(log, dialect)
     shard.offsets = offsets
@@ -382,11 +377,10 @@ def other_records(reading: Any) -> Iterator[OtherRecord]:
 def replay_other_records(
     shard: Shard, records: Iterable[OtherRecord], newest_commits: Mapping[str, int]
 ) -> Iterator[GroupChange]:
-    """Replay the other records, create the groups that only have commits, and yield each change.
+    """Replay the records that are not offset records, create the groups that only have commits, and yield each change.
 
-    `newest_commits` has the offset of the newest commit of each group. In the new coordinator, a commit creates its
-    group if the group does not exist. The classic coordinator creates these groups after the load, in the cache
-    (caches.py).
+    In the new coordinator, a commit creates its group if it does not exist. The classic coordinator creates these
+    groups after the load, in the cache (load.py).
     """
     is_classic = isinstance(shard, ClassicShard)
     groups = shard.groups

@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
-from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, record_batches
 from kafkagroups.loading.group_json import description_json, member_rows, offset_json, sorted_pending
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.groups import GroupParts, Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.folders import file_system, local_path, public_uri, remote_errors
-from kafkagroups.log.outputs import new_folder
+from kafkagroups.log.folders import file_system, local_path, new_folder, public_uri, remote_errors
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
@@ -38,7 +36,7 @@ PartsOfGroups = Iterable[tuple[str, GroupParts]]
 
 
 def read_table(groups: Groups, table: str, names: Iterable[str] | None = None) -> pa.RecordBatchReader:
-    """Return a table of loaded groups: any table except `records` and `fates`, which are not made from groups.
+    """Return a table of loaded groups: any except `records` and `fates`.
 
     Raises UsageError if there is no such table or column.
     """
@@ -62,7 +60,7 @@ def _read_batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iter
 
 
 def partition_number(partition: int | None) -> int:
-    """Return the value of the column `partition`: the partition's number, or -1 if its log's folder has no number."""
+    """Return the value of the column `partition`: -1 if the log's folder has no number."""
     return -1 if partition is None else partition
 
 
@@ -129,7 +127,7 @@ GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
 def record_rows(
     batches: Iterable[Batch], partition: int | None, dialect: Dialect, *, with_json: bool = True
 ) -> Iterator[Row]:
-    """Yield the rows of the table `records` of batches of a partition. Without `with_json`, `json` is null: faster.
+    """Yield the rows of the table `records`. Without `with_json`, `json` is null, which is faster.
 
     A record that cannot be decoded has the reason in the column `error`. A batch that cannot be split into records is
     one row, with its first offset.
@@ -203,9 +201,8 @@ class WrittenTables:
 def new_tables(folder: str) -> Iterator[str]:
     """Yield the folder in which the tables are written.
 
-    The tables of a path appear in `folder` at the end of the `with` statement (log/outputs.py). In a remote file
-    system, a file appears when it is whole. Raises UsageError if the folder, a path or a URI, is not empty or cannot be
-    created.
+    The tables of a path appear at the end of the `with` statement. In a remote file system, a file appears when it is
+    whole. Raises UsageError if the folder, a path or a URI, is not empty or cannot be created.
     """
     local_folder = local_path(folder)
     if local_folder is not None:
@@ -222,7 +219,7 @@ def new_tables(folder: str) -> Iterator[str]:
 
 
 def write_tables(groups: Groups, folder: str) -> WrittenTables:
-    """Write the tables of loaded groups into a folder (a path or a URI), one file per table."""
+    """Write the tables of loaded groups into a folder (a path or a URI)."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 

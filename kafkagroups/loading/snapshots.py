@@ -54,17 +54,15 @@ from kafkagroups.groups.offsets import NativeOffsets
 from kafkagroups.groups.replay import LoadedPartition, Shard, fold_batches, has_separate_offset_cache
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.loading import native
-from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.groups import Groups, collect_groups
-from kafkagroups.loading.load import WholeTopic, add_shard, settle
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import WholeTopic, combine_shards
 from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, is_folder
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL, crc32c, encode_batch
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.cleaner import encode_replacement
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.folders import open_logs
-from kafkagroups.log.outputs import list_folder
+from kafkagroups.log.folders import list_folder, open_logs
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment, read_segment
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records import dialects
@@ -98,16 +96,16 @@ class Saved(Struct, frozen=True, forbid_unknown_fields=True):
         The name of the segment ("" if the load has failed: the partition then has no groups), its number of bytes, and
         their CRC-32C.
     batches, records
-        How many batches and records the segment has. The numbers in `loaded` are those of the log.
+        Those of the segment. The numbers in `loaded` are those of the log.
     seen
         The ids of groups that have records in the log, but none in the segment.
     ends
-        For each segment of the log that was read, in order: its name, and the position after its last batch.
+        For each segment of the log that was read, in order: the position after its last batch.
     last_batch
-        The position of the last batch in the last of these segments, and the CRC-32C of its bytes, which say that it is
-        the same log. None if there is no such batch; the next load then reads all of the log.
+        The position of the last batch before these ends, and the CRC-32C of its bytes, which say that it is the same
+        log. None if there is no such batch; the next load then reads all of the log.
     max_batch_bytes
-        The limit of a decompressed batch, in bytes, with which the log was read.
+        The limit of a decompressed batch with which the log was read.
     """
 
     partition: Annotated[int, Meta(ge=0, le=MAX_INT32)] | None
@@ -126,8 +124,7 @@ class Saved(Struct, frozen=True, forbid_unknown_fields=True):
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """The content of `snapshot.json`.
 
-    `coordinator` and `kafka` are those that read the logs. `checksum` is the CRC-32C of the content without spaces and
-    line breaks, with 0 as the checksum.
+    `checksum` is the CRC-32C of the content without spaces and line breaks, with 0 as the checksum.
     """
 
     format: int
@@ -147,11 +144,11 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OldSnapshot(UsageError):
-    """A snapshot of an older format, which cannot be read any longer."""
+    """A snapshot of an older format."""
 
 
 def has_snapshot(folder: str | Path) -> bool:
-    """Return whether a folder has a snapshot. Raise UsageError if the folder cannot be read."""
+    """Raises UsageError if the folder cannot be read."""
     try:
         return Path(folder, _MANIFEST).exists()
     except OSError as error:
@@ -159,14 +156,13 @@ def has_snapshot(folder: str | Path) -> bool:
 
 
 def name_segment(partition: int | None) -> str:
-    """Return a new name for the segment of a partition. Spark can run a task twice, and each run needs its own file."""
+    """Return a new name for a segment. Spark can run a task twice, and each run needs its own file."""
     return f"{'log' if partition is None else partition}.{uuid4().hex}.log"
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create the folder if needed.
-
-    Raise UsageError if it cannot be used, or if it has other files but no snapshot or segments.
+    """Create the folder if needed. Raises UsageError if it cannot be used, or has other files but no snapshot or
+    segments.
     """
     names = list_folder(folder)
     if _MANIFEST not in names and not all(map(_OWN_NAMES.fullmatch, names)):
@@ -174,7 +170,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
-    """Write a new file of a snapshot to the disk, and return the number of its bytes and their CRC-32C.
+    """Write a file to the disk, and return the number of its bytes and their CRC-32C.
 
     An old file of this name is removed first. So a symbolic link in the folder never leads to another file, and a named
     pipe is never waited for.
@@ -204,9 +200,8 @@ def commit_save(folder: Path, dialect: Dialect, partitions: Iterable[Saved]) -> 
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the content of `snapshot.json`.
-
-    Raise UsageError if there is no snapshot, OldSnapshot if it has an older format, and InvalidLog if it is damaged.
+    """Raises UsageError if there is no snapshot, OldSnapshot if its format is older, and InvalidLog if it is
+    damaged.
     """
     path = folder / _MANIFEST
     if not has_snapshot(folder):
@@ -260,7 +255,7 @@ class Compacted(NamedTuple):
 
 
 def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted:
-    """Return a segment with the records that still count. `batches` are those that gave `shard`, and are read twice.
+    """Return a segment with the records that still count. `batches` gave `shard`, and are read twice.
 
     Raises OffsetsFall, and UsageError if a batch has offsets that cannot be written again.
     """
@@ -405,7 +400,7 @@ class KeptPartition:
 
     @classmethod
     def read(cls, folder: Path, saved: Saved) -> KeptPartition:
-        """Return a partition of the snapshot in a folder. Raises InvalidLog if its segment is damaged."""
+        """Raises InvalidLog if the segment is damaged."""
         check_segment(folder, saved)
         segment = os.path.abspath(folder / saved.file)
         log = Log(segment, [segment], saved.partition).limit_batches(saved.max_batch_bytes)
@@ -442,9 +437,8 @@ class KeptPartition:
         return ranges if crc32c(batch) == checksum else None
 
     def take(self, shard: Shard) -> Shard:
-        """Take the shard that a fold of `log` has returned, with the counts of the whole log.
-
-        Raises InvalidLog if the segment of the snapshot is damaged.
+        """Take the shard of `log`, with the counts of the whole log. Raises InvalidLog if the snapshot's segment is
+        damaged.
         """
         saved = self.saved
         loaded = shard.loaded
@@ -475,10 +469,7 @@ class KeptPartition:
         return self.take(shard)
 
     def save(self, folder: Path, dialect: Dialect, max_growth: float = 0) -> Saved:
-        """Write a segment that gives the shard into a folder, and return what a snapshot says of the partition.
-
-        Nothing is written if the segment is already there, and few batches came after it (`Snapshot.save`).
-        """
+        """Write a segment that gives the shard, unless it is there, and few batches came after it (`Snapshot.save`)."""
         saved = self.saved
         shard = self.get_shard(dialect)
         loaded = shard.loaded
@@ -508,10 +499,7 @@ class KeptPartition:
 
 
 class _Batches:
-    """The batches of a partition's log that its shard contains.
-
-    A reading raises InvalidLog if the log has changed since it was folded.
-    """
+    """The batches that a shard contains. A reading raises InvalidLog if the log has changed since it was folded."""
 
     def __init__(self, partition: KeptPartition, count: int, next_offset: int) -> None:
         self.last_batch = None if partition.saved is None else partition.saved.last_batch
@@ -562,7 +550,6 @@ class Snapshot:
 
     @property
     def shards(self) -> dict[int | None, Shard]:
-        """The state of each partition, by partition number."""
         return {number: partition.get_shard(self.dialect) for number, partition in self.partitions.items()}
 
     @property
@@ -572,42 +559,21 @@ class Snapshot:
     def groups(self, path: str = "", partitions: int | None = None) -> Groups:
         """Return the groups that the coordinator would have if the logs ended where this snapshot ends.
 
-        If a group has records in several partitions, the logs are read again to decide the topic's partition count
-        (`FoundPartitions.decide`).
-
-        Parameters
-        ----------
-        path
-            The path that error messages show.
-        partitions
-            The topic's partition count, as in `kafkagroups.load`.
+        If a group has records in several partitions, the logs are read again to decide the topic's partition count.
+        `path` is for error messages, and `partitions` as in `kafkagroups.load`.
         """
         logs = [partition.source for partition in self.partitions.values() if partition.source is not None]
-        cache = create_cache(self.dialect, partitions)
-        loaded = {number: add_shard(cache, shard) for number, shard in self.shards.items()}
-        topic = FoundPartitions(list(loaded), len(loaded) > 1 or is_folder(logs, path), partitions)
+        topic = FoundPartitions(list(self.partitions), len(self.partitions) > 1 or is_folder(logs, path), partitions)
         stops = {number: Stop(until_offset=offset) for number, offset in self.next_offsets.items()}
         read_times = LogTimes(logs, self.dialect, stops)
-        topic_partitions = settle(cache, WholeTopic(topic, cache.partitions_of), read_times)
-        return collect_groups(cache, loaded, path, topic, topic_partitions)
+        return combine_shards(self.shards.values(), self.dialect, path, WholeTopic(topic, {}), read_times)
 
     def advance(self, path: str | Path, *, engine: str = "auto", max_batch_bytes: int = MAX_BATCH_BYTES) -> Snapshot:
-        """Return a new snapshot that also contains the batches that were appended after this snapshot.
+        """Return a new snapshot that also contains the batches that were appended after this one.
 
-        Of a saved partition, only its segment and the new batches are read, unless the log has changed or its load had
-        failed.
-
-        Parameters
-        ----------
-        path, engine, max_batch_bytes
-            As in `kafkagroups.load`.
-
-        Raises
-        ------
-        UsageError
-            There is no log.
-        InvalidLog
-            The bytes of the saved segment are damaged.
+        Only the saved segment of a partition and the new batches are read, unless the log has changed or its load had
+        failed. The parameters are those of `kafkagroups.load`. Raises UsageError if there is no log, and InvalidLog if
+        the saved segment is damaged.
         """
         return self.advance_logs([log.limit_batches(max_batch_bytes) for log in open_logs(path)], engine=engine)
 
@@ -643,8 +609,7 @@ class Snapshot:
         ----------
         max_growth
             How many new batches for each batch of a segment in the folder are not yet worth writing the segment again.
-            With 0, the folder has this snapshot. With more, it can have an earlier one, and the next load reads the new
-            batches again.
+            With more than 0, the folder can have an earlier snapshot, and the next load reads the new batches again.
 
         Raises
         ------
@@ -672,12 +637,8 @@ class Snapshot:
     def read(cls, folder: str | Path) -> Snapshot:
         """Return the snapshot that was saved in a folder.
 
-        Raises
-        ------
-        UsageError
-            There is no snapshot in the folder, it has an older format, or a file cannot be opened.
-        InvalidLog
-            The bytes of the snapshot are damaged.
+        Raises UsageError if there is none, it has an older format, or a file cannot be opened, and InvalidLog if it is
+        damaged.
         """
         directory = Path(folder)
         manifest = read_manifest(directory)

@@ -49,10 +49,9 @@ class RecordTimes(NamedTuple):
 
 
 class LogTimes:
-    """The times of the records in logs that were loaded, which are read a second time.
+    """The times of the records in loaded logs, which are read a second time.
 
-    Only groups with records in several partitions need them. `stops` says where reading has ended in each partition
-    (log/segments.py), and `engine` reads the times.
+    Only groups with records in several partitions need them. `stops` says where reading has ended in each partition.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class LogTimes:
         self._engine = engine
 
     def of_groups(self, partition: int | None, group_ids: Collection[str]) -> dict[str, RecordTimes]:
-        """Return the times of these groups in a partition. A group without timestamps there is left out."""
+        """A group without timestamps in the partition is left out."""
         if self._engine.name == "compiled" and partition in self._log_of:
             extents = native.read_extents(self._log_of[partition], self._dialect, self._stops[partition])
             if extents is not None:
@@ -114,8 +113,7 @@ class PartitionCountChange:
         The ids of the groups whose newest record is in their home partition of the new count, with older ones in the
         old one.
     since_ms
-        The time of the first record of these groups in their new home partition, in ms since the epoch. The change was
-        not later.
+        The time of their first record in the new one, in ms since the epoch. The change was not later.
     possible_counts
         The old counts that agree with the log, in ascending order, with `from_count`.
     """
@@ -131,7 +129,7 @@ class PartitionCountChange:
         return row | ({"possible_from": self.possible_counts} if len(self.possible_counts) > 1 else {})
 
     def describe_old_counts(self) -> str:
-        """Return the possible old counts as words, for example "3" or "3, 5 or 50"."""
+        """Return the possible old counts as words, for example "3, 5 or 50"."""
         *others, last = [str(count) for count in self.possible_counts]
         return f"{', '.join(others)} or {last}" if others else last
 
@@ -143,7 +141,7 @@ class TopicPartitions:
     Attributes
     ----------
     origin
-        "option" (the caller gave the count), "folder" (the folder shows the count) or "unknown".
+        "option" (the caller gave the count), "folder" (the folder shows it) or "unknown".
     misplaced_groups
         The ids of the groups whose newest record is not in their home partition, or for which this cannot be decided.
         They keep a folder from showing a count.
@@ -162,7 +160,6 @@ class TopicPartitions:
     beyond: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the field `topic_partitions` of the JSON outputs."""
         changed = None if self.changed is None else self.changed.to_json()
         return {"count": self.count, "from": self.origin, "changed": changed}
 
@@ -172,7 +169,7 @@ class FoundPartitions:
     """The partitions of a topic before its count is decided.
 
     `numbers` are those at the path; None is a log without a number. `is_folder` says whether the path is a folder of
-    partition folders. `option` is the partition count that the caller gave, or None.
+    partition folders, and `option` is the count that the caller gave.
     """
 
     numbers: list[int | None] = field(default_factory=list)
@@ -185,7 +182,7 @@ class FoundPartitions:
         return cls([log.partition for log in logs], stop.until_offset is None and is_folder(logs, path), option)
 
     def decide(self, partitions_of: PartitionsOf, read_times: LogTimes = NO_TIMES) -> TopicPartitions:
-        """Return the partition count. `read_times` is only used for groups with records in several partitions."""
+        """`read_times` is only used for groups with records in several partitions."""
         shared_groups = sorted(group_id for group_id, numbers in partitions_of.items() if len(numbers) > 1)
         numbers = {number for number in self.numbers if number is not None}
         has_all = self.is_folder and numbers == set(range(len(self.numbers)))
@@ -217,16 +214,14 @@ class FoundPartitions:
 
 
 def is_folder(logs: Sequence[Log], path: str) -> bool:
-    """Return whether the path of these logs is a folder of partition folders."""
     return len(logs) > 1 or any(PurePath(log.path).name != PurePath(path).name for log in logs)
 
 
 class _Places:
     """Where the records of the groups are, compared with their home partitions for a partition count.
 
-    `other_partitions` has, by group id, the partitions with records of the group that are not its home partition.
-    `moved` has the groups whose newest record is in their home partition all the same, and the time of their first
-    record there.
+    `other_partitions` has, by group id, the other partitions with records of the group, and `moved` the time of the
+    first record at home of each group whose newest record is there all the same.
     """
 
     def __init__(self, partitions_of: PartitionsOf, count: int, read_times: LogTimes) -> None:
@@ -309,7 +304,7 @@ def choose_log(
     *,
     path: str,
 ) -> Sequence[Log]:
-    """Return the log with the records of a group, in a list. An offset to stop at belongs to one partition.
+    """Return the log with the records of a group, in a list, because an offset to stop at belongs to one partition.
 
     Raises UsageError if there is not exactly one log.
     """
@@ -328,10 +323,7 @@ def choose_log(
 
 
 def match_groups(group_ids: Iterable[str], pattern: str) -> list[str]:
-    """Return the groups that a text names: the group with exactly this id, or all groups that the pattern matches.
-
-    If no group matches, the result is the text itself.
-    """
+    """Return the group with exactly this id, or all that the pattern matches, or else the text itself."""
     known = set(group_ids)
     if pattern in known or not has_wildcard(pattern):
         return [pattern]

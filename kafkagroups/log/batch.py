@@ -43,8 +43,8 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.log.batch_frames import LOG_OVERHEAD, FrameState, find_frames, to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, compression_type, decompress
+from kafkagroups.log.segment_file import LOG_OVERHEAD, FrameState, find_frames, to_int64
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 # The bits of a batch's attributes. The three bits of CODEC contain the number of the compression codec.
@@ -67,8 +67,8 @@ class LogRecord(NamedTuple):
     """One record of the log, with its Kafka offset.
 
     `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence number; -1 without one. `size`
-    is in bytes after decompression. `attributes` are the bits of the record itself, not of its batch. Only a message of
-    magic 0 or 1 has a checksum of its own: `crc`, and whether it is correct, `is_valid`.
+    is in bytes after decompression. `attributes` are those of the record itself. Only a message of magic 0 or 1 has a
+    checksum of its own: `crc`, and whether it is correct, `is_valid`.
     """
 
     offset: int
@@ -88,12 +88,10 @@ class LogRecord(NamedTuple):
 class Batch:
     """A batch of magic 2, a single message of magic 0 or 1, or a wrapper of magic 0 or 1.
 
-    `base_offset` and `last_offset` are the Kafka offsets of the first and the last record. `position` is where the
-    batch begins in `file`, the path of the segment, if it is known. `count` is the number of records that the header
-    states; 1 in magic 0 and 1. Sizes are in bytes. Timestamps are in ms since 1970.
-
-    `data` are the bytes of the batch. In magic 0 and 1, the fields of a producer, `base_timestamp` and
-    `partition_leader_epoch` are -1.
+    `base_offset` and `last_offset` are the Kafka offsets of the first and the last record, and `position` is where the
+    batch begins in the segment `file`. `count` is the number of records that the header states; 1 in magic 0 and 1,
+    where the fields of a producer, `base_timestamp` and `partition_leader_epoch` are -1. Sizes are in bytes, timestamps
+    in ms since 1970.
     """
 
     magic: int
@@ -160,7 +158,7 @@ class Batch:
 
     @cached_property
     def content(self) -> bytes:
-        """The bytes of the records, decompressed. Raises InvalidLog if they cannot be decompressed."""
+        """The bytes of the records, decompressed. Raises InvalidLog."""
         try:
             return self.decompress_content(self)
         except InvalidLog as error:
@@ -168,7 +166,7 @@ class Batch:
 
     @cached_property
     def records(self) -> tuple[LogRecord, ...]:
-        """The records, decompressed and parsed. Raises InvalidLog if they cannot be read."""
+        """The records. Raises InvalidLog if they cannot be read."""
         try:
             return self.parse_records(self)
         except InvalidLog as error:
@@ -177,7 +175,7 @@ class Batch:
     def check_size(self) -> None:
         """Raise BatchTooLarge if the records need more memory than `max_batch_bytes` allows.
 
-        If the records cannot be read for another reason, raise nothing: `records` raises this error later.
+        Every other error is left to `records`.
         """
         if not self.attributes & CODEC or self.count <= 0:
             return
@@ -203,7 +201,7 @@ class Batch:
 
 
 def record_count(batch: Batch) -> int:
-    """Return the number of records in a batch of any magic. A wrapper that cannot be read counts as one record."""
+    """Return the number of records in a batch. A wrapper that cannot be read counts as one record."""
     if batch.magic >= 2:
         return batch.count
     try:
@@ -238,10 +236,7 @@ MAX_VARLONG_BYTES = 10
 def parse_record_batch(
     data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of `data`.
-
-    The caller must have checked that `data` contains a whole header.
-    """
+    """Return the batch of `data`, which contains at least a whole header."""
     (
         base_offset,
         _,
@@ -290,9 +285,8 @@ def decompress_content(batch: Batch) -> bytes:
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the records of a batch of magic 2.
-
-    Raises InvalidLog if they cannot be read, or if other bytes follow them.
+    """Return the records of a batch of magic 2. Raises InvalidLog if they cannot be read, or if other bytes follow
+    them.
     """
     if batch.count < 0:
         raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
@@ -313,10 +307,9 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
-    """Append the records of a batch to `records`, and return the position after the last record.
+    """Append the records of a batch, and return the position after the last one.
 
-    Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record. `records` then contains
-    the records before it.
+    Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record.
     """
     base_offset = batch.base_offset
     base_timestamp = batch.base_timestamp
@@ -382,12 +375,8 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
         return None, start
     content_end = start + length
     if content_end > end:
-        raise _make_field_error(length, end - start)
+        raise InvalidLog(f"expected a field of {length} bytes, found {end - start} bytes in the record")
     return data[start:content_end], content_end
-
-
-def _make_field_error(length: int, bytes_left: int) -> InvalidLog:
-    return InvalidLog(f"expected a field of {length} bytes, found {bytes_left} bytes in the record")
 
 
 _ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
@@ -397,7 +386,7 @@ _ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
 def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
     """Return the varint or varlong at a position, and the position after it.
 
-    Raises IndexError if the data ends inside the varint, and InvalidLog if the varint is longer than `max_bytes`.
+    Raises IndexError if the data ends inside it, and InvalidLog if it is longer than `max_bytes`.
     """
     byte = data[position]
     if byte < 0x80:
@@ -427,8 +416,8 @@ def write_varint(out: bytearray, value: int) -> None:
 class BatchFields(TypedDict, total=False):
     """The fields in the header of a batch that `encode_batch` takes.
 
-    `attributes` are the bits of the batch, which contain the codec. The offsets and timestamps are by default those of
-    the first and the last record, and the largest timestamp; without records, the caller must set them.
+    The offsets and timestamps are by default those of the first and the last record, and the largest timestamp; without
+    records, the caller must set them.
     """
 
     base_offset: int | None
@@ -508,7 +497,6 @@ _length = struct.Struct(">i")
 def parse_message_set(
     data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of `data`, which is one message or wrapper."""
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
         magic=magic,
@@ -546,10 +534,7 @@ def decompress_wrapper(batch: Batch) -> bytes:
 
 
 def parse_messages(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the message of a batch, or the inner messages of a wrapper.
-
-    Raises InvalidLog if they cannot be read, or if they are too many.
-    """
+    """Return the message of a batch, or the inner messages of a wrapper. Raises InvalidLog."""
     message_or_wrapper = _parse_message(batch.payload)
     if batch.compression is CompressionType.NONE:
         return (message_or_wrapper,)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import (
+    HEADER,
     HEADER_SIZE,
     MAX_VARLONG_BYTES,
     Batch,
@@ -21,8 +22,8 @@ from kafkagroups.log.batch import (
     read_varint,
     record_count,
 )
-from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, find_frame, find_frames
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.segment_file import BytesLike, Frame, FrameState, find_frame, find_frames
 from kafkagroups.records.spans import Span
 
 
@@ -51,10 +52,7 @@ def parse_valid_batch(
 
 
 def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
-    """Return the batch at a position of a segment's bytes, without a check of its checksum.
-
-    Raises InvalidLog if the batch is not whole.
-    """
+    """Return the batch at a position, without a check of its checksum. Raises InvalidLog if it is not whole."""
     frame = find_frame(data, position)
     if frame.state is not FrameState.WHOLE:
         raise frame.make_error(file)
@@ -67,13 +65,10 @@ def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_by
 
 
 class Position(NamedTuple):
-    """How far a log was read.
+    """How far a log was read: the next Kafka offset, and the byte after the last batch in the file `segment`.
 
-    `next_offset` is the Kafka offset after the last batch that was read. `byte` is where the batch ends in the file
-    `segment`, which `inode` identifies.
-
-    A reader searches the headers of the batches for `next_offset` if the position contains only `next_offset`, or if
-    the file has another inode now because the cleaner has replaced the file.
+    A reader searches for `next_offset` if the position has only this, or if the file has another inode because the
+    cleaner has replaced it.
     """
 
     next_offset: int
@@ -83,10 +78,7 @@ class Position(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A whole batch in a segment: its frame (batch_frames.py) and its bytes, `data`.
-
-    `inode` identifies the file; -1 means that the segment is in memory.
-    """
+    """A whole batch in a segment. `inode` identifies the file; -1 means that the segment is in memory."""
 
     frame: Frame
     data: bytes
@@ -99,7 +91,6 @@ class FoundBatch(NamedTuple):
 
     @property
     def end(self) -> Position:
-        """The position after this batch."""
         return Position(self.frame.next_offset, self.segment, self.frame.end, self.inode)
 
 
@@ -123,18 +114,16 @@ _TYPE_BY_CHARACTER = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I"
 
 
 def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
-    """Return the fields of one batch, in order.
+    """Return the fields of one batch, in order. Compressed records are one span.
 
-    Compressed records are one span. Raises InvalidLog if the batch cannot be read, or if the magic (the number of the
-    batch format) is not 2.
+    Raises InvalidLog if the batch cannot be read, or if its magic is not 2.
     """
     batch = parse_batch_at(data, position)
     if batch.magic != 2 or not batch.is_valid:
         raise InvalidLog(f"byte {position}: expected a batch with magic 2 and the correct checksum")
     spans = []
     start = 0
-    for name, character, meaning in _HEADER_FIELDS:
-        (value,) = struct.unpack_from(">" + character, data, position + start)
+    for (name, character, meaning), value in zip(_HEADER_FIELDS, HEADER.unpack_from(data, position), strict=True):
         end = start + struct.calcsize(">" + character)
         spans.append(Span("batch", start, end, name, _TYPE_BY_CHARACTER[character], value, meaning))
         start = end
@@ -187,10 +176,7 @@ def _meaning_of_length(length: int, part: str) -> str:
 
 
 class Hole(NamedTuple):
-    """A range of offsets in which records are missing.
-
-    `missing` is how many offsets of the range have no record.
-    """
+    """A range of offsets, of which `missing` have no record."""
 
     first: int
     last: int
@@ -198,7 +184,7 @@ class Hole(NamedTuple):
 
 
 class DamagedHole(Hole):
-    """A range of offsets that are missing because their bytes are damaged."""
+    """A hole whose bytes are damaged."""
 
 
 class OffsetGaps:
@@ -211,10 +197,7 @@ class OffsetGaps:
         self._next_offset = max(self._next_offset, offset)
 
     def find_before(self, offset: int) -> tuple[int, int] | None:
-        """Return the first and the last of the missing offsets right before `offset`; None if there are none.
-
-        If all records are read, this finds the exact offsets inside a batch.
-        """
+        """Return the first and the last of the missing offsets right before `offset`; None if there are none."""
         first_missing = self._next_offset
         self.skip_to(offset)
         return (first_missing, offset - 1) if first_missing < offset else None

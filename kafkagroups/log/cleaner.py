@@ -14,22 +14,34 @@ if the pass has read no data batch of its transaction (`CleanedTransactions`). T
 immediately, and unused markers from the delete horizon on. docs/facts/cleaner.yaml lists all rules, with their places
 in Kafka's code.
 
+A transaction begins with a producer's first transactional batch, and ends with the producer's marker, a control record
+of type COMMIT or ABORT. A producer is active if its last batch is recent (`find_active_producers`). Two rules are
+different from Kafka's:
+
+- The leader of a partition checks sequence numbers. This module does not, because the batches are already in the log.
+- A broker takes a producer's epoch from markers. This module also takes it from a control batch whose marker the
+  cleaner has removed. The epoch is the same, because the cleaner keeps an empty control batch only if the batch has the
+  producer's newest epoch.
+
 Simpler than Kafka: this module does not limit the size of a group's index files, and does not split a segment whose
 offsets differ by more than an int32. So segments can begin at other offsets than Kafka's, but the records that stay are
 the same. The offset map is a dict of MD5 hashes with about 170 bytes for an entry, and not one byte buffer with 24.
-Source (4.3.1): Cleaner.java; LogToClean.java; MemoryRecords.filterTo; SkimpyOffsetMap.java.
+Source (4.3.1): Cleaner.java; LogToClean.java; LogCleanerManager.java; MemoryRecords.filterTo; SkimpyOffsetMap.java;
+ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java; CleanedTransactionMetadata.java.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import md5
 from pathlib import Path
+from typing import NamedTuple
 
-from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import (
     CODEC,
@@ -41,24 +53,21 @@ from kafkagroups.log.batch import (
     Batch,
     LogRecord,
     encode_batch,
+    record_count,
 )
 from kafkagroups.log.damage import Damage
-from kafkagroups.log.log_to_clean import (
-    CleanedTransactions,
-    LogToClean,
-    ProducerState,
-    Progress,
-    Segment,
-    find_active_producers,
-    group_by_size,
-    make_reader,
-    pair_with_next_base,
-    read_log,
-    select_segments,
+from kafkagroups.log.folders import new_folder
+from kafkagroups.log.segment_file import (
+    LOG_OVERHEAD,
+    MAX_RELATIVE_OFFSET,
+    SEGMENT_BYTES,
+    ByteRange,
+    base_offset_of,
+    open_segment,
+    segment_name,
 )
-from kafkagroups.log.outputs import new_folder
-from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Log
+from kafkagroups.records.control import ControlType, decode_control_key
 
 DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
 """The number of keys that fit into the map, with Kafka's default settings.
@@ -66,11 +75,279 @@ DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
 128 MiB (log.cleaner.dedupe.buffer.size) / 24 bytes per entry * 0.9 (log.cleaner.io.buffer.load.factor)."""
 
 
-class OffsetMap:
-    """The newest Kafka offset of each key.
+class AbortedTxn(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
 
-    `last_offset` is the last offset that the map covers; -1 if the map covers no offset.
+
+@dataclass
+class ProducerState:
+    """The state of one producer.
+
+    `last_data_offset` is the last Kafka offset of the newest data batch in `epoch`, `last_timestamp` is in ms, and
+    `txn_first_offset` is the first Kafka offset of the open transaction. None: there is none.
     """
+
+    epoch: int
+    last_data_offset: int | None = None
+    last_timestamp: int = -1
+    txn_first_offset: int | None = None
+
+
+@dataclass
+class ProducerStates:
+    """The producers of a log by id, and its aborted transactions in the order of their markers."""
+
+    producers: dict[int, ProducerState] = field(default_factory=dict)
+    aborted: list[AbortedTxn] = field(default_factory=list)
+
+
+def add_batch(states: ProducerStates, batch: Batch) -> None:
+    if batch.producer_id < 0:
+        return
+    state = states.producers.setdefault(batch.producer_id, ProducerState(batch.producer_epoch))
+    if state.epoch != batch.producer_epoch:
+        state.epoch = batch.producer_epoch
+        state.last_data_offset = None
+    state.last_timestamp = batch.max_timestamp
+    if not batch.is_control:
+        state.last_data_offset = batch.last_offset
+        if batch.is_transactional and state.txn_first_offset is None:
+            state.txn_first_offset = batch.base_offset
+        return
+    marker_type = read_marker(batch)
+    if marker_type in (ControlType.COMMIT, ControlType.ABORT) and state.txn_first_offset is not None:
+        if marker_type is ControlType.ABORT:
+            states.aborted.append(AbortedTxn(batch.producer_id, state.txn_first_offset, batch.last_offset))
+        state.txn_first_offset = None
+
+
+def read_marker(batch: Batch) -> ControlType | None:
+    """Return the type of a marker; None if the cleaner has removed it. Raises BadBytes if it cannot be read."""
+    if not batch.records:
+        return None
+    try:
+        return decode_control_key(batch.records[0].key)
+    except BadBytes as error:
+        error.file = batch.file
+        error.offset = batch.base_offset
+        raise
+
+
+def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
+    first_offsets = [state.txn_first_offset for state in states.producers.values()]
+    return min((offset for offset in first_offsets if offset is not None), default=log_end)
+
+
+def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
+    """Return the producers whose newest batch is not older than `oldest_ms` (None: all).
+
+    In a broker, a producer with an open transaction is active, too. The cleaner's result is the same: an active
+    producer only keeps its newest batch, and a pass does not clean the batches of an open transaction.
+    """
+    return {
+        producer_id: state
+        for producer_id, state in states.producers.items()
+        if oldest_ms is None or state.last_timestamp >= oldest_ms
+    }
+
+
+class CleanedTransactions:
+    """The transactions that are open at the current batch of a pass."""
+
+    def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
+        self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
+        self._has_data_by_aborted_producer: dict[int, bool] = {}
+        self._committed_producers_with_data: set[int] = set()
+
+    def check_next_batch(self, batch: Batch) -> bool:
+        """Move to the next batch of the log, and return whether it is discardable: aborted data or an unused marker."""
+        while self._later_aborted and self._later_aborted[0].first_offset <= batch.last_offset:
+            transaction = self._later_aborted.popleft()
+            self._has_data_by_aborted_producer.setdefault(transaction.producer_id, False)
+        if batch.is_control:
+            return self._is_unused_marker(batch)
+        if not batch.is_transactional:
+            return False
+        if batch.producer_id in self._has_data_by_aborted_producer:
+            self._has_data_by_aborted_producer[batch.producer_id] = True
+            return True
+        self._committed_producers_with_data.add(batch.producer_id)
+        return False
+
+    def _is_unused_marker(self, batch: Batch) -> bool:
+        marker_type = read_marker(batch)
+        producer_id = batch.producer_id
+        if marker_type is ControlType.ABORT:
+            has_data = self._has_data_by_aborted_producer.pop(producer_id, False)
+            return not has_data
+        if marker_type is ControlType.COMMIT:
+            has_data = producer_id in self._committed_producers_with_data
+            self._committed_producers_with_data.discard(producer_id)
+            return not has_data
+        # The control record has another type, or an earlier pass has removed the marker from its batch.
+        return False
+
+
+Progress = Callable[[str, int, int], None]
+"""A function that is called with the name of a step, the number of bytes that the step has read, and the number of
+bytes that the step reads in total."""
+
+
+@dataclass
+class Segment:
+    """A segment up to its last valid batch."""
+
+    base_offset: int
+    path: str
+    modified_ns: int
+    size: int = 0
+    batches: int = 0
+    records: int = 0
+
+
+@dataclass(frozen=True)
+class LogToClean:
+    """A log with its segments and producers, and where cleaning may begin and end.
+
+    `first_uncleanable` is the base offset of a segment. This one and all later ones stay unchanged, and always the last
+    one, the active segment.
+    """
+
+    log: Log
+    segments: list[Segment]
+    producers: ProducerStates
+    newest_ms: int
+    first_dirty: int
+    first_uncleanable: int
+
+
+def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
+    """Return the segments and producers of a log, and the offsets that the pass cleans.
+
+    If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
+    at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
+    not at all. Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment.
+    """
+    segments = list_segments(log)
+    segment_of_path = {segment.path: segment for segment in segments}
+    total_bytes = log.size
+    states = ProducerStates()
+    newest_ms = NO_TIMESTAMP
+    log_end = log.start_offset
+    bytes_read = 0
+    for batch in log:
+        segment = segment_of_path[batch.file or ""]
+        segment.size = batch.position + batch.size
+        segment.batches += 1
+        segment.records += record_count(batch)
+        add_batch(states, batch)
+        newest_ms = max(newest_ms, batch.max_timestamp)
+        log_end = batch.next_offset
+        bytes_read += batch.size
+        report("read", bytes_read, total_bytes)
+    if log.damage:
+        segments = segments[: log.segments.index(log.damage.file) + 1]
+    log_end = max(log_end, segments[-1].base_offset)
+    if first_dirty is None or not log.start_offset <= first_dirty <= log_end:
+        first_dirty = log.start_offset
+    if first_uncleanable is None:
+        first_uncleanable = min(segments[-1].base_offset, find_last_stable_offset(states, log_end))
+    first_uncleanable = _find_containing_base(segments, first_uncleanable)
+    return LogToClean(log, segments, states, newest_ms, first_dirty, first_uncleanable)
+
+
+def list_segments(log: Log) -> list[Segment]:
+    try:
+        return [Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments]
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from None
+
+
+def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:
+    bases = [segment.base_offset for segment in segments]
+    return max((base for base in bases if base <= offset), default=bases[0])
+
+
+def select_segments(segments: Sequence[Segment], first: int, end: int) -> list[Segment]:
+    if first >= end:
+        return []
+    first_base = _find_containing_base(segments, first)
+    return [segment for segment in segments if first_base <= segment.base_offset < end]
+
+
+def pair_with_next_base(segments: Sequence[Segment], end: int) -> list[tuple[Segment, int]]:
+    next_bases = [segment.base_offset for segment in segments[1:]]
+    return list(zip(segments, [*next_bases, end], strict=False))
+
+
+def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable: int) -> list[list[Segment]]:
+    """Divide neighbouring segments into groups.
+
+    A group has at most `max_bytes` before cleaning, and its last offset is at most MAX_RELATIVE_OFFSET above its first
+    base offset, which an empty segment never changes. A segment alone may break both rules. Like Kafka, this takes the
+    offset before the base offset of the next segment for the last one of a segment.
+    """
+    groups: list[list[Segment]] = []
+    group_bytes = 0
+    for segment, next_base in pair_with_next_base(segments, first_uncleanable):
+        fits_into_group = False
+        if groups:
+            first_base = groups[-1][0].base_offset
+            has_near_offsets = segment.size == 0 or next_base - 1 - first_base <= MAX_RELATIVE_OFFSET
+            fits_into_group = has_near_offsets and group_bytes + segment.size <= max_bytes
+        if fits_into_group:
+            groups[-1].append(segment)
+            group_bytes += segment.size
+        else:
+            groups.append([segment])
+            group_bytes = segment.size
+    return groups
+
+
+def make_reader(
+    step: str, log: Log, segments: Sequence[Segment], report: Progress, max_record_bytes: int
+) -> Callable[[Segment], Iterator[Batch]]:
+    """Return a function that yields the batches of a segment.
+
+    It raises InvalidLog at a record of more than `max_record_bytes` in a compressed batch.
+    """
+    total_bytes = sum(segment.size for segment in segments)
+    bytes_read = 0
+
+    def read(segment: Segment) -> Iterator[Batch]:
+        nonlocal bytes_read
+        for found in log.select_ranges({segment.path: ByteRange(0, segment.size)}).find_batches(None):
+            batch = found.parse()
+            if max_record_bytes < log.max_batch_bytes and batch.attributes & CODEC:
+                _check_record_sizes(batch, max_record_bytes)
+            yield batch
+            bytes_read += batch.size
+            report(step, bytes_read, total_bytes)
+
+    return read
+
+
+def _check_record_sizes(batch: Batch, max_record_bytes: int) -> None:
+    for record in batch.records:
+        size = _count_body_bytes(record)
+        if size > max_record_bytes:
+            reason = (
+                f"this compressed batch has a record of {size} bytes at offset {record.offset}, more than "
+                f"max.decompressed.message.bytes={max_record_bytes}: Kafka's cleaner gives the partition up"
+            )
+            raise InvalidLog(reason, file=batch.file, position=batch.position, offset=batch.base_offset)
+
+
+def _count_body_bytes(record: LogRecord) -> int:
+    if record.magic < 2:
+        return record.size - LOG_OVERHEAD
+    return next(record.size - width for width in range(1, 6) if 2 * (record.size - width) < 128**width)
+
+
+class OffsetMap:
+    """The newest Kafka offset of each key, up to `last_offset`; -1 if the map covers no offset."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -99,9 +376,8 @@ def fill_map(
 ) -> None:
     """Add the keys of segments to the map until it is full.
 
-    `batches_and_next_bases` contains, for each segment, its batches and the base offset of the next segment (after the
-    last segment: the first uncleanable offset). The map also covers the offsets between a segment's last batch and the
-    next segment.
+    `batches_and_next_bases` has, for each segment, its batches and the base offset of the next one (at the end, the
+    first uncleanable offset). The map also covers the offsets between a segment's last batch and the next segment.
     """
     for batches, next_base in batches_and_next_bases:
         for batch in batches:
@@ -141,8 +417,8 @@ class RecordFilter:
 def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
     """Return the bytes of the next batch after the pass (empty if it is removed), and its new number of records.
 
-    `keeps_old_tombstones` says whether the pass keeps tombstones of magic 0 and 1, which have no delete horizon. Raises
-    InvalidLog if Kafka's cleaner fails at this batch.
+    `keeps_old_tombstones` is about magic 0 and 1, which have no delete horizon. Raises InvalidLog if Kafka's cleaner
+    fails at this batch.
     """
     is_discardable = record_filter.transactions.check_next_batch(batch)
     horizon_ms = batch.delete_horizon_ms
@@ -202,7 +478,6 @@ def _encode_empty_batch(batch: Batch) -> bytes:
 
 
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
-    """Return a batch of magic 2 with the records that stay, and with this delete horizon."""
     kept_bits = CODEC  # In magic 0, all other bits have no meaning.
     if batch.magic >= 1:
         kept_bits |= LOG_APPEND_TIME
@@ -217,9 +492,9 @@ def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int |
 def encode_replacement(
     batch: Batch, records: Sequence[LogRecord], attributes: int, base_timestamp: int | None
 ) -> bytes:
-    """Return the bytes of the batch of magic 2 that replaces `batch` and contains `records`.
+    """Return the bytes of the batch of magic 2 that replaces `batch`.
 
-    If `batch` has magic 0 or 1, its offsets are not kept: the new batch begins and ends with the offsets of `records`.
+    If `batch` has magic 0 or 1, the new batch begins and ends with the offsets of `records`.
     """
     keeps_offsets = batch.magic >= 2
     return encode_batch(
@@ -254,7 +529,7 @@ class CleanerConfig:
         The Kafka offset where the dirty part begins. None means the start of the log.
     first_uncleanable
         The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows
-        (`read_log`, log_to_clean.py).
+        (`read_log`).
     segment_bytes
         How many bytes the segments of a group have together at most, before the pass.
     map_entries
@@ -288,11 +563,11 @@ class LogSize:
 
 @dataclass(frozen=True)
 class Compaction:
-    """`next_dirty_offset` is the first dirty offset of the next pass.
+    """What a pass has done.
 
-    Each list in `groups` contains the base offsets of the segments that together became one segment. `damage` is where
-    the log ended because of damaged bytes; None if the log is not damaged. If no segment is dirty, `groups` is empty
-    and `next_dirty_offset` is 0, as in Kafka's cleaner.
+    `next_dirty_offset` is the first dirty offset of the next pass. Each list in `groups` has the base offsets of the
+    segments that became one segment. `damage` is where the log ended. If no segment is dirty, `groups` is empty and
+    `next_dirty_offset` is 0, as in Kafka's cleaner.
     """
 
     next_dirty_offset: int
@@ -306,7 +581,7 @@ def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None 
     """Run one pass over a log, and write the cleaned log to the folder `out`, which must be new or empty.
 
     Only one segment and the offset map are in memory. Raises UsageError if a number in `config` is out of range, or if
-    the folder is not empty. Raises InvalidLog or InvalidRecord if Kafka's cleaner fails at this log.
+    the folder is not empty, and InvalidLog or InvalidRecord if Kafka's cleaner fails at this log.
     """
     _check_numbers(config)
     with new_folder(out) as folder:
@@ -339,7 +614,7 @@ def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Co
         CleanedTransactions(source.producers.aborted),
     )
     old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)
-    read = make_reader("clean", to_clean, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
+    read = make_reader("clean", log, to_clean, report, config.max_decompressed_message_bytes)
     written = [_clean_group(group, out, read, record_filter, old_tombstone_limit_ms) for group in groups]
     written += [copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
     base_offsets = [[segment.base_offset for segment in group] for group in groups]
@@ -350,7 +625,7 @@ def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progres
     offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in source.producers.aborted if txn.last_offset >= source.first_dirty]
-    read = make_reader("map", dirty_segments, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
+    read = make_reader("map", source.log, dirty_segments, report, config.max_decompressed_message_bytes)
     pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
     batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
     fill_map(offset_map, batches_and_next_bases, source.first_dirty, CleanedTransactions(aborted))
@@ -358,11 +633,9 @@ def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progres
 
 
 def _find_old_tombstone_limit(source: LogToClean, config: CleanerConfig) -> int:
-    """Return the time limit (ms since 1970) for tombstones of the old formats, magic 0 and 1.
+    """Return the limit (ms since 1970) for tombstones of magic 0 and 1: a segment whose file is not newer loses them.
 
-    Instead, the pass removes the tombstones of a segment whose file was last modified at the limit or earlier. The
-    limit is the time at which the last segment that an earlier pass has cleaned was last modified, minus
-    delete.retention.ms.
+    It is the time at which the last segment that an earlier pass has cleaned was modified, minus delete.retention.ms.
     """
     clean_segments = select_segments(source.segments, 0, source.first_dirty)
     if not clean_segments:
@@ -377,10 +650,9 @@ def _clean_group(
     record_filter: RecordFilter,
     old_tombstone_limit_ms: int,
 ) -> Segment:
-    """Clean a group of segments and write one new segment, even if no record stays.
+    """Write a group as one segment, even if no record stays.
 
-    The new segment has the base offset of the group's first segment and the modification time of the group's last
-    segment.
+    It has the base offset of the group's first segment and the modification time of the last one.
     """
     base_offset = group[0].base_offset
     target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
@@ -399,7 +671,7 @@ def _clean_group(
 
 
 def copy_segment(segment: Segment, out: Path) -> Segment:
-    """Copy a segment to the folder `out`, up to the end of its last valid batch."""
+    """Copy a segment to the folder `out`, up to its last valid batch."""
     path = os.path.join(out, segment_name(segment.base_offset))
     with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)

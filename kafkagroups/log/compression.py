@@ -58,7 +58,7 @@ _uint32_le = struct.Struct("<I")
 
 
 def compression_type(attributes: int) -> CompressionType:
-    """Return the codec in a batch's attributes. Raises InvalidLog if no codec has this number."""
+    """Return the codec in a batch's attributes. Raises InvalidLog if there is none with this number."""
     try:
         return CompressionType(attributes & 0x07)
     except ValueError:
@@ -66,10 +66,9 @@ def compression_type(attributes: int) -> CompressionType:
 
 
 def decompress(codec: CompressionType, data: bytes, max_bytes: int = MAX_BATCH_BYTES) -> bytes:
-    """Return the decompressed data.
+    """Return the decompressed data. Data without a codec has no limit.
 
-    Raises BatchTooLarge if this is more than `max_bytes` bytes, and InvalidLog if the data cannot be decompressed. Data
-    without a codec has no limit.
+    Raises BatchTooLarge if this is more than `max_bytes`, and InvalidLog if the data cannot be decompressed.
     """
     try:
         if codec is CompressionType.GZIP:
@@ -137,8 +136,8 @@ def _decompress_into_buffer(codec_module: ModuleType, data: bytes, max_bytes: in
 def _decompress_if_it_fits(codec_module: ModuleType, data: bytes, size: int) -> bytes | None:
     """Return the decompressed data, or None if it has more than `size` bytes.
 
-    cramjam raises the same error for a full buffer and for damaged data, but only data that does not fit overwrites the
-    mark at the end of the buffer.
+    cramjam raises the same error for a full buffer and for damaged data, but only the first overwrites the mark at the
+    end of the buffer.
     """
     buffer = bytearray(size + len(_END_MARK))
     buffer[size:] = _END_MARK
@@ -160,7 +159,7 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_bytes: int) -> int:
-    """Decompress the member at a position, append its content to `out`, and return the position after the member.
+    """Append the content of the member at a position to `out`, and return the position after it.
 
     zlib copies the bytes of a piece after the end of the member, so the first pieces are small: otherwise, many small
     members would take quadratic time.

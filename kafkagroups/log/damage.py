@@ -1,38 +1,43 @@
 """Damaged bytes in a log (`Damage`, `Gap`), and whether a broker starts with it.
 
-For people who want to know what is lost there, a reader can go on at the next readable batch: a batch with a correct
-checksum and an offset above the last one that was read.
-
 A folder that was copied has no index files, and neither has one whose broker crashed while it made a segment. The
 broker then reads each segment from its start, and two kinds of offsets end the whole process, not only this partition:
 an offset below the one in the segment's name, and one that is not above the last one of the index. The index gets an
 entry for the first batch after each 4096 bytes (index.interval.bytes), so a short log with falling offsets does start.
-Source (4.3.1): LogLoader.loadSegmentFiles; LogSegment.recover; OffsetIndex.append; TimeIndex.maybeAppend; LogFileUtils.
+
+What a start does with a segment that ends with zeros is judged here, too. Zeros follow the last batch if a broker has
+reserved the file's space (log.preallocate=true) and then died, or if the file system lost the end of the file. Kafka's
+readers refuse a batch with a length below 14, but they ignore a few bytes at the end:
+
+    reader                         reads                                        ignores at most
+    FileLogInputStream             a file: for the next offset of the log when  _IGNORED_IN_FILE bytes
+                                   a broker starts, and to find an offset
+    ByteBufferLogInputStream       a piece of a file in memory: for a load      _IGNORED_IN_MEMORY bytes
+
+A broker that finds no mark of a clean shutdown repairs the log: it cuts a segment after its last valid batch. It also
+repairs every segment that has no index files. A failover loads from the segment that the new leader has written as a
+follower, with the space that is reserved in it.
+
+Simpler than Kafka: a load reads a file in pieces of offsets.load.buffer.size (5 MiB). If the last batch ends exactly at
+the end of a piece, Kafka does not reach the zeros, and the load succeeds.
+Source (4.3.1): LogLoader.load, LogLoader.loadSegmentFiles; LogSegment.recover; OffsetIndex.append;
+TimeIndex.maybeAppend; LogFileUtils; FileLogInputStream.nextBatch; ByteBufferLogInputStream.nextBatchSize;
+CoordinatorLoaderImpl.load; captured starts of 3.9.2, 4.3.1 and 4.4.0 (tests/captured, releases/zero).
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
-from kafkagroups.errors import InvalidLog
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch
-from kafkagroups.log.batch_frames import LOG_OVERHEAD, MAGIC_POSITION, BytesLike, FrameState, find_frame
-from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.segment_file import ByteRange, base_offset_of, open_segment, read_segment
+from kafkagroups.log.segment_file import Zeros, base_offset_of
 
 NAMED_GROUPS = 5
-_WINDOW_BYTES = 4 * 1024 * 1024
-_CHECKED_BYTES = 1024 * 1024 * 1024
-_CHECKED_BYTES_PER_BYTE = 64
-"""How many bytes the searches in a log include in checksums at most: the first number, and the second for each byte of
-the log."""
-_offset_and_length = struct.Struct(">qi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +45,9 @@ class Damage:
     """Where a log ends because its bytes are damaged.
 
     `position` is in bytes from the start of the segment `file`, and `offset` is the Kafka offset that was expected
-    there.
-
-    The other fields say what the recovery would cut off; None if the bytes after the damage were not read: the bytes up
-    to the end of the last segment, the batches with a correct checksum among them, their records, and the ids of the
-    groups in these records.
+    there. The other fields say what the recovery would cut off: the bytes up to the end of the last segment, the
+    batches with a correct checksum among them, their records, and the ids of the groups in these records. None: nobody
+    has read them.
     """
 
     file: str
@@ -80,11 +83,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Damaged bytes that a reader has skipped.
-
-    `from_offset` is the offset that was expected at the damage, and `to_offset` the first offset of the batch at which
-    reading went on.
-    """
+    """Damaged bytes that a reader has skipped, from the expected offset to the first one of the next readable batch."""
 
     file: str
     position: int
@@ -103,109 +102,6 @@ class Gap:
         else:
             lost = f"offsets {self.from_offset} to {self.to_offset - 1} are"
         return f"{self.file}, byte {self.position}: {skipped} skipped: {self.reason}; {lost} missing"
-
-
-class SearchEnded(Exception):
-    """The searches in a log have included as many bytes in checksums as they may."""
-
-
-class SearchBudget:
-    """How many bytes the searches in one log may still include in checksums.
-
-    Bytes that were written to mislead a search can look like large batches that overlap.
-    """
-
-    def __init__(self, log_bytes: int) -> None:
-        self._bytes_left = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * log_bytes
-
-    def spend(self, count: int) -> None:
-        self._bytes_left -= count
-        if self._bytes_left < 0:
-            raise SearchEnded
-
-
-@dataclass(frozen=True)
-class SegmentSearch:
-    """A search for a readable batch in one segment, up to position `end`.
-
-    A batch is readable if its checksum is correct and its first offset is in `offsets`. `content` are the bytes of a
-    segment in memory; None if they are in the file `path`. Each method raises SearchEnded if the budget is used up.
-    """
-
-    path: str
-    folder: str
-    end: int
-    content: BytesLike | None
-    offsets: range
-    budget: SearchBudget
-
-    def find_after(self, damaged: int) -> tuple[int, int] | None:
-        """Return the position and the first offset of the next readable batch after the damage at a position.
-
-        If the damaged batch has a possible length, the position after it is tried first, because a record in it can
-        contain bytes that look like a batch.
-        """
-        damaged_start = self._read(damaged, LOG_OVERHEAD)
-        if len(damaged_start) == LOG_OVERHEAD:
-            _, length = _offset_and_length.unpack(damaged_start)
-            next_start = damaged + LOG_OVERHEAD + length
-            if length > 0 and next_start < self.end:
-                offset = self._read_offset(next_start, self._read(next_start, MAGIC_POSITION + 1))
-                if offset is not None:
-                    return next_start, offset
-        return self.find_from(damaged + 1)
-
-    def find_from(self, start: int) -> tuple[int, int] | None:
-        """Return the position and the first offset of the first readable batch from a position on."""
-        pattern = _header_pattern(self.offsets)
-        while start < self.end:
-            start = self._skip_hole(start)
-            window = self._read(start, _WINDOW_BYTES + MAGIC_POSITION)
-            for match in pattern.finditer(window):
-                position = start + match.start()
-                offset = self._read_offset(position, window[match.start() : match.start() + MAGIC_POSITION + 1])
-                if offset is not None:
-                    return position, offset
-            start += _WINDOW_BYTES
-        return None
-
-    def _read_offset(self, position: int, header: bytes) -> int | None:
-        """Return the first offset of the batch whose header is at a position; None if it is not readable."""
-        if len(header) <= MAGIC_POSITION:
-            return None
-        offset, length = _offset_and_length.unpack_from(header)
-        size = LOG_OVERHEAD + length
-        if offset not in self.offsets or length <= 0 or position + size > self.end:
-            return None
-        self.budget.spend(size)
-        data = self._read(position, size)
-        frame = find_frame(data, 0)
-        if frame.state is FrameState.WHOLE and frame.size == size:
-            with suppress(InvalidLog):
-                return parse_valid_batch(frame, data).base_offset
-        return None
-
-    def _read(self, position: int, size: int) -> bytes:
-        byte_range = ByteRange(position, min(position + size, self.end))
-        if self.content is not None:
-            return bytes(self.content[slice(*byte_range)])
-        return read_segment(self.path, self.folder, byte_range)
-
-    def _skip_hole(self, position: int) -> int:
-        if self.content is not None:
-            return position
-        with open_segment(self.path, self.folder, ByteRange(position, self.end)) as file:
-            return position + file.skip_hole()
-
-
-def _header_pattern(offsets: range) -> re.Pattern[bytes]:
-    """Return the pattern of the first bytes of a batch whose first offset is in a range.
-
-    The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
-    """
-    high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
-    starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
-    return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
 
 
 INDEX_INTERVAL_BYTES = 4096
@@ -236,7 +132,7 @@ def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
 
 
 class Recovery:
-    """The recovery of a log's segments, to which each batch is added. `failure` is the first one."""
+    """The recovery of a log's segments. `failure` is the first one."""
 
     def __init__(self) -> None:
         self.failure: StartFailure | None = None
@@ -302,3 +198,47 @@ class _SegmentRecovery:
 
     def _fail(self, reason: str) -> StartFailure:
         return StartFailure(self.path, self._batch_offset, reason)
+
+
+_IGNORED_IN_FILE = 17
+"""The bytes of a batch's header up to its magic."""
+_IGNORED_IN_MEMORY = 11
+"""The reader of bytes in memory needs 12 bytes to read the length of a batch."""
+
+
+class Start(Enum):
+    """A kind of start. A failover is the start of a partition's new leader in a running broker."""
+
+    UNCLEAN = "after an unclean shutdown"
+    WITHOUT_INDEXES = "without index files"
+    CLEAN = "after a clean shutdown"
+    FAILOVER = "at a failover"
+
+
+class Outcome(Enum):
+    CUTS_ZEROS = "cuts the zeros off, and loads all batches"
+    CUTS_LATER_SEGMENTS = "cuts the zeros off, deletes all later segments, and loads the batches before the zeros"
+    IGNORES_ZEROS = "ignores the zeros, and loads all batches"
+    LOAD_FAILS = "fails to load this partition: Record size 0 is less than the minimum record overhead (14)"
+    LOADS_NOTHING = (
+        "fails to load this partition, but answers as if its groups had never existed; the error is only in its log"
+    )
+    DOES_NOT_START = "does not start: Found record size 0 smaller than minimum record overhead (14)"
+
+
+def judge_start(start: Start, zeros: Zeros, coordinator: str) -> Outcome:
+    is_last_segment = zeros.later_segments == 0
+    has_batches = zeros.position > 0  # If zeros are not at the start of a segment, they follow a batch.
+    if start is Start.UNCLEAN:
+        return Outcome.CUTS_ZEROS if is_last_segment else Outcome.CUTS_LATER_SEGMENTS
+    if start is Start.WITHOUT_INDEXES:
+        return Outcome.CUTS_ZEROS
+    if start is Start.CLEAN and is_last_segment and zeros.bytes > _IGNORED_IN_FILE:
+        return Outcome.DOES_NOT_START
+    if is_last_segment and not has_batches:
+        return Outcome.IGNORES_ZEROS  # The load ends before this segment, at the next offset of the log.
+    # In a segment without batches, the load searches for its next offset before it reads a piece into memory.
+    ignored_bytes = _IGNORED_IN_MEMORY if has_batches else _IGNORED_IN_FILE
+    if zeros.bytes <= ignored_bytes:
+        return Outcome.IGNORES_ZEROS
+    return Outcome.LOADS_NOTHING if coordinator == "classic" else Outcome.LOAD_FAILS

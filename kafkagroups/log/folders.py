@@ -1,4 +1,4 @@
-"""Finding and opening logs: on this machine, or in remote file systems by URIs such as s3:// and hdfs://.
+"""The folders of logs: finding and opening them, here or in remote file systems, and writing an output as a whole.
 
     harbour/4.3.1, file:///data/log        Local files, which are read in pieces.
     s3:// gs:// abfss:// hdfs://           Remote files. `pyarrow.fs.FileSystem.from_uri` opens the URI, which can
@@ -8,6 +8,10 @@
 A path is a segment, a folder of segments, or a folder of partition folders (`open_logs`, segments.py). A remote segment
 is read as a whole, when the load reaches this segment. Error messages show a URI without its password and its query
 parameters.
+
+A new folder (`new_folder`) or file (`new_file`) exists as a whole or not at all. A run writes beside its output, under
+a name with UNFINISHED, and renames at the end. So a run that is killed, or a disk that is full, leaves nothing that a
+later command could take for whole, and a second run into the same output is refused while the first one writes.
 """
 
 from __future__ import annotations
@@ -15,22 +19,21 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import check_regular
-from kafkagroups.log.batch_frames import BytesLike
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import find_unreadable_name
-from kafkagroups.log.outputs import check_finished
-from kafkagroups.log.segment_file import is_segment_name, partition_of_folder
+from kafkagroups.log.segment_file import BytesLike, is_segment_name, partition_of_folder
 from kafkagroups.log.segments import Log
 
 if TYPE_CHECKING:
@@ -95,9 +98,7 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
 
 
 def open_logs(path: str | Path) -> list[Log]:
-    """Return the logs at a path, sorted by partition.
-
-    If `path` is a folder that contains partition folders, return their logs.
+    """Return the logs at a path, sorted by partition: one log, or those of the partition folders in a folder.
 
     Raises UsageError if there is no log, a folder cannot be read, a pipe, device or broken link is named like a
     partition folder, or two folders have the same partition number.
@@ -193,10 +194,9 @@ def local_path(path: str) -> str | None:
 
 
 def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
-    """Return the logs at a path or URI.
+    """Return the logs at a path or URI. Raises UsageError if there is none, or if the file system raises an error.
 
     The paths in the logs stay relative to `folder`, so a Spark task can read them from another working directory.
-    Raises UsageError if there is no log, or if the file system is unknown or raises an error.
     """
     path_or_uri = os.fspath(path)
     local = local_path(path_or_uri)
@@ -215,7 +215,6 @@ def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
 
 
 def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
-    """Return the logs of all paths, in the order of the paths."""
     has_remote_path = any(local_path(path) is None for path in paths)
     with ThreadPoolExecutor(LISTING_THREADS if has_remote_path else 1) as pool:
         return [log for logs in pool.map(lambda path: find_logs(path, folder), paths) for log in logs]
@@ -242,7 +241,7 @@ class RemoteSegments(Mapping[str, BytesLike]):
 
 
 def public_uri(uri: str) -> str:
-    """Return a URI without its password, query parameters and fragment, for messages."""
+    """Return a URI without its password, query parameters and fragment."""
     parts = _split(uri)
     return f"{parts.scheme}://{re.sub(':[^@]*@', '@', parts.netloc)}{parts.path}"
 
@@ -357,3 +356,100 @@ def _first_line(error: Exception) -> str:
 
 def _without_secrets(text: str) -> str:
     return re.sub("://.*@", "://", text)
+
+
+UNFINISHED = "unfinished"
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder, whose content becomes that of `folder` at the end of the `with` statement.
+
+    It has the same name as `folder`, because the name of a partition's folder has the partition's number. After an
+    exception, `folder` is empty again. Raises UsageError if it is not empty, and OSError with the name of a file or
+    folder if something cannot be written.
+    """
+    create_folder(folder)
+    unfinished = folder / UNFINISHED
+    try:
+        unfinished.mkdir()
+    except FileExistsError:
+        raise UsageError(_describe_other_run(folder, unfinished)) from None
+    try:
+        work = unfinished / folder.resolve().name
+        work.mkdir()
+        yield work
+        for entry in list(work.iterdir()):
+            entry.rename(folder / entry.name)
+        shutil.rmtree(unfinished)  # From now on, the folder is whole (`check_finished`).
+    except BaseException as error:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink()
+        raise name_file(error, folder) from None
+
+
+@contextmanager
+def new_file(path: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
+    """Yield a file to write, which gets the name `path` at the end of the `with` statement, and is deleted after an
+    error.
+
+    A pipe or a device is written directly. Raises FileExistsError if `path` exists and must not be replaced, UsageError
+    if another run is writing it, and OSError with the name of the file if it cannot be written.
+    """
+    if not replaces and os.path.lexists(path):
+        raise FileExistsError(f"{path} exists")
+    if path.exists() and not path.is_file():
+        with open(path, "wb") as file:
+            yield file
+        return
+    target = path.resolve()  # A symbolic link stays.
+    work = target.with_name(f"{target.name}.{UNFINISHED}")
+    try:
+        file = open(work, "xb")  # noqa: SIM115  # It is closed below.
+    except FileExistsError:
+        raise UsageError(_describe_other_run(path, work)) from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        work.replace(target)
+    except BaseException as error:
+        work.unlink(missing_ok=True)
+        raise name_file(error, path) from None
+
+
+def create_folder(folder: Path) -> None:
+    """Create a folder if it does not exist. Raises UsageError if it is not empty."""
+    names = list_folder(folder)
+    if UNFINISHED in names:
+        raise UsageError(_describe_other_run(folder, folder / UNFINISHED))
+    if names:
+        raise UsageError(f"{folder}: expected a new or empty folder, found files in it")
+
+
+def list_folder(folder: Path) -> list[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [entry.name for entry in folder.iterdir()]
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+
+
+def check_finished(folder: Path) -> None:
+    if (folder / UNFINISHED).is_dir():
+        raise UsageError(f"{folder}: not whole, because the run that writes it has not ended, or was killed")
+
+
+def name_file(error: BaseException, path: str | Path) -> BaseException:
+    """Return an error that names a file: an OSError of a write, for example on a full disk, names none."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        return OSError(error.errno, error.strerror, str(path))
+    return error
+
+
+def _describe_other_run(path: Path, work: Path) -> str:
+    return f"{path}: another run is writing it, or was killed. If none is running, delete {work}"

@@ -46,8 +46,8 @@ class Branch(NamedTuple):
     """One replica from the fork on.
 
     `only` counts the records that only this replica has. `first` and `last` are their offsets, `times` their smallest
-    and largest timestamps in ms since 1970, and `leader_epoch` is that of the first one; without such records, these
-    are None. `transactional` counts those in transactions, also markers. `epochs` are those of the whole log.
+    and largest timestamps in ms since 1970, and `leader_epoch` is that of the first one; None without such records.
+    `transactional` counts those in transactions, also markers. `epochs` are those of the whole log.
     """
 
     only: int
@@ -64,8 +64,7 @@ class Branch(NamedTuple):
 class Fork:
     """Where two replicas of a partition, a and b, begin to differ.
 
-    `batch_offset` is the base offset of the batch with this offset: all earlier batches contain only records before the
-    fork.
+    All batches before `batch_offset` contain only records before the fork.
     """
 
     offset: int
@@ -187,7 +186,7 @@ class _Replica:
         return None
 
     def advance(self, other: _Replica) -> None:
-        """Go to the next record. The current one explains missing records of this replica."""
+        """Go to the next record. The current one explains missing records."""
         record = self.peek()
         assert record is not None and self.batch is not None
         self._explain(record, self.batch)
@@ -231,7 +230,6 @@ class _Replica:
             self._missing[None] = missing | self._missing[None]
 
     def note_difference(self, record: LogRecord) -> None:
-        """Note a record that only this replica has."""
         assert self.batch is not None
         self._offsets.append(record.offset)
         self._leader_epochs.append(self.batch.partition_leader_epoch)
@@ -266,7 +264,6 @@ class _Replica:
         return min(offset, self._batch_offsets[index]) if index < len(self._offsets) else offset
 
     def branch(self, fork_offset: int) -> Branch:
-        """Return this replica from the fork on."""
         index = bisect_left(self._offsets, fork_offset)
         # A leader that has written nothing yet has its epoch at the end of the log.
         end = self._end + (self._stop == NO_STOP)

@@ -1,17 +1,34 @@
-"""The file of a segment: its name, its partition, and reading a byte range of it in pieces."""
+"""The file of a segment: its name, its bytes in pieces, and the frames of its batches.
+
+A frame says where a batch begins and ends, and whether the batch is whole. A reader needs only these fields to move
+from batch to batch:
+
+    offset int64 · length int32 (bytes that follow) · leader epoch or CRC, 4 bytes · magic int8
+
+In magic 2, `offset` is the Kafka offset of the first record, and the header also contains the difference between the
+first and the last offset. In magic 0 and 1, `offset` is the Kafka offset of the message, or of the last message in a
+compressed wrapper. Checksums are not checked here, but in batches.py.
+
+Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; Records.java.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import FileIO, RawIOBase
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from io import BufferedIOBase, FileIO, RawIOBase
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkagroups.errors import UsageError
-from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, check_regular
+from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
+from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.wire import java_hash
 
 if TYPE_CHECKING:
@@ -35,7 +52,7 @@ WHOLE_FILE = ByteRange()
 
 
 class MissingSegment(UsageError):
-    """The file of a segment does not exist: it was deleted after the folder was listed."""
+    """The file of a segment was deleted after the folder was listed."""
 
 
 def segment_name(base_offset: int) -> str:
@@ -61,10 +78,7 @@ def partition_of_folder(folder_name: str) -> int | None:
 
 
 class SegmentFile(RawIOBase):
-    """A byte range of a segment's file, open for reading.
-
-    `end` is the position where the range ends: the end of `byte_range`, or the end of the file if this is earlier.
-    """
+    """A byte range of a segment's file, open for reading, up to the position `end`."""
 
     def __init__(self, file: FileIO, path: str, byte_range: ByteRange) -> None:
         super().__init__()
@@ -83,10 +97,7 @@ class SegmentFile(RawIOBase):
         return self.position
 
     def skip_hole(self) -> int:
-        """Move to the next byte that the file system has stored, over a hole of a sparse file.
-
-        Return the number of skipped bytes, which are zero.
-        """
+        """Move over a hole of a sparse file, and return the number of skipped bytes, which are zero."""
         if not hasattr(os, "SEEK_DATA"):
             return 0
         descriptor = self._file.fileno()
@@ -124,10 +135,9 @@ class SegmentFile(RawIOBase):
 
 @contextmanager
 def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> Iterator[SegmentFile]:
-    """Open a segment's file. A relative path is resolved in `folder`.
+    """Open a segment's file; a relative path is one in `folder`.
 
-    Raises UsageError if the file cannot be opened or read, or is not a regular file, and MissingSegment if it does not
-    exist.
+    Raises UsageError if it cannot be opened or read, or is not a regular file, and MissingSegment if it does not exist.
     """
     path = os.path.join(folder, segment_path)
     with segment_errors(segment_path):
@@ -193,3 +203,255 @@ def partition_for(group: str, partitions: int = 50) -> int:
 def hash_group(group: str) -> int:
     hash_code = java_hash(group)
     return 0 if hash_code == MIN_INT32 else abs(hash_code)
+
+
+BytesLike = bytes | bytearray | memoryview
+
+LOG_OVERHEAD = 12
+"""The value of `length` does not include these bytes."""
+LENGTH_POSITION = 8
+MAGIC_POSITION = 16
+"""The position of the magic in a batch."""
+_MIN_LENGTH = 14
+"""The smallest possible value of `length`. A message of magic 0 has a CRC, magic, attributes and two lengths."""
+_MIN_BATCH_BYTES = (LOG_OVERHEAD + _MIN_LENGTH, LOG_OVERHEAD + _MIN_LENGTH + 8, 61)
+"""The smallest number of bytes of a batch, by magic. Magic 1 added a timestamp, magic 2 has 61 header bytes."""
+_MIN_BYTES_OF_MAGIC_2 = _MIN_BATCH_BYTES[2]
+_PIECE_BYTES = 2 * 1024 * 1024
+offset_and_length = struct.Struct(">qi")
+_int32 = struct.Struct(">i")
+_LAST_OFFSET_DELTA_POSITION = 23
+
+
+class FrameState(Enum):
+    """What is at the position where a batch should begin."""
+
+    WHOLE = "whole"
+    """A batch that is complete. Its checksum can be wrong."""
+    INCOMPLETE = "incomplete"
+    DAMAGED = "damaged"
+    TOO_LARGE = "too large"
+    ZEROS = "zeros"
+    """All bytes up to the end are zero, because a broker has reserved the file's space but not used it yet."""
+
+
+class Frame(NamedTuple):
+    """Where one batch begins and ends, and what its header contains.
+
+    In magic 0 and 1, both offsets are the one in the header. If the batch is not whole, `reason` says why, `size` is
+    the number of bytes up to the end of the data, and the offsets and the magic are -1.
+    """
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    magic: int
+    state: FrameState
+    reason: str = ""
+
+    @property
+    def end(self) -> int:
+        """The position after the batch."""
+        return self.position + self.size
+
+    @property
+    def next_offset(self) -> int:
+        return to_int64(self.last_offset + 1)
+
+    def make_error(self, file: str | None = None) -> InvalidLog:
+        error_type = BatchTooLarge if self.state is FrameState.TOO_LARGE else InvalidLog
+        return error_type(self.reason, file=file, position=self.position)
+
+
+def to_int64(value: int) -> int:
+    """Return the int64 with the lowest 64 bits of a number, so that sums overflow as in Java."""
+    if MIN_INT64 <= value <= MAX_INT64:
+        return value
+    return (value - MIN_INT64) % 2**64 + MIN_INT64
+
+
+def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) -> Iterator[Frame]:
+    """Yield the frames of a segment's bytes from a position on, up to the first one that is not whole.
+
+    With `any_magic`, every magic is accepted, as in Kafka's reader of the messages inside a compressed wrapper.
+    """
+    while position < len(data):
+        frame = find_frame(data, position, any_magic=any_magic)
+        yield frame
+        if frame.state is not FrameState.WHOLE:
+            return
+        position = frame.end
+
+
+def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_start: int = 0) -> Frame:
+    """Return the frame at one position of `data`, which begins at `data_start` of a file."""
+    frame = _check_frame(data, position, len(data) - position, any_magic=any_magic)
+    return Frame(data_start + position, *frame[1:])
+
+
+def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: bool = False) -> Frame:
+    """Return the frame at one position, from which `available` bytes follow up to the end of the segment.
+
+    At least the beginning of the batch up to its magic must be in `data`.
+    """
+    broken = partial(_make_broken_frame, data, position, available)
+    if available < LOG_OVERHEAD:
+        return broken(FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes")
+    offset, length = offset_and_length.unpack_from(data, position)
+    if length < _MIN_LENGTH:
+        return broken(FrameState.DAMAGED, f"expected a batch length of at least {_MIN_LENGTH}, found {length}")
+    size = LOG_OVERHEAD + length
+    if size > available:
+        return broken(FrameState.INCOMPLETE, f"expected a batch of {size} bytes, found only {available} bytes")
+    magic = data[position + MAGIC_POSITION]
+    if any_magic:
+        return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
+    if magic >= len(_MIN_BATCH_BYTES):
+        signed_magic = magic - 256 if magic > 127 else magic  # The magic is an int8.
+        return broken(FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}")
+    if size < _MIN_BATCH_BYTES[magic]:
+        reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
+        return broken(FrameState.DAMAGED, reason)
+    last_offset = offset
+    if magic == 2 and position + _LAST_OFFSET_DELTA_POSITION + 4 <= len(data):
+        (last_offset_delta,) = _int32.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)
+        last_offset = to_int64(offset + last_offset_delta)
+    return Frame(position, size, offset, last_offset, magic, FrameState.WHOLE)
+
+
+def _make_broken_frame(data: BytesLike, position: int, available: int, state: FrameState, reason: str) -> Frame:
+    # To check all bytes takes time. Usually the first bytes are not zero, so these bytes are checked first.
+    if not any(memoryview(data)[position : position + LOG_OVERHEAD]) and is_zeros(data, position):
+        state = FrameState.ZEROS
+    return Frame(position, available, -1, -1, -1, state, reason)
+
+
+def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
+    """Return the frame, with the state TOO_LARGE if its batch is whole, but above the limit, which `max_batch_bytes`
+    can only raise.
+    """
+    max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
+    if frame.state is not FrameState.WHOLE or frame.size - _MIN_BYTES_OF_MAGIC_2 <= max_content_bytes:
+        return frame
+    reason = (
+        f"this batch has more than {max_content_bytes} bytes; to read it, raise --max-batch-bytes "
+        "(max_batch_bytes in Python and Spark)"
+    )
+    return frame._replace(state=FrameState.TOO_LARGE, reason=reason)
+
+
+def read_frames(
+    file: RawIOBase | BufferedIOBase,
+    position: int = 0,
+    *,
+    end: int | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Iterator[tuple[Frame, bytes]]:
+    """Yield the frames of a file as `find_frames` does, each with its bytes, but not those of a batch that is too
+    large.
+
+    `position` is the current position in the file, and `end` that of its end; if it is None, a huge batch is read to
+    find out whether it is complete. The file is not mapped into memory, because the system ends a process whose mapped
+    file another process truncates.
+    """
+    whole = FrameState.WHOLE
+    data = b""
+    bytes_to_read = _PIECE_BYTES
+    while True:
+        piece = _read_piece(file, bytes_to_read)
+        data += piece
+        is_at_end = len(piece) < bytes_to_read
+        start = 0
+        broken_frame = None
+        while start < len(data):
+            frame = find_frame(data, start, data_start=position)
+            if frame.size > MAX_BATCH_BYTES:
+                frame = mark_too_large(frame, max_batch_bytes)
+            if frame.state is not whole:
+                broken_frame = frame
+                break
+            end_of_frame = start + frame.size
+            yield frame, data[start:end_of_frame]
+            start = end_of_frame
+        position += start
+        data = data[start:]
+        if broken_frame is None:
+            if is_at_end:
+                return
+        elif broken_frame.state is FrameState.ZEROS and len(data) >= LOG_OVERHEAD:
+            # Fewer zeros can be the first bytes of a batch at offset 0.
+            count, is_zero = count_zeros(file)
+            state = FrameState.ZEROS if is_zero else FrameState.DAMAGED
+            yield broken_frame._replace(position=position, size=broken_frame.size + count, state=state), data
+            return
+        elif broken_frame.state in (FrameState.DAMAGED, FrameState.TOO_LARGE) or is_at_end:
+            yield broken_frame._replace(position=position), data
+            return
+        # The bytes after the last whole frame stay in `data`, because their frame can continue in the next piece.
+        bytes_to_read = _PIECE_BYTES
+        if len(data) > MAGIC_POSITION:
+            _, length = offset_and_length.unpack_from(data)
+            missing_bytes = LOG_OVERHEAD + length - len(data)
+            if length > MAX_BATCH_BYTES and end is not None:
+                frame = mark_too_large(_check_frame(data, 0, end - position), max_batch_bytes)
+                if frame.state is not FrameState.WHOLE:
+                    yield frame._replace(position=position), data
+                    return
+            bytes_to_read = max(bytes_to_read, missing_bytes)
+
+
+def _read_piece(file: RawIOBase | BufferedIOBase, size: int) -> bytes:
+    """Return the next bytes of the file.
+
+    A raw file can return fewer than requested, and damaged bytes can ask for a huge `size`, so it is read in pieces.
+    """
+    pieces = []
+    missing_bytes = size
+    while missing_bytes:
+        piece = file.read(min(missing_bytes, _PIECE_BYTES))
+        if not piece:
+            break
+        pieces.append(piece)
+        missing_bytes -= len(piece)
+    return b"".join(pieces)
+
+
+_ZEROS = bytes(1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """The zeros at the end of a segment, from a byte `position` on, and how many segments follow."""
+
+    file: str
+    position: int
+    bytes: int
+    later_segments: int = 0
+
+
+def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
+    view = memoryview(data)
+    for start in range(position, len(view), len(_ZEROS)):
+        # Two objects of type `bytes` are compared much faster than a memoryview.
+        piece = bytes(view[start : start + len(_ZEROS)])
+        if piece != _ZEROS[: len(piece)]:
+            return False
+    return True
+
+
+def count_zeros(file: RawIOBase | BufferedIOBase) -> tuple[int, bool]:
+    """Return the number of zeros up to the end of a file, and whether only zeros were found.
+
+    Nothing is kept in memory, and holes of a sparse file are skipped.
+    """
+    count = 0
+    while True:
+        if isinstance(file, SegmentFile):
+            count += file.skip_hole()
+        piece = file.read(len(_ZEROS))
+        if not piece:
+            return count, True
+        if not is_zeros(piece):
+            return count, False
+        count += len(piece)

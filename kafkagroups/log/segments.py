@@ -11,39 +11,47 @@ Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegme
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
-from io import BufferedIOBase, BytesIO, RawIOBase
+from functools import cached_property
+from io import BytesIO
 from typing import Any
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, Zeros, find_frames, mark_too_large, read_frames
-from kafkagroups.log.batches import FoundBatch, Position
+from kafkagroups.log.batches import FoundBatch, Position, parse_valid_batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import (
-    Damage,
-    Gap,
-    Recovery,
-    SearchBudget,
-    SearchEnded,
-    SegmentSearch,
-    StartFailure,
-)
+from kafkagroups.log.damage import Damage, Gap, Recovery, StartFailure
 from kafkagroups.log.segment_file import (
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
     MAX_RELATIVE_OFFSET,
     WHOLE_FILE,
     ByteRange,
+    BytesLike,
+    Frame,
+    FrameState,
+    SegmentFile,
+    Zeros,
     base_offset_of,
+    find_frame,
+    offset_and_length,
     open_segment,
+    read_frames,
     read_segment,
     segment_errors,
 )
 
+_WINDOW_BYTES = 4 * 1024 * 1024
+_CHECKED_BYTES = 1024 * 1024 * 1024
+_CHECKED_BYTES_PER_BYTE = 64
+"""How many bytes the searches in a log include in checksums at most: the first number, and the second for each byte of
+the log."""
 FramesWithBytes = Iterator[tuple[Frame, bytes]]
 
 
@@ -52,7 +60,7 @@ class Notes:
     """What one reading of a log has found besides batches.
 
     `damage` says where the log ends because of damaged bytes; it is set when the reading ends. `zeros` are those at the
-    end of the first segment that ends with zeros (batch_frames.py), once the reading has reached them.
+    end of the first segment that ends with zeros, once the reading has reached them.
     """
 
     damage: Damage | None = None
@@ -63,31 +71,24 @@ class Notes:
 
 
 class Log:
-    """The log of one partition. Iterate over the log to read its batches; several iterations do not disturb each other.
+    """The log of one partition. Iterate over it to read its batches; several iterations do not disturb each other.
 
     Attributes
     ----------
     segments
-        The paths of the segments, in order. With `content`, the names of the segments instead.
+        The paths of the segments, in order; with `content`, their names.
     partition
         The partition number in the folder's name; None if the folder is not named like a partition.
     content
         The bytes of each segment by its name, if the segments are in memory or in a remote file system; otherwise None.
     ranges
         The byte range of some segments that belongs to the log, by path.
-    size
-        The number of bytes of all segments.
     start_offset
         The base offset in the first segment's name; 0 if the file is not named like a segment.
-    skips_damage
-        Whether an iteration goes on at the next readable batch after damaged bytes (`skip_damage`).
     damage, gaps, zeros
-        The `Notes` of the last reading that has reached the end of the log. If there was none, the log is read for
-        them.
-    max_batch_bytes
-        The limit of a decompressed batch (`limit_batches`).
+        The `Notes` of the last reading that has reached the end of the log. If there was none, the log is read.
     start_failure
-        A file of the folder whose name ends the start of a broker; None if there is none (damage.py).
+        A file of the folder whose name ends the start of a broker; None if there is none.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Log:
         return self._read_notes().zeros
 
     def keep_notes(self, notes: Notes) -> None:
-        """Keep what a reading has found that did not iterate over this log but has reached its end, too."""
+        """Keep the notes of a reading to the end that did not iterate over this log."""
         self._notes = notes
 
     def _read_notes(self) -> Notes:
@@ -136,10 +137,8 @@ class Log:
         return self._notes
 
     def limit_batches(self, max_batch_bytes: int) -> Log:
-        """Return a copy of this log with another limit of a decompressed batch, in bytes.
-
-        A batch that needs more memory ends the log, as damage does. A limit above MAX_INT32, which no batch can exceed,
-        means MAX_INT32.
+        """Return a copy of this log that ends, as if it were damaged, before a batch that needs more bytes when
+        decompressed.
         """
         if max_batch_bytes < 1:
             raise UsageError(f"max_batch_bytes: expected at least 1, found {max_batch_bytes}")
@@ -154,9 +153,8 @@ class Log:
         return log
 
     def in_memory(self) -> Log:
-        """Return a copy of this log that keeps each segment in memory after its first reading, for several readings.
-
-        Ranges of segments are read from the disk each time.
+        """Return a copy of this log that keeps each segment in memory after its first reading. Ranges are read each
+        time.
         """
         log = copy(self)
         if not self.ranges and self.content is None:
@@ -209,13 +207,11 @@ class Log:
         budget = budget or SearchBudget(self.size)
         with suppress(SearchEnded):
             for segment in self.segments[self.segments.index(damage.file) :]:
-                start = self.segment_start(segment)
-                end = start + self.segment_size(segment)
-                content = None if self.content is None else self.content[segment]
                 largest = max(base_offset_of(segment), damage.offset) + MAX_RELATIVE_OFFSET
                 offsets = range(max(0, damage.offset), min(MAX_INT64, largest) + 1)
-                search = SegmentSearch(segment, self.folder, end, content, offsets, budget)
+                search = SegmentSearch(self, segment, offsets, budget)
                 is_damaged = segment == damage.file
+                start = self.segment_start(segment)
                 found = search.find_after(damage.position) if is_damaged else search.find_from(start)
                 if found is not None:
                     return self.select_from(segment, *found)
@@ -235,9 +231,9 @@ class Log:
     def find_batches(self, position: Position | None, notes: Notes | None = None) -> Iterator[FoundBatch]:
         """Yield the batches after a position, and sometimes older batches first.
 
-        Reading begins at the byte of the position if the segment is still the file that was read then, and otherwise at
-        the start of the segment. Zeros end a segment, and reading goes on with the next one: brokers and the command
-        `pull` write segments in order, so nothing is missing between them.
+        Reading begins at the byte of the position if the segment is still the same file, and otherwise at its start.
+        Zeros end a segment, and reading goes on with the next one: brokers and the command `pull` write segments in
+        order, so nothing is missing between them.
 
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
@@ -262,29 +258,26 @@ class Log:
 
     @contextmanager
     def _open_frames(self, segment: str, position: Position | None) -> Iterator[tuple[FramesWithBytes, int]]:
-        """Open a segment from the position's byte on, if that is in this file.
-
-        Also return its inode; -1 if there is no file.
+        """Open a segment from the position's byte on, if that is in this file, and return its inode; -1 if there is no
+        file.
         """
-        if self.content is not None:
-            view = memoryview(self.content[segment])
-            start, end = self.ranges.get(segment, WHOLE_FILE)
-            frames = (mark_too_large(frame, self.max_batch_bytes) for frame in find_frames(view[:end], start))
-            yield ((frame, bytes(view[frame.position : frame.end])) for frame in frames), -1
-            return
-        with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
-            if position is not None:
-                is_same_file = position.segment == segment and position.inode == file.inode
-                if is_same_file and position.byte <= file.end:
-                    file.seek(position.byte)
-            yield read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes), file.inode
+        start = self.segment_start(segment)
+        end = None
+        inode = -1
+        with self.open(segment) as file:
+            if isinstance(file, SegmentFile):
+                end = file.end
+                inode = file.inode
+                is_in_file = position is not None and (position.segment, position.inode) == (segment, inode)
+                if position is not None and is_in_file and position.byte <= end:
+                    start = file.seek(position.byte)
+            yield read_frames(file, start, end=end, max_batch_bytes=self.max_batch_bytes), inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
         return Zeros(segment, start, count, later_segment_count)
 
     def describe_damage(self, error: InvalidLog, expected_offset: int, *, names_unread: bool = True) -> Damage:
-        """If `names_unread` is true, the reason of the damage says how many later segments are not read."""
         file = error.file or ""
         unread_count = len(self.segments) - 1 - self.segments.index(file)
         reason = error.reason
@@ -294,9 +287,8 @@ class Log:
         return Damage(file, error.position or 0, expected_offset, reason)
 
     def select_ranges(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
-        """Return a log that contains only some byte ranges of this log's segments.
-
-        It begins at `start_offset`; None means the base offset of its first segment.
+        """Return a log with only some byte ranges of the segments. It begins at `start_offset`, or at its first base
+        offset.
         """
         selected = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
         selected.max_batch_bytes = self.max_batch_bytes
@@ -305,7 +297,6 @@ class Log:
         return selected
 
     def select_from(self, segment: str, position: int, offset: int) -> Log:
-        """Return the part of this log from a position of a segment on."""
         later = self.segments[self.segments.index(segment) :]
         ranges = {each: self.ranges.get(each, WHOLE_FILE) for each in later}
         ranges[segment] = ranges[segment]._replace(start=position)
@@ -313,13 +304,11 @@ class Log:
 
     @property
     def size(self) -> int:
-        """The number of bytes of all segments."""
         if self._size is None:
             return sum(self.segment_size(segment) for segment in self.segments)
         return self._size
 
     def segment_size(self, segment: str) -> int:
-        """Return the number of bytes of one segment."""
         start, end = self.ranges.get(segment, WHOLE_FILE)
         if end is not None:
             return end - start
@@ -331,22 +320,124 @@ class Log:
     def segment_start(self, segment: str) -> int:
         return self.ranges.get(segment, WHOLE_FILE).start
 
-    def read(self, segment: str, size: int | None = None) -> BytesLike:
-        """Return the bytes of a segment, or the first `size` of them."""
+    def read(self, segment: str) -> BytesLike:
         byte_range = self.ranges.get(segment, WHOLE_FILE)
-        if size is not None:
-            byte_range = ByteRange(byte_range.start, byte_range.start + size)
         if self.content is not None:
             return memoryview(self.content[segment])[slice(*byte_range)]
         return read_segment(segment, self.folder, byte_range)
 
     @contextmanager
-    def open(self, segment: str) -> Iterator[RawIOBase | BufferedIOBase]:
+    def open(self, segment: str) -> Iterator[SegmentFile | BytesIO]:
         if self.content is not None:
             yield BytesIO(self.read(segment))
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             yield file
+
+
+class SearchEnded(Exception):
+    """The searches in a log have included as many bytes in checksums as they may."""
+
+
+class SearchBudget:
+    """How many bytes the searches in one log may still include in checksums.
+
+    Bytes that were written to mislead a search can look like large batches that overlap.
+    """
+
+    def __init__(self, log_bytes: int) -> None:
+        self._bytes_left = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * log_bytes
+
+    def spend(self, count: int) -> None:
+        self._bytes_left -= count
+        if self._bytes_left < 0:
+            raise SearchEnded
+
+
+@dataclass
+class SegmentSearch:
+    """A search for a readable batch in one segment: its checksum is correct, and its first offset is in `offsets`.
+
+    Each method returns the position and the first offset, and raises SearchEnded if the budget is used up.
+    """
+
+    log: Log
+    segment: str
+    offsets: range
+    budget: SearchBudget
+
+    @cached_property
+    def content(self) -> BytesLike | None:
+        """The bytes of the segment, which a remote file system has to fetch, or None if they are in a file."""
+        return None if self.log.content is None else self.log.content[self.segment]
+
+    @cached_property
+    def end(self) -> int:
+        return self.log.segment_start(self.segment) + self.log.segment_size(self.segment)
+
+    def find_after(self, damaged: int) -> tuple[int, int] | None:
+        """If the damaged batch has a possible length, the position after it is tried first, because a record in it can
+        contain bytes that look like a batch.
+        """
+        damaged_start = self._read(damaged, LOG_OVERHEAD)
+        if len(damaged_start) == LOG_OVERHEAD:
+            _, length = offset_and_length.unpack(damaged_start)
+            next_start = damaged + LOG_OVERHEAD + length
+            if length > 0 and next_start < self.end:
+                offset = self._read_offset(next_start, self._read(next_start, MAGIC_POSITION + 1))
+                if offset is not None:
+                    return next_start, offset
+        return self.find_from(damaged + 1)
+
+    def find_from(self, start: int) -> tuple[int, int] | None:
+        pattern = _header_pattern(self.offsets)
+        while start < self.end:
+            start = self._skip_hole(start)
+            window = self._read(start, _WINDOW_BYTES + MAGIC_POSITION)
+            for match in pattern.finditer(window):
+                position = start + match.start()
+                offset = self._read_offset(position, window[match.start() : match.start() + MAGIC_POSITION + 1])
+                if offset is not None:
+                    return position, offset
+            start += _WINDOW_BYTES
+        return None
+
+    def _read_offset(self, position: int, header: bytes) -> int | None:
+        if len(header) <= MAGIC_POSITION:
+            return None
+        offset, length = offset_and_length.unpack_from(header)
+        size = LOG_OVERHEAD + length
+        if offset not in self.offsets or length <= 0 or position + size > self.end:
+            return None
+        self.budget.spend(size)
+        data = self._read(position, size)
+        frame = find_frame(data, 0)
+        if frame.state is FrameState.WHOLE and frame.size == size:
+            with suppress(InvalidLog):
+                return parse_valid_batch(frame, data).base_offset
+        return None
+
+    def _read(self, position: int, size: int) -> bytes:
+        byte_range = ByteRange(position, min(position + size, self.end))
+        if self.content is not None:
+            return bytes(self.content[slice(*byte_range)])
+        return read_segment(self.segment, self.log.folder, byte_range)
+
+    def _skip_hole(self, position: int) -> int:
+        if self.content is not None:
+            return position
+        with open_segment(self.segment, self.log.folder, ByteRange(position, self.end)) as file:
+            return position + file.skip_hole()
+
+
+def _header_pattern(offsets: range) -> re.Pattern[bytes]:
+    """Return the pattern of the first bytes of a batch whose first offset is in a range.
+
+    The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
+    """
+    high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
+    starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
+    return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
 
 
 class _SegmentCache(dict[str, BytesLike]):
@@ -374,7 +465,7 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
 class Stop:
     """Where a reader stops: at an offset or at a time, whichever comes first.
 
-    A batch is read as a whole or not at all, so the last batch that is read can contain offsets above `until_offset`.
+    A batch is read as a whole or not at all, so the last one can contain offsets above `until_offset`.
 
     Parameters
     ----------
@@ -388,7 +479,6 @@ class Stop:
     until_time: int | None = None
 
     def excludes(self, batch: Batch) -> bool:
-        """Return whether reading stops before this batch."""
         if self.until_offset is not None and batch.base_offset >= self.until_offset:
             return True
         return self.until_time is not None and batch.max_timestamp > self.until_time

@@ -26,8 +26,7 @@ from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, bas
 class LogWriter:
     """A log that is open for appending. The folder is created if needed, and an existing log is recovered first.
 
-    `segment_bytes` is the largest number of bytes of a segment. Only a segment with a single batch can be larger. The
-    next batch can begin at the Kafka offset `next_offset` or above.
+    A segment has at most `segment_bytes`, unless it is a single batch. The next batch begins at `next_offset` or above.
     """
 
     def __init__(self, folder: str | Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -47,8 +46,8 @@ class LogWriter:
     def append(self, batch: bytes) -> None:
         """Append one encoded batch.
 
-        Raises UsageError if the batch begins below `next_offset`, if its checksum is wrong, or if other bytes follow
-        the batch. Raises InvalidLog if the bytes do not begin with a whole batch.
+        Raises UsageError if it begins below `next_offset`, if its checksum is wrong, or if other bytes follow, and
+        InvalidLog if it is not whole.
         """
         parsed = parse_batch_at(batch, 0)
         if parsed.size != len(batch) or not parsed.is_valid:
@@ -69,7 +68,6 @@ class LogWriter:
             self._file.flush()
 
     def close(self) -> None:
-        """Close the segment's file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -89,7 +87,7 @@ class LogWriter:
 
 
 def recover(folder: str | Path) -> tuple[int, Damage | None]:
-    """Cut the log at the first damaged or incomplete batch. Return its next Kafka offset, and the damage, if any."""
+    """Cut the log at the first damaged batch. Return its next Kafka offset, and the damage, if any."""
     log = open_log(folder)
     end_by_segment = dict.fromkeys(log.segments, 0)  # The position after the last whole batch.
     next_offset = log.start_offset

@@ -42,7 +42,6 @@ class RecordType(NamedTuple):
 
     @property
     def read_by(self) -> VersionRange:
-        """The Kafka versions whose new coordinator reads the type."""
         return READ_TYPES.get(self.id, EVERY_VERSION)
 
 
@@ -81,10 +80,7 @@ RECORD_TYPES = {record_type.id: record_type for record_type in _TYPES}
 
 
 def has_type(dialect: Dialect, type_id: int) -> bool:
-    """Return whether the coordinator of a dialect reads a record type.
-
-    A dialect is the reading rules of one coordinator and one Kafka version (dialects.py).
-    """
+    """Return whether the coordinator of a dialect reads a record type."""
     if type_id not in RECORD_TYPES:
         return False
     if type_id == 1:
@@ -127,10 +123,8 @@ class Record(NamedTuple):
     ----------
     type
         The record type, a number: the first two bytes of the key.
-    key
-        The decoded key; UnknownContent if the dialect does not read the record type.
-    value
-        The decoded value; UnknownContent if the dialect does not read the record type; None for a tombstone.
+    key, value
+        Decoded; UnknownContent if the dialect does not read the record type. The value of a tombstone is None.
     value_version
         The version of the value; None for a tombstone and for an unknown record type. If the dialect reads the value
         like a value of the nearest known version: the known version.

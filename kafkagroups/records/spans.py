@@ -46,16 +46,12 @@ class Span(NamedTuple):
         What the bytes belong to: "key", "value" or "batch".
     start, end
         The position of the first byte, and the position after the last byte.
-    field
-        The path of the field, with Kafka's names.
-    type
-        The type of the field in the bytes, for example "int16".
-    value
-        The value that was read from the bytes.
-    meaning
-        What the value means, in a few words.
+    field, type
+        The path of the field, with Kafka's names, and its type in the bytes, for example "int16".
+    value, meaning
+        What was read, and what it means, in a few words.
     odd
-        What is non-canonical in these bytes: one text for each non-canonical encoding.
+        One text for each non-canonical encoding in these bytes.
     """
 
     part: str
@@ -74,7 +70,6 @@ class Span(NamedTuple):
 
 
 def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Span]:
-    """Return the spans of a key and a value, in order."""
     spans = _Spans()
     if key is not None:
         about_type = ("type", record.type, f"the record type: {record.name}")
@@ -148,7 +143,6 @@ class _Spans:
             self.add(len(data), "", "bytes", rest, "bytes after the end; a broker ignores them", odd)
 
     def add(self, end: int, field: str, type_name: str, value: Any, meaning: str, *odd: str) -> None:
-        """Add the span from the position to `end`."""
         self.found.append(Span(self.part, self.position, end, field, type_name, value, meaning, odd))
         self.position = end
 
@@ -266,11 +260,9 @@ _COLUMN_NAMES = ("byte", "bytes", "field", "type", "value", "meaning")
 
 
 class Annotation(list[Span]):
-    """The spans of a record, in order.
+    """The spans of a record, in order. `str()` returns a table as text, and a notebook shows HTML.
 
     `bytes_by_part` contains the bytes of the key and of the value, by the names "key" and "value".
-
-    An annotation is shown as a table: `str()` returns text, and a notebook shows HTML.
     """
 
     def __init__(self, spans: Iterable[Span], bytes_by_part: Mapping[str, bytes]) -> None:

@@ -99,7 +99,7 @@ def _parse_numbers(text: str) -> Version:
 
 
 def parse_newest_patch(text: str) -> Version:
-    """Return the version of a release; that of the newest patch release for a feature release.
+    """Return the version of a release, or of the newest patch release of a feature release.
 
     Raises UsageError if Kafka has no release with this name.
     """
@@ -112,7 +112,6 @@ def parse_newest_patch(text: str) -> Version:
 
 @cache
 def feature_releases() -> dict[str, Version]:
-    """Return the version of each feature release by its shortest name."""
     short_name_by_name = {name: short_name for short_name, name in SHORT_NAMES.items()}
     shortest_names = [short_name_by_name.get(name, name) for name in NEWEST_PATCHES]
     return {name: _parse_numbers(name) for name in shortest_names}

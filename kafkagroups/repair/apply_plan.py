@@ -44,8 +44,6 @@ class RescueRow:
 
     Attributes
     ----------
-    group, topic_partition
-        The group's id in the cluster, and the topic partition.
     now
         The offset that the cluster had before; None if it had none, or if it is not known.
     planned
@@ -68,7 +66,6 @@ class RescueRow:
     clamped_to: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The row as `kafkagroups rescue apply --json` prints it."""
         fields = asdict(self) | {"topic_partition": str(self.topic_partition)}
         if self.clamped_to is None:
             del fields["clamped_to"]
@@ -76,8 +73,6 @@ class RescueRow:
 
 
 class ApplyOptions(TypedDict, total=False):
-    """What `apply_plan` and `kafkagroups.apply_rescue` accept."""
-
     writes: bool
     out_of_range: str
     security: Security | None

@@ -58,8 +58,7 @@ class Security:
     cafile
         A PEM file with the brokers' certificate authorities. None means those of the system.
     certfile, keyfile
-        PEM files with the client's certificate and private key. If `keyfile` is None, the key is in `certfile`. If both
-        are None, the client has no certificate.
+        PEM files with the client's certificate and private key. If `keyfile` is None, the key is in `certfile`.
     key_password
         The password of the private key; None if it is not encrypted.
     check_hostname
@@ -86,7 +85,7 @@ class Waits:
     """The waits of one command, for connections, responses, quotas and new leaders. All together have a limit.
 
     A response that brings new batches is not a wait, and neither are the first `free_response_seconds` of each
-    response. `report` is called with what the command waits for, if a wait is longer than MIN_REPORTED_SECONDS.
+    response. `report` is called with what the command waits for, if that is longer than MIN_REPORTED_SECONDS.
     """
 
     limit_seconds: float = MAX_WAIT_SECONDS
@@ -102,7 +101,6 @@ class Waits:
 
     @property
     def are_over(self) -> bool:
-        """Whether the limit is reached."""
         return self.seconds_left <= 0
 
     def explain_end(self) -> str:
@@ -140,8 +138,8 @@ class Waits:
 class Cluster:
     """A cluster, and the leaders of the partitions of one topic, usually the offsets topic.
 
-    `net` and `manager` are kafka-python's event loop and connection manager. `bootstrap` has the brokers that the user
-    named. `leaders` has the broker id of each partition's leader, or NO_LEADER.
+    `net` and `manager` are kafka-python's event loop and connection manager. `leaders` has the broker id of each
+    partition's leader, or NO_LEADER.
     """
 
     net: Any
@@ -376,7 +374,7 @@ def refresh_leaders(cluster: Cluster) -> None:
 
 
 def _read_metadata(cluster: Cluster, response: Any) -> Any:
-    """Return the part of the cluster's topic, and store the response's brokers in kafka-python.
+    """Return the part of the cluster's topic, and store the brokers in kafka-python.
 
     Raises KafkaConnectionError if a Kafka broker cannot have sent this response.
     """

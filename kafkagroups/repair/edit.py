@@ -68,8 +68,7 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.damage import Damage
-from kafkagroups.log.folders import open_logs
-from kafkagroups.log.outputs import new_folder
+from kafkagroups.log.folders import new_folder, open_logs
 from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
@@ -194,11 +193,7 @@ _NAMED_PRODUCERS = 5
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step did, in one sentence (`what`).
-
-    `first_offset` and `last_offset` are those of the records that the step appended or removed, if any. `compaction` is
-    the result of a cleaning pass, and `removed` that of a cut.
-    """
+    """What one step did, in one sentence, and the first and last offset of the records that it appended or removed."""
 
     step: str
     what: str
@@ -208,7 +203,6 @@ class StepResult:
     removed: Removed | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """An object of the list `steps` in `Edit.to_json`."""
         row = {name: getattr(self, name) for name in ("step", "first_offset", "last_offset", "what")}
         if self.removed is not None:
             row["removed"] = {name: getattr(self.removed, name) for name in ("segments", "batches", "records")}
@@ -319,8 +313,6 @@ class Marker:
 
 @dataclass(frozen=True)
 class Roll:
-    """Close the active segment, and begin a new segment."""
-
     def run(self, log: EditedLog) -> StepResult:
         offset = log.facts.next_offset
         if log.roll():
@@ -330,8 +322,6 @@ class Roll:
 
 @dataclass(frozen=True)
 class Cut:
-    """Remove all records from a Kafka offset on."""
-
     offset: int
 
     def run(self, log: EditedLog) -> StepResult:
@@ -374,10 +364,7 @@ Step = Commit | Tombstone | DeleteGroup | Marker | Roll | Cut | CutTime | Clean
 
 
 def _name(partition: TopicPartition) -> str:
-    """A topic-partition for a sentence.
-
-    If its text could be read in two ways, the sentence says which one was taken.
-    """
+    """A topic-partition for a sentence, which says which reading of its text was taken."""
     return f"{partition} ({partition.reading})" if partition.reading else str(partition)
 
 
@@ -519,7 +506,6 @@ class Edit:
     damage: Damage | None
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `edit --json` prints."""
         names = ("file", "position", "offset", "reason")
         return vars(self) | {
             "steps": [step.to_json() for step in self.steps],

@@ -26,10 +26,9 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, encode_batch, record_count
 from kafkagroups.log.batches import parse_batch_at
-from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment, list_segments, read_marker
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.log_to_clean import list_segments, read_marker
 from kafkagroups.log.segment_file import base_offset_of, segment_name
 from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter
@@ -53,10 +52,9 @@ COMMON_VALUE_VERSION = 3
 
 @dataclass(frozen=True)
 class Removed:
-    """What a cut removed.
+    """What a cut removed, and the first and last offset of the removed batches.
 
-    `segments`, `batches` and `records` are counts. `first_offset` and `last_offset` are those of the removed batches,
-    if any. `split` has the first and last offset of the batch that the offset of the cut is inside, if any.
+    `split` are those of the batch that the offset of the cut is inside, if any.
     """
 
     segments: int = 0
@@ -70,8 +68,8 @@ class Removed:
 class EditedLog:
     """The copy of a log in a folder. `damage` is where the original is damaged.
 
-    `writer` and `kafka` are the rules and the version of the coordinator that would write new records; None means that
-    the log decides. `next_dirty` is the offset at which the next cleaning pass begins; None if no pass has run.
+    `writer` and `kafka` are those of the coordinator that would write new records; None means that the log decides.
+    `next_dirty` is the offset at which the next cleaning pass begins; None if no pass has run.
     """
 
     def __init__(
@@ -88,7 +86,6 @@ class EditedLog:
         self.damage = self._copy(source)
 
     def _copy(self, source: Log) -> Damage | None:
-        """Copy the segments up to the last whole batch."""
         segments = list_segments(source)
         segment_of_path = {segment.path: segment for segment in segments}
         facts = LogFacts(source.start_offset)
@@ -131,8 +128,8 @@ class EditedLog:
     def append(self, records: Sequence[KeyAndValue], timestamp_ms: int, **header: int) -> tuple[int, int]:
         """Append one batch with a timestamp for all records. Return the offsets of its first and its last record.
 
-        `header` has fields of the batch, as in `encode_batch`. The partition leader epoch is that of the batch before.
-        Raises UsageError if a number does not fit into its field.
+        The partition leader epoch is that of the batch before. Raises UsageError if a number does not fit into its
+        field.
         """
         facts = self.facts
         if self._writer is None:
@@ -188,7 +185,6 @@ class EditedLog:
         return Removed(len(deleted_segments), batches, records, first.base_offset, last.last_offset, split)
 
     def clean(self, now_ms: int) -> Compaction:
-        """Run one pass of the log cleaner, from where the pass before it ended."""
         self.close()
         log = open_log(self.folder)
         cleaned = self.folder / _CLEANED

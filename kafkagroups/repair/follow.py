@@ -28,9 +28,8 @@ import msgspec
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaner import CleanerConfig
-from kafkagroups.log.folders import has_segments, open_log
-from kafkagroups.log.outputs import list_folder
+from kafkagroups.log.cleaner import CleanerConfig, clean
+from kafkagroups.log.folders import has_segments, list_folder, open_log
 from kafkagroups.log.writer import recover
 from kafkagroups.repair.client import (
     MAX_WAIT_SECONDS,
@@ -44,7 +43,6 @@ from kafkagroups.repair.client import (
     ignore_report,
 )
 from kafkagroups.repair.pull import PulledPartition, PullStopped, SegmentWriter, choose_partitions, pull_partition
-from kafkagroups.topic import Topic
 
 STATE_FILE = "follow.json"
 _LOCK_FILE = "follow.lock"
@@ -201,7 +199,7 @@ class _Copy:
         end = self.state.partitions[number].next
         until = int(first_recent.partition(".")[0]) if first_recent else end
         cleaned = self.folder / f"{path.name}.cleaned"
-        Topic(path).compact(cleaned / path.name, CleanerConfig(now_ms=time_ms, first_uncleanable=until))
+        clean(open_log(path), cleaned / path.name, CleanerConfig(now_ms=time_ms, first_uncleanable=until))
         (cleaned / path.name).rename(cleaned / "whole")
         _replace(path, cleaned)
         self.segments[number] = self._resume(number)

@@ -58,7 +58,7 @@ class GroupState(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """The committed offset of a partition; None if there is none. `error` says why it could not be fetched."""
+    """The committed offset of a partition, or why it could not be fetched."""
 
     offset: int | None
     metadata: str = ""
@@ -117,7 +117,7 @@ class Coordinators:
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
     ) -> Iterator[tuple[TopicPartition, str | None]]:
-        """Commit offsets, each with its metadata. Yield for each partition why it was refused; None if it is committed.
+        """Commit offsets. Yield for each partition why it was refused; None if it is committed.
 
         Large groups need several requests, so after an interruption some of the offsets are committed.
         """
@@ -167,9 +167,8 @@ class Coordinators:
     def _ask(
         self, group: str, request: Any, read_error: Callable[[Any], int] = lambda response: int(response.error_code)
     ) -> Any:
-        """Ask the coordinator of a group. An error code from `read_error` that can be temporary is retried.
-
-        Raises GroupRefused if the coordinator refuses the request, or there is no response at the end.
+        """Ask the coordinator of a group, again after an error from `read_error` that can be temporary. Raises
+        GroupRefused.
         """
         from kafka.errors import KafkaError, NodeNotReadyError, for_code
 

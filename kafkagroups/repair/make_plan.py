@@ -58,8 +58,6 @@ _ORDER = list(Why)
 
 @dataclass(frozen=True)
 class Selection:
-    """The parameters of `Topic.plan_rescue` that select groups and offsets."""
-
     groups: Sequence[str] = ()
     topics: Sequence[str] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
@@ -301,7 +299,6 @@ def _key_of_row(row: dict[str, Any]) -> _RecordKey:
 
 
 def _find_share_partitions(logs: Sequence[Log], groups: Groups, rules: Dialect, stop: Stop) -> Iterator[_Entry]:
-    """Yield the partitions of share groups, from the newest record of type 15 of each."""
     share_groups = {group_id for group_id, parts in groups.parts() if parts.decode_group().type == "share"}
     for log in logs:
         wanted = {group_id for group_id in share_groups if groups[group_id].partition == log.partition}

@@ -26,7 +26,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
 from kafkagroups.loading.topic_partitions import TopicPartitions
-from kafkagroups.log.outputs import new_file
+from kafkagroups.log.folders import new_file
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
 PLAN_VERSION = 1
@@ -69,15 +69,8 @@ class Why(Enum):
 class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
     """A committed offset of the plan.
 
-    Attributes
-    ----------
-    offset, metadata
-        What `apply_rescue` commits.
-    leader_epoch
-        The leader epoch of the commit; -1: none. It is never committed, because another cluster has other epochs.
-    partition, record_offset
-        Where the commit record is: the partition of `__consumer_offsets` (None if the log's folder has no number), and
-        the offset in it.
+    `apply_rescue` commits `offset` and `metadata`, and never the `leader_epoch` of the commit, because another cluster
+    has other epochs. `partition` and `record_offset` are where the record is in `__consumer_offsets`.
     """
 
     offset: _Int64
@@ -88,16 +81,10 @@ class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
-    """A commit that is not in the plan.
+    """A commit that is not in the plan, and why.
 
-    Attributes
-    ----------
-    why
-        The reason.
-    offset
-        The offset of the commit. None if it cannot be read, and for a share group, whose offsets are in another topic.
-    partition, record_offset
-        Where the record is, as in `PlannedOffset`.
+    `offset` is None if it cannot be read, and for a share group, whose offsets are in another topic. `partition` and
+    `record_offset` are where the record is.
     """
 
     why: Why
@@ -113,10 +100,8 @@ class GroupPlan(Struct, kw_only=True, forbid_unknown_fields=True):
     ----------
     to
         The id of the group in the other cluster.
-    type, state
-        As in `load --json`. None if the broker did not have the group, for example because it was deleted.
-    why
-        Why the broker did not have the group. None if it had the group.
+    type, state, why
+        As in `load --json`, or why the broker did not have the group, for example because it was deleted.
     offsets
         The committed offsets: exactly those that `load` returns, except those of other topics.
     left_out
@@ -171,12 +156,10 @@ class RescuePlan:
         return self._read_origin("other_groups")
 
     def _read_origin(self, name: str) -> list[str]:
-        """A file may contain anything here."""
         lines = self.made_from.get(name) if isinstance(self.made_from, dict) else None
         return [str(line) for line in lines] if isinstance(lines, list) else []
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as it is written to a file."""
         return {
             "kafkagroups_plan": PLAN_VERSION,
             "coordinator": self.coordinator,
@@ -233,7 +216,6 @@ def read_plan(path: str | Path) -> RescuePlan:
 
 
 def parse_plan(data: bytes) -> RescuePlan:
-    """Like `read_plan`, for the JSON of a file."""
     try:
         value = json.loads(data.decode(), object_pairs_hook=_build_object)
     except RecursionError:
@@ -332,6 +314,6 @@ def check_targets(plan: RescuePlan) -> None:
 
 
 def find_ambiguous(plan: RescuePlan) -> list[str]:
-    """Return a line for each planned topic-partition whose text in the file could be read in two ways."""
+    """Return a line for each planned topic-partition whose text could be read in two ways."""
     keys = sorted({key for group in plan.groups.values() for key in group.offsets})
     return [f"{key} is read as {key.reading}" for key in keys if key.partition >= 0 and key.reading]

@@ -29,10 +29,16 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.batch_frames import FrameState, find_frames
 from kafkagroups.log.batches import parse_batch
-from kafkagroups.log.outputs import create_folder
-from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, base_offset_of, segment_name
+from kafkagroups.log.folders import create_folder
+from kafkagroups.log.segment_file import (
+    MAX_RELATIVE_OFFSET,
+    SEGMENT_BYTES,
+    FrameState,
+    base_offset_of,
+    find_frames,
+    segment_name,
+)
 from kafkagroups.repair.client import (
     MAX_WAIT_SECONDS,
     READ_UNCOMMITTED,
@@ -203,7 +209,7 @@ def pull_partition(
 def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
     """Yield the whole batches of a response between the next offset to pull and `end_offset`.
 
-    Raises PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
+    Raises PullStopped if the response does not begin with a whole batch at this offset.
     """
     next_offset = pulled.next
     # Only the first batch of a log can begin below the requested offset.

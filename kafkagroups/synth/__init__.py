@@ -19,8 +19,6 @@ are the same for the classic and the new coordinator:
 - Each hanging transaction has its own producer. A group with a hanging transaction writes no more tombstones.
 - Groups are never deleted. A group's members, topics and assignment are the same in all generations.
 - Producer epochs are 0. There is one request per millisecond.
-
-numpy is imported only when a topic is written.
 """
 
 from __future__ import annotations
@@ -29,7 +27,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.log.outputs import create_folder, new_folder
+import numpy as np
+
+from kafkagroups.log.folders import create_folder, new_folder
+from kafkagroups.synth import files, request_batches as requests, topic_settings
 from kafkagroups.synth.topic_settings import WIDTH, Settings, check_settings
 
 __all__ = ["WIDTH", "Settings", "write"]
@@ -65,10 +66,6 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     """
     all_settings = Settings(records, **settings)
     check_settings(all_settings)
-    import numpy as np
-
-    from kafkagroups.synth import files, request_batches as requests, topic_settings
-
     group_digits, partition_of_group = topic_settings.choose_groups(all_settings)
     create_folder(Path(folder))
     all_requests = requests.draw_requests(all_settings)

@@ -31,10 +31,9 @@ from kafkagroups.log.batch import (
     LogRecord,
     encode_batch,
 )
-from kafkagroups.log.batch_frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.compression import CompressionType, compress
-from kafkagroups.log.outputs import name_file
-from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.folders import name_file
+from kafkagroups.log.segment_file import LENGTH_POSITION, LOG_OVERHEAD, segment_name
 from kafkagroups.records import consumer_group
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -74,10 +73,9 @@ _DIGITS = "000000"
 
 
 class Variable(NamedTuple):
-    """A value in a template: its column and slot, and its position in bytes.
+    """A value in a template: its column and slot, its position in bytes, and numpy's type of it.
 
-    `dtype` is numpy's type of the value, such as ">i8" for a big-endian number of 8 bytes. If a value occurs at several
-    positions, each position has its own Variable.
+    A value that occurs at several positions has a Variable for each.
     """
 
     column: str
@@ -255,7 +253,7 @@ _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
 def write_partition(
     folder: Path, settings: Settings, events: Array, group_digits: Array, report: Callable[[int], None]
 ) -> dict[str, int]:
-    """Write the segments of one partition. Return the numbers of segments, batches, records and bytes."""
+    """Return the numbers of segments, batches, records and bytes."""
     folder.mkdir()
     counts = count_batch_records(settings, events)
     events["base_offset"] = np.cumsum(counts) - counts

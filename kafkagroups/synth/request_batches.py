@@ -161,9 +161,8 @@ def _add_transactions(
 ) -> None:
     """Put the commits of transactional groups into transactions, and choose the markers of these transactions.
 
-    `is_transactional` and `has_hanging` have a bool for each group; `has_hanging` is set where a transaction hangs.
-    After it, a group commits instead of writing tombstones, because the two coordinators treat a tombstone of a pending
-    offset differently.
+    Both arguments have a bool for each group; `has_hanging` is set where a transaction hangs. After it, a group commits
+    instead of writing tombstones, because the coordinators treat a tombstone of a pending offset differently.
     """
     group = requests["group"]
     batch_type = requests["batch_type"]
@@ -187,8 +186,8 @@ def _add_transactions(
 def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Array:
     """Return the first requests that have at most `record_count` records together.
 
-    If the next request has too many records, replace it by smaller requests of the same group without a transaction, so
-    that all requests together have exactly `record_count` records.
+    Smaller requests of the same group without a transaction replace the next one, so that all together have exactly
+    `record_count` records.
     """
     ends = np.cumsum(_count_request_records(settings, requests))
     fitting_count = int(np.searchsorted(ends, record_count, "right"))

@@ -106,19 +106,17 @@ class Settings:
 
     @property
     def generation_fraction(self) -> float:
-        """The value of `generations`, or its default."""
         if self.generations is not None:
             return self.generations
         return 0.01 if self.modern else 0.0
 
     @property
     def modern_records(self) -> int:
-        """The number of records of a new epoch of a group of KIP-848: two of the group, and three of each member."""
+        """The records of a new epoch of a group of KIP-848: two of the group, and three of each member."""
         return 2 + 3 * self.members
 
     @property
     def topics_of_group(self) -> int:
-        """The number of topics that each group consumes."""
         return math.ceil(self.keys / TOPIC_PARTITIONS)
 
 
@@ -171,7 +169,7 @@ def format_digits(numbers: Array, width: int) -> Array:
 def choose_groups(settings: Settings) -> tuple[Array, Array]:
     """Return the digits in each group's name, and the partition that stores each group.
 
-    Raises UsageError if there are not enough names for the hot partition or for the other partitions.
+    Raises UsageError if there are not enough names for the hot partition or for the others.
     """
     name_numbers = np.arange(settings.groups)
     if settings.hot and settings.partitions > 1:
@@ -197,7 +195,6 @@ def _choose_hot_names(settings: Settings) -> Array:
 
 
 def _take_names(is_suitable: Array, count: int, place: str) -> Array:
-    """Raises UsageError if there are not enough suitable names."""
     suitable = np.flatnonzero(is_suitable)
     if len(suitable) < count:
         raise UsageError(
@@ -208,7 +205,6 @@ def _take_names(is_suitable: Array, count: int, place: str) -> Array:
 
 
 def find_partitions(group_digits: Array, settings: Settings) -> Array:
-    """`partition_for` does the same for one group."""
     # Java's hash of a name is computed character by character. The hash of the characters before the digits is computed
     # once, because all names begin with these characters.
     hashes = np.full(len(group_digits), java_hash(settings.prefix + GROUP) & 0xFFFFFFFF, np.uint32)

@@ -6,15 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import kafkagroups as kg
 from kafkagroups import KafkagroupsError, dialect
-from kafkagroups.groups.replay import fold
+from kafkagroups.groups.replay import fold, ignore_bytes
 from kafkagroups.loading import engines as processes
-from kafkagroups.loading.engines import fold_in_processes
+from kafkagroups.loading.engines import PYTHON
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import MissingSegment
 from kafkagroups.log.segments import NO_STOP, Stop
@@ -64,14 +65,21 @@ def topic(tmp_path):
 def started(monkeypatch):
     """Return the list of the processes that this test starts."""
     workers = []
-    start = processes._start_workers
 
-    def start_and_note(new, count):
-        start(new, count)
-        workers.extend(new)
+    class Noted(processes._Worker):
+        def __init__(self):
+            super().__init__()
+            workers.append(self)
 
-    monkeypatch.setattr(processes, "_start_workers", start_and_note)
+    monkeypatch.setattr(processes, "_Worker", Noted)
     return workers
+
+
+@pytest.fixture
+def fold_in_processes(monkeypatch):
+    """Return a function that folds logs in two processes, however small they are."""
+    monkeypatch.setattr(processes, "MIN_SIZE", 0)
+    return partial(PYTHON.fold_logs, threads=2)
 
 
 def facts(shard, log):
@@ -109,7 +117,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", first_quickly(SOURCES))
-def test_the_shards_are_those_of_one_process(source):
+def test_the_shards_are_those_of_one_process(source, fold_in_processes):
     """Offsets, groups, failures, damage, gaps and zeros are equal, and all mappings have the same order.
 
     The same holds for logs that are not read to their end.
@@ -123,7 +131,7 @@ def test_the_shards_are_those_of_one_process(source):
         rules = dialect(coordinator, kafka)
         alone = SOURCES[source]()
         logs = SOURCES[source]()
-        shards = fold_in_processes(logs, rules, stop, 2)
+        shards = fold_in_processes(logs, rules, stop)
         for log, shard, log_alone in zip(logs, shards, alone, strict=True):
             with case((log.path, log.partition, kafka)):
                 assert facts(shard, log) == facts(fold(log_alone, rules, stop), log_alone)
@@ -150,11 +158,11 @@ def test_a_load_uses_processes_only_for_large_logs(topic, started, monkeypatch):
     assert kg.load(topic, engine="python", threads=3) == wanted and len(started) == 3
 
 
-def test_progress_counts_every_byte(topic):
+def test_progress_counts_every_byte(topic, fold_in_processes):
     """The workers report all bytes of all logs."""
     logs = open_logs(topic)
     counts = []
-    list(fold_in_processes(logs, NEW, NO_STOP, 2, count_bytes=counts.append))
+    list(fold_in_processes(logs, NEW, NO_STOP, count_bytes=counts.append))
     assert sum(counts) == sum(log.size for log in logs)
 
 
@@ -164,28 +172,26 @@ def test_an_error_in_a_worker_is_raised_unchanged(topic):
     os.remove(logs[2].segments[0])
     with pytest.raises(MissingSegment) as wanted:
         fold(logs[2], NEW)
-    shards = fold_in_processes(logs, NEW, NO_STOP, 2)
-    assert [next(shards).partition, next(shards).partition] == [0, 1]
-    with pytest.raises(MissingSegment) as found:
-        next(shards)
+    with processes.start_workers(1) as fold_in_worker, pytest.raises(MissingSegment) as found:
+        fold_in_worker(logs[2], NEW, NO_STOP, count_bytes=ignore_bytes)
     assert vars(found.value) == vars(wanted.value)
 
 
-def test_a_progress_function_that_fails_ends_the_load(topic, started):
+def test_a_progress_function_that_fails_ends_the_load(topic, started, fold_in_processes):
     """Its error is raised, and no worker stays."""
 
     def fail(count):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        list(fold_in_processes(open_logs(topic), NEW, NO_STOP, 2, count_bytes=fail))
+        list(fold_in_processes(open_logs(topic), NEW, NO_STOP, count_bytes=fail))
     assert [worker.process.returncode for worker in started] == [-signal.SIGKILL] * 2
 
 
-def test_without_processes_the_logs_are_folded_here(topic, started, monkeypatch):
+def test_without_processes_the_logs_are_folded_here(topic, started, monkeypatch, fold_in_processes):
     """An embedded Python has no executable, so it cannot start workers."""
     monkeypatch.setattr(sys, "executable", "")
-    assert [shard.partition for shard in fold_in_processes(open_logs(topic), NEW, NO_STOP, 2)] == [0, 1, 2, 3]
+    assert [shard.partition for shard in fold_in_processes(open_logs(topic), NEW, NO_STOP)] == [0, 1, 2, 3]
     assert not started
 
 
@@ -211,11 +217,11 @@ def test_a_script_needs_no_main_guard(tmp_path, form):
     assert (ended.stdout, ended.stderr) == (f"{len(kg.load(TOPIC, 'classic', engine='python'))}\n", "")
 
 
-def test_a_killed_worker_is_one_clear_error(topic, monkeypatch, started, run):
+def test_a_killed_worker_is_one_clear_error(topic, monkeypatch, started, run, fold_in_processes):
     """The line names the log and the way on, and the exit code is 1; shards before it were still yielded."""
     monkeypatch.setattr(processes, "MIN_SIZE", 0)
     monkeypatch.setattr(processes, "_START", KILLED)
-    shards = fold_in_processes(open_logs(topic), NEW, NO_STOP, 2)
+    shards = fold_in_processes(open_logs(topic), NEW, NO_STOP)
     assert next(shards).partition == 0
     with pytest.raises(KafkagroupsError, match=r"offsets-1: the process .* killed by signal 9"):
         next(shards)
@@ -227,10 +233,10 @@ def test_a_killed_worker_is_one_clear_error(topic, monkeypatch, started, run):
     assert all(worker.process.returncode is not None for worker in started)
 
 
-def test_closing_early_ends_the_workers(topic, monkeypatch, started):
+def test_closing_early_ends_the_workers(topic, monkeypatch, started, fold_in_processes):
     """A consumer that stops does not wait for the logs that are being folded."""
     monkeypatch.setattr(processes, "_START", STUCK)
-    shards = fold_in_processes(open_logs(topic), NEW, NO_STOP, 2)
+    shards = fold_in_processes(open_logs(topic), NEW, NO_STOP)
     assert next(shards).partition == 0
     before = time.monotonic()
     shards.close()

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.log import batch_frames as framing
-from kafkagroups.log.batch_frames import FrameState, find_frames, read_frames
+from kafkagroups.log import segment_file as framing
 from kafkagroups.log.batches import Position
-from kafkagroups.log.segment_file import ByteRange
+from kafkagroups.log.segment_file import ByteRange, FrameState, find_frames, read_frames
 from tests.handmade import LogRecord, encode_batch, log_of_buffers, read_batches, segment_name
 
 BATCHES = [encode_batch([LogRecord(offset, 5, b"key", b"v" * offset)]) for offset in range(5)]

@@ -12,7 +12,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.log.outputs import UNFINISHED, new_file, new_folder
+from kafkagroups.log.folders import UNFINISHED, new_file, new_folder
 from tests.command import main
 
 ROOT = Path(__file__).parents[2]

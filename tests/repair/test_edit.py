@@ -14,7 +14,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import TopicPartition
 from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
-from kafkagroups.log.log_to_clean import ProducerStates, add_batch, read_marker
+from kafkagroups.log.cleaner import ProducerStates, add_batch, read_marker
 from tests.captured import captured
 from tests.cases import case
 from tests.handmade import read_batches

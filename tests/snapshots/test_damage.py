@@ -21,7 +21,7 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli.load import to_json
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
-from kafkagroups.log.batch_frames import find_frames
+from kafkagroups.log.segment_file import find_frames
 from tests.captured import LONG, captured
 from tests.cases import case
 from tests.engine.random_logs import random_log

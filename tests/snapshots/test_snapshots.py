@@ -13,8 +13,7 @@ from kafkagroups import dialect, open_log, synth
 from kafkagroups.loading import snapshots
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.snapshots import FORMAT
-from kafkagroups.log.batch_frames import find_frames
-from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange
+from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, find_frames
 from tests.captured import LONG, captured, folders
 from tests.cases import case
 from tests.command import main

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import kafkagroups as kg
 from kafkagroups import dialect, open_log, spark as kgs
 from kafkagroups.loading.columns import arrow_schema
-from kafkagroups.log.batch_frames import find_frames
+from kafkagroups.log.segment_file import find_frames
 from kafkagroups.spark.keeping import advance_partition
 from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.session import scratch_folder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, ByteRibbon, Reading
-from kafkagroups.log.batch_frames import find_frame
 from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
+from kafkagroups.log.segment_file import find_frame
 from kafkagroups.records.spans import Span
 
 

@@ -19,8 +19,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.loading.caches import create_cache
-from kafkagroups.loading.groups import collect_groups
+from kafkagroups.loading.load import collect_groups, create_cache
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect

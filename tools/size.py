@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 495,
     "cli": 2888,
     "coordinator": 6245,
-    "course": 10384,
+    "course": 10577,
     "engine": 2550,
     "groups": 2034,
     "history": 4956,

@@ -492,7 +492,7 @@ class Player:
             if name in created:
                 # If the request contains -1, the broker chooses the partition count, and the response contains it.
                 self.topics[name] = max(topic["numPartitions"], created[name].get("numPartitions", 1))
-                self.topic_ids[name] = created[name].get("topicId") or _make_topic_id(f"{name} {self.clock.now_ms}")
+                self.topic_ids[name] = created[name].get("topicId") or make_topic_id(f"{name} {self.clock.now_ms}")
                 _check_partition_count(name, self.topics[name])
 
     def _delete_topics(self, response: Json) -> None:
@@ -564,10 +564,11 @@ def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
                 if "topicId" in topic and errors != {Errors.UNKNOWN_TOPIC_ID}:
                     known_ids[topic["topicId"]] = None
     names = list(header["topics"])
-    return {name: _make_topic_id(name) for name in names} | dict(zip(names, known_ids, strict=False))
+    return {name: make_topic_id(name) for name in names} | dict(zip(names, known_ids, strict=False))
 
 
-def _make_topic_id(text: str) -> str:
+def make_topic_id(text: str) -> str:
+    """Return an id for a topic, always the same for the same text."""
     return base64.urlsafe_b64encode(uuid5(NAMESPACE_URL, text).bytes).decode().rstrip("=")
 
 

@@ -85,10 +85,13 @@ class Reaction(Facts):
 
 
 class Event(Facts):
-    """An event, and the reactions of both coordinators. None: no test and no recording shows the reaction."""
+    """An event, and the reactions of both coordinators.
+
+    Without `classic`, the event is about consumer groups. Without `new`, no test and no recording shows the reaction.
+    """
 
     event: str
-    classic: Reaction
+    classic: Reaction | None = None
     new: Reaction | None = None
 
 

@@ -238,7 +238,7 @@ def transactions_that_are_refused(make):
         Errors.INVALID_TXN_STATE,
         Errors.TRANSACTION_ABORTABLE,
     ):
-        kafka.coordinator.commits.verify = lambda *_, error=error: error
+        kafka.coordinator.validator.verify = lambda *_, error=error: error
         kafka.txn_commit("g", 1)
 
 

@@ -19,20 +19,20 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
-    "(top)": 495,
-    "cli": 2900,
-    "coordinator": 6080,
-    "course": 10384,
-    "engine": 2550,
-    "groups": 2035,
-    "history": 5104,
-    "html_report": 514,
-    "kafka_tools": 443,
-    "loading": 2233,
-    "log": 2579,
+    "(top)": 513,
+    "cli": 2992,
+    "coordinator": 6228,
+    "course": 10577,
+    "engine": 2548,
+    "groups": 1975,
+    "history": 5101,
+    "html_report": 510,
+    "kafka_tools": 426,
+    "loading": 2187,
+    "log": 2577,
     "records": 1986,
-    "repair": 1987,
-    "spark": 1206,
+    "repair": 2227,
+    "spark": 1503,
     "synth": 635,
 }
 """The largest number of lines of code of each package."""

@@ -16,6 +16,7 @@ from kafkagroups.coordinator.assignors import (
     sticky_assignor,
 )
 from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.consumer_client import ConsumerProtocolConsumer
 from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLogs, offset_for_leader_epoch
@@ -29,6 +30,7 @@ __all__ = [
     "ASSIGNORS",
     "Clock",
     "Consumer",
+    "ConsumerProtocolConsumer",
     "DiskLogs",
     "Errors",
     "FetchedOffset",

@@ -1,7 +1,7 @@
 """The requests that know consumer groups: the new ones, and the classic ones to a group of a new type.
 
 `ModernRequests` sits between the public verbs (coordinator.py) and the rules of consumer groups. For a group of a new
-type, membership.py, storing.py and fetching.py ask it first.
+type, membership.py and offset_requests.py ask it first.
 
 Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
 Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.3.1).
@@ -9,13 +9,14 @@ Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
+from kafkagroups.coordinator.classic_members import ClassicMembers
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_members import Epochs, read_member
-from kafkagroups.coordinator.consumer_migration import ClassicMembers, Migration, require_consumer_group
+from kafkagroups.coordinator.consumer_migration import Migration, require_consumer_group
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.messages import (
@@ -32,9 +33,10 @@ from kafkagroups.coordinator.messages import (
     TxnOffsetCommitRequest,
     check_heartbeat,
 )
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.runtime import PartitionedGroups, Result
+from kafkagroups.coordinator.runtime import Result
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -226,14 +228,24 @@ def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
 
 
 class Requests:
-    """What the handlers of the classic requests share. They ask `modern` about groups of a new type."""
+    """What the handlers of the classic requests share. They ask `modern` about groups of a new type.
 
-    def __init__(self, validator: RequestValidator, rebalances: Rebalances, modern: ModernRequests | None) -> None:
+    `new_member_id` is that of `GroupCoordinator`.
+    """
+
+    def __init__(
+        self,
+        validator: RequestValidator,
+        rebalances: Rebalances,
+        modern: ModernRequests | None,
+        new_member_id: Callable[[str], str],
+    ) -> None:
         self.validator = validator
         self.rebalances = rebalances
         self.manager = validator.manager
         self.settings = validator.settings
         self.clock = validator.manager.clock
+        self.new_member_id = new_member_id
         self._modern = modern
 
     @property

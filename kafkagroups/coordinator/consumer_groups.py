@@ -69,7 +69,8 @@ from kafkagroups.coordinator.messages import (
     ConsumerHeartbeatResult,
     ResponseFuture,
 )
-from kafkagroups.coordinator.runtime import PartitionedGroups, Result
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.runtime import Result
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup

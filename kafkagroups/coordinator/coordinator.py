@@ -1,8 +1,9 @@
 """The group coordinator: one method for each client request, and the start of a broker.
 
-`GroupCoordinator` passes each request to the module that handles it: membership.py, storing.py or fetching.py. These
-share the checks in request_validation.py, and one manager, which holds the groups and writes to the log. The manager is
-the only part that the two coordinators do not have in common: manager.py is the classic one, runtime.py the new one.
+`GroupCoordinator` passes each request to the module that handles it: membership.py, offset_requests.py, or
+consumer_coordinator.py. These share the checks in request_validation.py, and one manager, which holds the groups and
+writes to the log. The manager is the only part that the two coordinators do not have in common: manager.py is the
+classic one, partitioned_groups.py the new one.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
@@ -22,7 +23,6 @@ from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, 
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.membership import JoinRequests, MemberRequests
 from kafkagroups.coordinator.messages import (
-    CLIENT_TEXT,
     CommitErrors,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
@@ -32,7 +32,6 @@ from kafkagroups.coordinator.messages import (
     JoinGroupResult,
     LeaveGroupResult,
     ListedGroup,
-    ListOf,
     MemberIdentity,
     OffsetCommit,
     OffsetCommitRequest,
@@ -45,13 +44,12 @@ from kafkagroups.coordinator.messages import (
     TxnOffsetCommitRequest,
     answer_join,
     answer_sync,
-    check_fields,
-    take_fields,
 )
 from kafkagroups.coordinator.offset_requests import CommitRequests, DeleteRequests, FetchRequests
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
-from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings, verify_all
-from kafkagroups.coordinator.runtime import PartitionedGroups
+from kafkagroups.coordinator.request_fields import CLIENT_TEXT, ListOf, check_fields, take_fields
+from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
@@ -68,7 +66,7 @@ class GroupCoordinator:
 
     In the new coordinator (since 4.0), a response that is a future waits until the log has confirmed the records; a
     method that returns no future returns what the broker will answer then. Every method raises UsageError, and changes
-    nothing, if an argument has a value that no request can contain (messages.py).
+    nothing, if an argument has a value that no request can contain (request_fields.py).
 
     Parameters
     ----------
@@ -96,25 +94,24 @@ class GroupCoordinator:
     ) -> None:
         self.clock = clock
         self.settings = settings or Settings()
-        zookeeper = surroundings.get("zookeeper")
-        self.zookeeper = {} if zookeeper is None else zookeeper
         is_classic = self.settings.coordinator == "classic"
         store_class = GroupMetadataManager if is_classic else PartitionedGroups
         self.manager: GroupMetadataManager | PartitionedGroups = store_class(self.settings, logs, clock)
         self.manager.on_loaded = self._start_group
         self.manager.on_unloaded = self._stop_group
         self.validator = RequestValidator(self.manager, surroundings)
+        self.zookeeper = self.validator.zookeeper
         self.rebalances = Rebalances(self.manager)
         self.new_member_id = new_member_id
         self.modern: ModernRequests | None = None
         if isinstance(self.manager, PartitionedGroups):
             group_configs = surroundings.get("group_configs", {})
             self.modern = ModernRequests(self.manager, self.validator, self.rebalances, group_configs)
-        shared = (self.validator, self.rebalances, self.modern)
-        self.joins = JoinRequests(*shared, new_member_id)
+        shared = (self.validator, self.rebalances, self.modern, new_member_id)
+        self.joins = JoinRequests(*shared)
         self.members = MemberRequests(*shared)
-        self.commits = CommitRequests(*shared, surroundings.get("verify", verify_all), self.zookeeper)
-        self.fetches = FetchRequests(*shared, self.zookeeper)
+        self.commits = CommitRequests(*shared)
+        self.fetches = FetchRequests(*shared)
         self.deletions = DeleteRequests(*shared)
 
     # Members

@@ -2,7 +2,7 @@
 
 The rules of joins, rebalances and checks are the same in both coordinators, and reach memory and log through
 `GroupStore`. `GroupMetadataManager` (manager.py) is the classic one: one cache, changed when the log answers.
-`PartitionedGroups` (runtime.py) is the new one: a state machine for each partition, changed by the records.
+`PartitionedGroups` (partitioned_groups.py) is the new one: a state machine for each partition, changed by the records.
 Source: GroupCoordinator.completeAndScheduleNextHeartbeatExpiration, onExpireHeartbeat (3.9); shouldKeepMemberAlive
 (1.0.1); DelayedHeartbeat.scala.
 """

@@ -10,13 +10,12 @@ handleLeaveGroup, GroupMetadata.replaceStaticMember (3.9; tags 2.8.2 and 1.0.1 w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy
 
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests, Requests
+from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.messages import (
-    TEXT,
     JoinGroupRequest,
     JoinGroupResult,
     LeaveGroupResult,
@@ -28,10 +27,9 @@ from kafkagroups.coordinator.messages import (
     answer_sync,
     build_join_result,
     build_sync_result,
-    check_field,
 )
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, RequestValidator
+from kafkagroups.coordinator.request_fields import TEXT, check_field
+from kafkagroups.coordinator.request_validation import PARTITION_ERRORS
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
@@ -39,21 +37,6 @@ from kafkagroups.groups.modern_group import ModernGroup
 
 
 class JoinRequests(Requests):
-    """The JoinGroup requests of all groups. `new_member_id` is that of `GroupCoordinator`."""
-
-    def __init__(
-        self,
-        validator: RequestValidator,
-        rebalances: Rebalances,
-        modern: ModernRequests | None,
-        new_member_id: Callable[[str], str],
-    ) -> None:
-        super().__init__(validator, rebalances, modern)
-        self.new_member_id = new_member_id
-        self._errors_without_member_id = {Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED}
-        if self.settings.is_at_least(4, 0):
-            self._errors_without_member_id.update(PARTITION_ERRORS)
-
     def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
@@ -86,18 +69,11 @@ class JoinRequests(Requests):
             generation = group.generation
             self.manager.add_group(group)
         if error is not Errors.NONE or group is None:
-            hides_member_id = error in self._errors_without_member_id
+            hides_member_id = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
+            hides_member_id |= error in PARTITION_ERRORS and self.settings.is_at_least(4, 0)
             response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
         elif is_new:
-            self._join_new_member(
-                group,
-                joining,
-                response,
-                require_known_member_id=request.require_known_member_id is not False
-                and self.settings.is_at_least(2, 2),
-                supports_skip_assignment=request.supports_skip_assignment is not False
-                and self.settings.is_at_least(3, 2),
-            )
+            self._join_new_member(group, request, joining, response)
         elif joining.member_id in group.members:
             self._rejoin_member(group, group.members[joining.member_id], joining, response)
         elif joining.group_instance_id is not None:
@@ -184,18 +160,16 @@ class JoinRequests(Requests):
     def _join_new_member(
         self,
         group: ClassicGroup,
+        request: JoinGroupRequest,
         joining: ClassicMember,
         response: ResponseFuture[JoinGroupResult],
-        *,
-        require_known_member_id: bool,
-        supports_skip_assignment: bool,
     ) -> None:
         instance_id = joining.group_instance_id
+        requires_known_id = request.require_known_member_id is not False and self.settings.is_at_least(2, 2)
         if instance_id is not None and instance_id in group.static_members:
-            self.replace_static(
-                group, instance_id, joining, response, supports_skip_assignment=supports_skip_assignment
-            )
-        elif require_known_member_id and instance_id is None:
+            skips = request.supports_skip_assignment is not False and self.settings.is_at_least(3, 2)
+            self.replace_static(group, instance_id, joining, response, supports_skip_assignment=skips)
+        elif requires_known_id and instance_id is None:
             self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
             response.complete(self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
         else:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests, Requests
+from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
 from kafkagroups.coordinator.messages import (
     CommitErrors,
@@ -32,17 +32,10 @@ from kafkagroups.coordinator.messages import (
     ResponseFuture,
     TxnOffsetCommitRequest,
 )
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import (
-    PARTITION_ERRORS,
-    RequestValidator,
-    TransactionVerifier,
-    ZooKeeperOffsets,
-)
+from kafkagroups.coordinator.request_validation import PARTITION_ERRORS
 from kafkagroups.groups.classic_group import CONSUMER, NOT_APPENDED, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
-from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import to_int64
@@ -52,20 +45,6 @@ _Commits = dict[TopicPartition, OffsetCommit]
 
 
 class CommitRequests(Requests):
-    """The commits of all groups. `verify` replaces the transaction coordinator (since 3.7)."""
-
-    def __init__(
-        self,
-        validator: RequestValidator,
-        rebalances: Rebalances,
-        modern: ModernRequests | None,
-        verify: TransactionVerifier,
-        zookeeper: ZooKeeperOffsets,
-    ) -> None:
-        super().__init__(validator, rebalances, modern)
-        self.verify = verify
-        self.zookeeper = zookeeper
-
     def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             group = self._find_group(request, offsets)
@@ -186,7 +165,7 @@ class CommitRequests(Requests):
             return Errors.UNSUPPORTED_VERSION
         if utf16_length(offset.metadata or "") > self.settings.offset_metadata_max_bytes:
             return Errors.OFFSET_METADATA_TOO_LARGE
-        self.zookeeper[group_id, partition.topic, partition.partition] = offset.offset
+        self.validator.zookeeper[group_id, partition.topic, partition.partition] = offset.offset
         return Errors.NONE
 
     def _verify(self, request: TxnOffsetCommitRequest) -> Errors:
@@ -197,7 +176,7 @@ class CommitRequests(Requests):
         if self.settings.is_before(3, 7):
             return Errors.NONE
         partition = self.manager.partition_for(request.group_id)
-        error = self.verify(request.transactional_id, request.producer_id, request.producer_epoch, partition)
+        error = self.validator.verify(request.transactional_id, request.producer_id, request.producer_epoch, partition)
         can_send_abortable_error = request.supports_abortable_error and self.settings.is_at_least(3, 8)
         if error is Errors.TRANSACTION_ABORTABLE and not can_send_abortable_error:
             error = Errors.INVALID_TXN_STATE
@@ -276,7 +255,9 @@ class DeleteRequests(Requests):
         error = self.validator.check_group(group_id, "OFFSET_DELETE")
         modern_group = self.manager.find_modern_group(group_id)
         if error is Errors.NONE and modern_group is not None:
-            return self._delete_modern_offsets(modern_group, partitions, errors)
+            if modern_group.type == "share":
+                return OffsetDeleteResult(Errors.GROUP_ID_NOT_FOUND)
+            return self._delete_unsubscribed(modern_group, partitions, errors, modern_group.subscribed_topics)
         group = self.manager.get_group(group_id)
         if error is Errors.NONE and (group is None or group.state is ClassicState.DEAD):
             error = self.validator.choose_error_without_group(group_id)
@@ -284,26 +265,22 @@ class DeleteRequests(Requests):
             return OffsetDeleteResult(error)
         if group.state is not ClassicState.EMPTY and group.protocol_type != CONSUMER:
             return OffsetDeleteResult(Errors.NON_EMPTY_GROUP)
-        deleted_partitions = []
-        for partition in partitions:
-            if partition in errors:
-                continue
-            if _is_subscribed(group, partition.topic):
-                errors[partition] = Errors.GROUP_SUBSCRIBED_TO_TOPIC
-            else:
-                errors[partition] = Errors.NONE
-                deleted_partitions.append(partition)
-        error = self.manager.delete_offsets(group, deleted_partitions)
-        return OffsetDeleteResult(error, {} if error else errors)
+        topics = frozenset() if group.state is ClassicState.EMPTY else group.subscribed_topics
+        return self._delete_unsubscribed(group, list(dict.fromkeys(partitions)), errors, topics)
 
-    def _delete_modern_offsets(
-        self, group: ModernGroup, partitions: Sequence[TopicPartition], errors: CommitErrors
+    def _delete_unsubscribed(
+        self,
+        group: LivingGroup,
+        partitions: Sequence[TopicPartition],
+        errors: CommitErrors,
+        topics: Collection[str] | None,
     ) -> OffsetDeleteResult:
-        if group.type == "share":
-            return OffsetDeleteResult(Errors.GROUP_ID_NOT_FOUND)
-        topics = group.subscribed_topics
+        """Delete the offsets of partitions whose topic is not in `topics`, which the members subscribe to.
+
+        None counts as every topic: a subscription cannot be read. `errors` has the partitions that are refused already.
+        """
         for partition in partitions:
-            is_subscribed = partition.topic in topics
+            is_subscribed = topics is None or partition.topic in topics
             errors.setdefault(partition, Errors.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else Errors.NONE)
         deleted = [partition for partition in partitions if errors[partition] is Errors.NONE]
         error = self.manager.delete_offsets(group, deleted)
@@ -321,24 +298,7 @@ class DeleteRequests(Requests):
         self.clock.after(self.settings.offsets_retention_check_interval_ms, self._delete_expired)
 
 
-def _is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """A subscription that cannot be read counts as one to every topic."""
-    if group.state is ClassicState.EMPTY:
-        return False
-    return group.subscribed_topics is None or topic in group.subscribed_topics
-
-
 class FetchRequests(Requests):
-    def __init__(
-        self,
-        validator: RequestValidator,
-        rebalances: Rebalances,
-        modern: ModernRequests | None,
-        zookeeper_offsets: ZooKeeperOffsets,
-    ) -> None:
-        super().__init__(validator, rebalances, modern)
-        self.zookeeper_offsets = zookeeper_offsets
-
     def fetch(self, request: OffsetFetchRequest) -> OffsetFetchResult:
         """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
         error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
@@ -378,7 +338,7 @@ class FetchRequests(Requests):
     def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> FetchedOffset:
         topics = self.validator.topics
         topic_exists = topics is None or partition.topic in topics
-        offset = self.zookeeper_offsets.get((group_id, *partition)) if topic_exists else None
+        offset = self.validator.zookeeper.get((group_id, *partition)) if topic_exists else None
         error = Errors.UNKNOWN_TOPIC_OR_PARTITION if offset is None else Errors.NONE
         if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
             offset = None

@@ -49,9 +49,6 @@ class Request:
     client_host: str = "/127.0.0.1"
 
 
-Handler = Callable[[GroupCoordinator, Request, Reply], None]
-"""A function that sends a request to the coordinator. It calls the `Reply` with the response, now or later."""
-
 JSON_NAMES = {
     "error": ["errorCode"],
     "message": ["errorMessage"],
@@ -78,25 +75,17 @@ FIRST_VERSION_BY_ARGUMENT = {
     "supports_stale_epoch": 6,
 }
 """The first version of the request whose clients have this ability."""
-RESPONSE_FIELDS: dict[type, tuple[str, ...]] = {
-    JoinGroupResult: (
-        "error",
-        "generation",
-        "protocol_type",
-        "protocol",
-        "leader",
-        "skip_assignment",
-        "member_id",
-        "members",
-    ),
-    JoinedMember: ("member_id", "group_instance_id", "metadata"),
-    SyncGroupResult: ("error", "protocol_type", "protocol", "assignment"),
-    FetchedOffset: ("offset", "leader_epoch", "metadata", "error"),
-    ListedGroup: ("group_id", "protocol_type", "state", "type"),
-    DescribedGroup: ("error", "message", "group_id", "state", "protocol_type", "protocol", "members"),
-    DescribedMember: ("member_id", "group_instance_id", "client_id", "client_host", "metadata", "assignment"),
-    ConsumerHeartbeatResult: ("error", "message", "member_id", "member_epoch", "heartbeat_interval_ms"),
-    DescribedConsumerGroup: ("error", "message", "group_id", "state", "group_epoch", "assignment_epoch", "assignor"),
+RESPONSE_FIELDS: dict[type, str] = {
+    JoinGroupResult: "error generation protocol_type protocol leader skip_assignment member_id members",
+    JoinedMember: "member_id group_instance_id metadata",
+    SyncGroupResult: "error protocol_type protocol assignment",
+    MemberIdentity: "member_id group_instance_id",
+    FetchedOffset: "offset leader_epoch metadata error",
+    ListedGroup: "group_id protocol_type state type",
+    DescribedGroup: "error message group_id state protocol_type protocol members",
+    DescribedMember: "member_id group_instance_id client_id client_host metadata assignment",
+    ConsumerHeartbeatResult: "error message member_id member_epoch heartbeat_interval_ms",
+    DescribedConsumerGroup: "error message group_id state group_epoch assignment_epoch assignor",
 }
 """The attributes of each result that its JSON has, in Kafka's order."""
 
@@ -113,7 +102,7 @@ def write_json(value: Any) -> Any:
     own_names = JSON_NAMES_BY_CLASS.get(type(value), {})
     return {
         own_names.get(name) or _find_json_names(name)[-1]: write_json(getattr(value, name))
-        for name in RESPONSE_FIELDS[type(value)]
+        for name in RESPONSE_FIELDS[type(value)].split()
     }
 
 
@@ -250,9 +239,7 @@ def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) 
         return
     body = request.body
     if request.version >= 8:
-        groups = [
-            {"groupId": group["groupId"], **_fetch_group(coordinator, request, group)} for group in body["groups"]
-        ]
+        groups = [{"groupId": each["groupId"], **_fetch_group(coordinator, request, each)} for each in body["groups"]]
         reply({"groups": groups})
         return
     response = _fetch_group(coordinator, request, body)
@@ -348,10 +335,7 @@ def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -
     if request.version < 3 and result.members:
         _, member_error = result.members[0]
         error = error or member_error
-    answered = [
-        {"memberId": member.member_id, "groupInstanceId": member.group_instance_id, "errorCode": int(member_error)}
-        for member, member_error in result.members
-    ]
+    answered = [{**write_json(member), "errorCode": int(member_error)} for member, member_error in result.members]
     reply({"errorCode": int(error), "members": answered})
 
 
@@ -384,8 +368,7 @@ def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Repl
     groups = coordinator.describe_groups(request.body["groups"])
     hidden_error = Errors.GROUP_ID_NOT_FOUND if request.version < 6 else None
     groups = [replace(group, error=Errors.NONE) if group.error is hidden_error else group for group in groups]
-    operations = [_write_operations(coordinator, request, group) for group in groups]
-    reply({"groups": [{**write_json(group), **each} for group, each in zip(groups, operations, strict=True)]})
+    reply({"groups": [{**write_json(group), **_write_operations(coordinator, request, group)} for group in groups]})
 
 
 def _write_operations(
@@ -394,8 +377,7 @@ def _write_operations(
     """Return the field `authorizedOperations`, in which bit n stands for the operation with code n."""
     if group.error or not request.body.get("includeAuthorizedOperations"):
         return {"authorizedOperations": UNKNOWN_OPERATIONS}
-    has_configs = coordinator.settings.is_at_least(4, 0)
-    operations = (*GROUP_OPERATIONS, *(CONFIG_OPERATIONS if has_configs else ()))
+    operations = GROUP_OPERATIONS + (CONFIG_OPERATIONS if coordinator.settings.is_at_least(4, 0) else ())
     return {"authorizedOperations": sum(1 << code for code in operations)}
 
 
@@ -408,10 +390,7 @@ def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -
 
 def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     errors = coordinator.delete_groups(request.body["groupsNames"])
-    results = [
-        {"groupId": group_id, "errorCode": int(error), "errorMessage": None} for group_id, error in errors.items()
-    ]
-    reply({"results": results})
+    reply({"results": [{"groupId": each, "errorCode": int(errors[each]), "errorMessage": None} for each in errors]})
 
 
 def consumer_group_describe(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -457,7 +436,7 @@ def _write_partitions(partitions: Mapping[str, Collection[int]], names: Mapping[
     return {"topicPartitions": topics}
 
 
-HANDLERS: dict[str, Handler] = {
+HANDLERS: dict[str, Callable[[GroupCoordinator, Request, Reply], None]] = {
     "".join(map(str.capitalize, handler.__name__.split("_"))): handler
     for handler in (
         *(join_group, sync_group, heartbeat, leave_group),
@@ -466,20 +445,26 @@ HANDLERS: dict[str, Handler] = {
         *(consumer_group_heartbeat, consumer_group_describe),
     )
 }
-"""The handlers by the names of their APIs, as "JoinGroup"."""
+"""For each API, as "JoinGroup", the function that sends its request to the coordinator.
+
+It calls the `Reply` with the response, now or later.
+"""
 FIRST_VERSION_BY_API_AND_FIELD: dict[str, dict[str, int]] = {
     "JoinGroup": {"throttleTimeMs": 2, "groupInstanceId": 5, "protocolType": 7, "skipAssignment": 9},
     "SyncGroup": {"throttleTimeMs": 1, "protocolType": 5, "protocolName": 5},
     "Heartbeat": {"throttleTimeMs": 1},
     "LeaveGroup": {"throttleTimeMs": 1, "members": 3},
     "OffsetCommit": {"throttleTimeMs": 3},
-    "OffsetFetch": {"errorCode": 2, "throttleTimeMs": 3, "committedLeaderEpoch": 5},
+    "OffsetFetch": {"throttleTimeMs": 3, "committedLeaderEpoch": 5},
     "ConsumerGroupDescribe": {"memberType": 1},
     "DeleteGroups": {"errorMessage": 3},
     "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4, "errorMessage": 6},
     "ListGroups": {"throttleTimeMs": 1, "groupState": 4, "groupType": 5},
 }
-"""The first response version that has a field, by API and field. All other fields are in every version."""
+"""The first response version that has a field, by API and field. All other fields are in every version.
+
+One exception is handled by `offset_fetch`: the error code of the group, not that of partitions, is new in version 2.
+"""
 FIRST_RELEASE_BY_API = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
 """The Kafka version that introduced an API, by API. All other APIs exist in every supported version."""
 
@@ -496,9 +481,6 @@ def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> Non
     def send(response: Json) -> None:
         first_versions = FIRST_VERSION_BY_API_AND_FIELD.get(request.api, {})
         missing_fields = {name for name, version in first_versions.items() if request.version < version}
-        if request.api == "OffsetFetch" and request.version < 2:
-            # `offset_fetch` has already removed the group's field "errorCode". The partitions keep theirs.
-            missing_fields.discard("errorCode")
         reply(_remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
 
     HANDLERS[request.api](coordinator, request, send)

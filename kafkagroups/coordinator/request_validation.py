@@ -92,6 +92,9 @@ class RequestValidator:
         self.topics = surroundings.get("topics")
         self.topic_ids = surroundings.get("topic_ids", {})
         self.authorize = surroundings.get("authorize", allow_all)
+        self.verify = surroundings.get("verify", verify_all)
+        zookeeper = surroundings.get("zookeeper")
+        self.zookeeper = {} if zookeeper is None else zookeeper
         self.is_running = True
 
     def check_request(self, group_id: str, api: str, operation: str) -> Errors:

@@ -1,4 +1,4 @@
-"""The new coordinator's memory and log: each partition of the offsets topic is one state machine.
+"""One partition of the offsets topic in the new coordinator: a state machine whose changes are records of its log.
 
     request ──▶ handler(shard) ──▶ Result(response, records)
                                         │ records
@@ -26,51 +26,31 @@ Simpler than Kafka: there are no threads, so an event is a call. Each write is a
 that waits for each answer, so `append.linger.ms` has no effect. A method that returns no future answers at once, even
 if an append before it is not confirmed yet.
 
-`PartitionedGroups` has the handlers of commits, fetches, deletions and the expiration. Joins and rebalances are those
-of the classic coordinator (membership.py, rebalance.py), which change a classic group in memory and write its record.
-A group that a request creates without a record becomes visible with the next batch of its partition.
-Source: CoordinatorRuntime.java, SnapshottableCoordinator.java, GroupCoordinatorShard.java, OffsetMetadataManager.java,
-GroupMetadataManager.java (4.3.1).
+Source: CoordinatorRuntime.java, SnapshottableCoordinator.java (4.3.1).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
 from kafkagroups.coordinator.clock import Clock, Timer
 from kafkagroups.coordinator.error_codes import Errors, convert_event_error
-from kafkagroups.coordinator.group_records import (
-    OFFSET_RECORD_TYPE,
-    build_group_deletion,
-    build_group_tombstones,
-    build_modern_tombstones,
-    build_offset_tombstone,
-    order_offsets,
-)
-from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs, build_marker
-from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset, ResponseFuture
-from kafkagroups.coordinator.settings import Settings
+from kafkagroups.coordinator.messages import ResponseFuture
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
-from kafkagroups.groups.expiration import find_expired_offsets
-from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.log_records import LogKeys
-from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import replay_batches
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.wire import utf16_length
 
 COMMIT_TIMEOUT_MS = 5_000
 """How long a response waits for the log (offsets.commit.timeout.ms). The records stay, and may be confirmed later."""
@@ -317,289 +297,3 @@ class PartitionRuntime:
         for batch in batches:
             self.next_offset = batch.next_offset
             yield batch
-
-
-class PartitionedGroups(GroupStore):
-    """The groups of the partitions that this broker leads. `runtimes` are the partitions, by number."""
-
-    def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
-        super().__init__(settings, logs, clock)
-        self.runtimes: dict[int, PartitionRuntime] = {}
-        self._due: list[Timer] = []
-
-    # Partitions
-
-    def find_runtime(self, group_id: str) -> PartitionRuntime:
-        """Return the runtime of the group's partition, which is inactive if this broker does not lead it."""
-        partition = self.partition_for(group_id)
-        return self.runtimes.get(partition) or self._create_runtime(partition)
-
-    def is_local(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition, and its load did not fail."""
-        return super().is_local(group_id) and self.find_runtime(group_id).is_active
-
-    def load_partition(self, partition: int, epoch: int = 0) -> None:
-        is_active = partition in self.runtimes and self.runtimes[partition].is_active
-        if not self.accept_epoch(partition, epoch) or is_active:
-            return
-        self.runtimes[partition] = self._create_runtime(partition)
-        self.runtimes[partition].load()
-        self.owned.add(partition)
-        self.loading.discard(partition)
-
-    def unload_partition(self, partition: int, epoch: int | None = None) -> None:
-        if epoch is not None and not self.accept_epoch(partition, epoch):
-            return
-        self.owned.discard(partition)
-        self.loading.discard(partition)
-        if partition in self.runtimes:
-            self.runtimes.pop(partition).unload()
-
-    def _create_runtime(self, partition: int) -> PartitionRuntime:
-        return PartitionRuntime(partition, self.dialect, self.logs, self.clock, self.on_loaded, self.on_unloaded)
-
-    # Groups
-
-    @property
-    def groups(self) -> dict[str, ClassicGroup]:
-        return {group.group_id: group for runtime in self.runtimes.values() for group in runtime.classic_groups()}
-
-    def get_group(self, group_id: str) -> ClassicGroup | None:
-        group = self.find_runtime(group_id).shard.groups.get(group_id)
-        return group if isinstance(group, ClassicGroup) else None
-
-    def find_modern_group(self, group_id: str) -> ModernGroup | None:
-        group = self.find_runtime(group_id).shard.groups.get(group_id)
-        return group if isinstance(group, ModernGroup) else None
-
-    def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
-        self.find_runtime(group.group_id).shard.remove_group(group.group_id)
-        return build_modern_tombstones(group)
-
-    def current_modern_groups(self) -> list[ModernGroup]:
-        groups = (group for runtime in self.runtimes.values() for group in runtime.shard.groups.values())
-        return [group for group in groups if isinstance(group, ModernGroup)]
-
-    def add_group(self, group: ClassicGroup) -> ClassicGroup:
-        existing_group = self.get_group(group.group_id)
-        if existing_group is None:
-            self.find_runtime(group.group_id).shard.add_group(group)
-        return existing_group or group
-
-    def current_groups(self) -> list[ClassicGroup]:
-        groups = self.groups
-        return [groups[group_id] for group_id in timeline_map_order(groups)]
-
-    @contextmanager
-    def committed(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for runtime in self.runtimes.values():
-                stack.enter_context(runtime.shard.committed())
-            yield
-
-    def append_records(self, partition: int, records: Sequence[Record]) -> None:
-        self._write(self.runtimes[partition], lambda shard: Result(Errors.NONE, records))
-
-    # Joins
-
-    def after(
-        self, group: ClassicGroup, delay_ms: int, action: Callable[[], None], *, is_in_join: bool = False
-    ) -> Cancellable:
-        """Run the action after a delay, if the group still exists then: a failed append can remove it.
-
-        Without a delay, an action for a JoinGroup runs after it, because the record of a new group comes first.
-        """
-
-        def run() -> None:
-            if self.get_group(group.group_id) is group:
-                action()
-
-        if delay_ms > 0 or not is_in_join:
-            return self.clock.after(delay_ms, run)
-        due = Timer(self.clock.now_ms, 0, run)
-        self._due.append(due)
-        return due
-
-    def end_join(
-        self,
-        group: ClassicGroup,
-        *,
-        is_new: bool,
-        refuse: Callable[[Errors], None],
-        tombstones: Sequence[Record] = (),
-    ) -> None:
-        """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
-
-        Without it, the group of a refused JoinGroup would exist until the next load only. If the append fails, the
-        group is gone, and a JoinGroup that still waits gets the error.
-        """
-        if is_new:
-            empty_group = self.build_group(group.group_id)
-            empty_group.state_timestamp = group.state_timestamp
-
-            def complete(error: Errors) -> None:
-                if error is not Errors.NONE:
-                    refuse(error)
-
-            record = self.build_group_record(empty_group, {})
-            self.find_runtime(group.group_id).append_group_records([*tombstones, record], complete)
-        due, self._due = self._due, []
-        for timer in due:
-            if timer.action is not None:
-                timer.action()
-
-    def store_group(
-        self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
-    ) -> None:
-        record = self.build_group_record(group, assignments)
-        self.find_runtime(group.group_id).append_group_records([record], complete)
-
-    # Offsets
-
-    def store_offsets(
-        self,
-        group: LivingGroup,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        complete: Callable[[CommitErrors], None],
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = -1,
-    ) -> None:
-        limit = self.settings.offset_metadata_max_bytes
-
-        def commit(shard: LivingShard) -> Result[CommitErrors]:
-            errors = {
-                partition: Errors.OFFSET_METADATA_TOO_LARGE if utf16_length(offset.metadata) > limit else Errors.NONE
-                for partition, offset in offsets.items()
-            }
-            records = [
-                self.build_offset_record(group.group_id, partition, offset)
-                for partition, offset in offsets.items()
-                if errors[partition] is Errors.NONE
-            ]
-            return Result(errors, records)
-
-        def refuse(error: Errors) -> CommitErrors:
-            return dict.fromkeys(offsets, error)
-
-        producer = (producer_id, producer_epoch)
-        self.find_runtime(group.group_id).write(commit, refuse, producer).then(complete)
-
-    def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets. The marker must be the newest batch in the log of each of these partitions."""
-        for partition in partitions:
-            runtime = self.runtimes.get(partition)
-            if runtime is not None and runtime.is_active:
-                runtime.complete_transaction(producer_id, commits=commits)
-
-    def get_offsets(
-        self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, FetchedOffset]:
-        def fetch(shard: LivingShard) -> dict[TopicPartition, FetchedOffset]:
-            if group_id not in shard.groups:
-                return {partition: FetchedOffset() for partition in partitions or ()}
-            pending = shard.offsets.producers_by_group_partition
-            committed = shard.offsets.committed.get(group_id, {})
-            return self.build_fetched(
-                committed, partitions, lambda each: require_stable and (group_id, each) in pending
-            )
-
-        runtime = self.find_runtime(group_id)
-        return fetch(runtime.shard) if require_stable else runtime.read(fetch)
-
-    # Deletions
-
-    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
-        """Delete Empty groups and their offsets, with one batch for each partition of the offsets topic."""
-        ids_by_partition: dict[int, list[str]] = {}
-        for group in groups:
-            ids_by_partition.setdefault(self.partition_for(group.group_id), []).append(group.group_id)
-        errors = {}
-        for partition in java_map_order(ids_by_partition, _partition_hash):
-            group_ids = ids_by_partition[partition]
-
-            def delete(shard: LivingShard, group_ids: Sequence[str] = group_ids) -> Result[Errors]:
-                return Result(
-                    Errors.NONE, [record for each in group_ids for record in build_group_deletion(shard, each)]
-                )
-
-            error = self._write(self.runtimes[partition], delete)
-            errors.update(dict.fromkeys(group_ids if error else (), error))
-        return errors
-
-    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
-        group_id = group.group_id
-
-        def delete(shard: LivingShard) -> Result[Errors]:
-            committed = shard.offsets.committed.get(group_id, {})
-            pending = shard.offsets.producers_by_group_partition
-            return Result(
-                Errors.NONE,
-                [
-                    build_offset_tombstone(group_id, partition)
-                    for partition in partitions
-                    if partition in committed or (group_id, partition) in pending
-                ],
-            )
-
-        return self._write(self.find_runtime(group_id), delete)
-
-    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
-        """Delete the committed and pending offsets for these partitions in all groups. The groups stay.
-
-        An offset that was committed for another topic of this name stays.
-        """
-        deleted_count = 0
-        for runtime in self.runtimes.values():
-
-            def delete(shard: LivingShard) -> Result[Errors]:
-                nonlocal deleted_count
-                records = []
-                pending = [(groups, 0) for groups in shard.offsets.pending.values()]
-                for groups, counts in [(shard.offsets.committed, 1), *pending]:
-                    for group_id, offsets in groups.items():
-                        for partition in partitions:
-                            offset = offsets.get(partition)
-                            if offset is not None and offset.topic_id in (None, topic_ids.get(partition.topic)):
-                                records.append(build_offset_tombstone(group_id, partition))
-                                deleted_count += counts
-                return Result(Errors.NONE, records, is_atomic=False)
-
-            self._write(runtime, delete)
-        return deleted_count
-
-    def delete_expired(self) -> int:
-        deleted_count = 0
-        for runtime in self.runtimes.values():
-
-            def delete(shard: LivingShard) -> Result[Errors]:
-                nonlocal deleted_count
-                records = []
-                for group_id in timeline_map_order(shard.groups):
-                    expired = self._build_expiration(shard, group_id)
-                    deleted_count += sum(record.type == OFFSET_RECORD_TYPE for record in expired)
-                    records += expired
-                return Result(Errors.NONE, records, is_atomic=False)
-
-            self._write(runtime, delete)
-        return deleted_count
-
-    def _build_expiration(self, shard: LivingShard, group_id: str) -> list[Record]:
-        """Return the tombstones of a group's expired offsets, and of the group if it is Empty and has no others."""
-        group = shard.groups[group_id]
-        committed = shard.offsets.committed.get(group_id, {})
-        pending = shard.offsets.pending_partitions(group_id)
-        expired = find_expired_offsets(group, committed, pending, self.clock.now_ms, self.settings.offsets_retention_ms)
-        records = [build_offset_tombstone(group_id, partition) for partition in order_offsets(expired)]
-        is_empty = not group.members if isinstance(group, ModernGroup) else group.state is ClassicState.EMPTY
-        if is_empty and len(expired) == len(committed) and not pending:
-            records += build_group_tombstones(group)
-        return records
-
-    def _write(self, runtime: PartitionRuntime, handler: Callable[[LivingShard], Result[Errors]]) -> Errors:
-        """Write, and return the error; NONE if the log has not answered yet."""
-        response = runtime.write(handler, lambda error: error)
-        return response.value if response.done else Errors.NONE
-
-
-def _partition_hash(partition: int) -> int:
-    return topic_partition_hash(("__consumer_offsets", partition))

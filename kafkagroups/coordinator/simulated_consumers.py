@@ -1,12 +1,15 @@
-"""A simulated consumer: what a Kafka client sends between `subscribe` and `close`, in regular polls or at random.
+"""Simulated consumers: what a Kafka client sends between `subscribe` and `close`, in regular polls or at random.
+
+`SimulatedConsumer` is what the consumers of both protocols share: positions, commits, and responses that a poll handles
+when they have arrived. `Consumer` speaks the classic protocol; consumer_client.py has the one of the new protocol.
 
     JOINING ──JoinGroup──▶ SYNCING ──SyncGroup──▶ STABLE: heartbeats, commits
        ▲                      │                     │
        └──────────────────────┴─────────────────────┘ REBALANCE_IN_PROGRESS, an old generation, an unknown member id
 
-`poll` handles the responses that have arrived and sends the next request; while a request waits for its response, it
-does nothing else. With `request_join`, `request_sync` and `request_heartbeat`, the caller sends one request and passes
-the responses to `handle_join` and `handle_sync`. After an error, the consumer does the same as Kafka's client:
+`Consumer.poll` sends the next request, unless one waits for its response. With `request_join`, `request_sync` and
+`request_heartbeat`, the caller sends one request and passes the responses to `handle_join` and `handle_sync`. After an
+error, the consumer does the same as Kafka's client:
 
 - UNKNOWN_MEMBER_ID: the consumer gives up its partitions and joins as a new member.
 - ILLEGAL_GENERATION: the consumer gives up its partitions and joins again with the same member id.
@@ -20,8 +23,9 @@ Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from random import Random
 from typing import TypeVar
@@ -102,24 +106,28 @@ Result = TypeVar("Result")
 
 
 class ConsumerState(Enum):
-    """What the consumer sends next: JoinGroup, SyncGroup, or heartbeats. A GONE consumer sends nothing."""
+    """What the consumer does next.
+
+    JOINING, and in the classic protocol SYNCING, send the request of this name. RECONCILING and ACKNOWLEDGING belong to
+    the new protocol: the consumer has a new target, and then tells that it has reached it. A STABLE consumer sends
+    heartbeats, and a GONE one sends nothing.
+    """
 
     JOINING = "joining"
     SYNCING = "syncing"
+    RECONCILING = "reconciling"
+    ACKNOWLEDGING = "acknowledging"
     STABLE = "stable"
     GONE = "gone"
 
 
 @dataclass(eq=False)
-class Consumer:
-    """A member of the group `group_id`.
+class SimulatedConsumer(ABC):
+    """A member of the group `group_id`, of any protocol.
 
     topics              the topics to which the consumer subscribes
     partitions          the partition count of each topic
-    assignors           the names of the supported assignors, the preferred assignor first
-    protocol_version    the version of the byte layout of subscriptions and assignments
-    generation          -1 before the first join
-    waiting_for         the request that waits for its response: "JoinGroup", "SyncGroup", or "" for no request
+    waiting_for         the name of the request that waits for its response, or "" for no request
     positions           for each assigned partition, the offset that the consumer reads next
     committed           the offsets that the coordinator has confirmed as committed
     """
@@ -129,6 +137,116 @@ class Consumer:
     client_id: str
     topics: Sequence[str]
     partitions: Mapping[str, int]
+    _: KW_ONLY
+    state: ConsumerState = ConsumerState.JOINING
+    waiting_for: str = ""
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    _responses: list[Callable[[], None]] = field(default_factory=list)
+    _attempt: int = 0
+    """A number that grows with each request of `poll`, each error and each crash.
+
+    A response is ignored if the number has grown since its request was sent.
+    """
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that the consumer reads now."""
+        return tuple(self.positions)
+
+    @abstractmethod
+    def poll(self, records: int = 1) -> None:
+        """Handle the responses that have arrived, send the next request, and read `records` records of each partition.
+
+        While a request waits for its response, no other one is sent.
+        """
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Close the consumer."""
+
+    @abstractmethod
+    def request_commit(self, offsets: Mapping[TopicPartition, OffsetCommit]) -> ResponseFuture[CommitErrors]:
+        """Send an OffsetCommit as this member."""
+
+    def commit(self) -> None:
+        """Commit the positions. `committed` gets them when the coordinator has confirmed them."""
+        if not self.assignment:
+            return
+        sent_offsets = dict(self.positions)
+        attempt = self._attempt
+
+        def handle(errors: CommitErrors) -> None:
+            self.committed |= {
+                partition: sent_offsets[partition] for partition, error in errors.items() if error is Errors.NONE
+            }
+            first_error = next((error for error in errors.values() if error is not Errors.NONE), None)
+            is_current = attempt == self._attempt and self.state is ConsumerState.STABLE
+            if first_error is not None and is_current:
+                self._handle_commit_error(first_error)
+
+        offsets = {partition: OffsetCommit(offset) for partition, offset in sent_offsets.items()}
+        self.request_commit(offsets).then(handle)
+
+    def crash(self) -> None:
+        """Stop without a request. Responses that arrive later are ignored."""
+        self._ignore_earlier_responses()
+        self.state = ConsumerState.GONE
+        self.positions = {}
+
+    def start(self) -> None:
+        """Start as a new member, also after a crash."""
+        self.crash()
+        self.state = ConsumerState.JOINING
+
+    def connect(self, coordinator: GroupCoordinator) -> None:
+        """Use another coordinator, with the same member id. A request that waits at the old one is lost."""
+        self.coordinator = coordinator
+        if self.waiting_for:
+            self._send_again()
+
+    @abstractmethod
+    def _send_again(self) -> None:
+        """Prepare to send the request that was lost with the coordinator."""
+
+    @abstractmethod
+    def _handle_commit_error(self, error: Errors) -> None:
+        """Handle the error of a commit that was sent by the present membership."""
+
+    def _handle_responses(self) -> None:
+        while self._responses:
+            handle = self._responses.pop(0)
+            handle()
+
+    def _defer(self, handle: Callable[[Result], None]) -> Callable[[Result], None]:
+        """Return a callback that stores a response until the next poll, which then calls `handle` with it.
+
+        It is ignored if the consumer has meanwhile sent another request, handled an error or crashed.
+        """
+        self._attempt += 1
+        attempt = self._attempt
+
+        def handle_if_current(result: Result) -> None:
+            if attempt == self._attempt:
+                handle(result)
+
+        return lambda result: self._responses.append(lambda: handle_if_current(result))
+
+    def _ignore_earlier_responses(self) -> None:
+        self._attempt += 1
+        self.waiting_for = ""
+
+
+@dataclass(eq=False)
+class Consumer(SimulatedConsumer):
+    """A member that speaks the classic protocol (`group.protocol=classic`).
+
+    topics, partitions  what `SimulatedConsumer` says, as for `waiting_for`, `positions` and `committed`
+    assignors           the names of the supported assignors, the preferred assignor first
+    protocol_version    the version of the byte layout of subscriptions and assignments
+    generation          -1 before the first join
+    """
+
     assignors: Sequence[str] = ("range",)
     group_instance_id: str | None = None
     session_timeout_ms: int = 45_000
@@ -136,17 +254,7 @@ class Consumer:
     protocol_version: int = NEWEST_LAYOUT_VERSION
     member_id: str = ""
     generation: int = -1
-    state: ConsumerState = ConsumerState.JOINING
-    waiting_for: str = ""
-    positions: dict[TopicPartition, int] = field(default_factory=dict)
-    committed: dict[TopicPartition, int] = field(default_factory=dict)
     _join_result: JoinGroupResult | None = None
-    _responses: list[Callable[[], None]] = field(default_factory=list)
-    _attempt: int = 0
-    """A number that grows with each request of `poll`, each error and each crash.
-
-    A response is ignored if the number has grown since its request was sent.
-    """
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -178,24 +286,6 @@ class Consumer:
         elif self.state is ConsumerState.STABLE and self.request_heartbeat() is Errors.NONE:
             self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
-    def commit(self) -> None:
-        if not self.assignment:
-            return
-        sent_offsets = dict(self.positions)
-        attempt = self._attempt
-
-        def handle(errors: CommitErrors) -> None:
-            self.committed |= {
-                partition: sent_offsets[partition] for partition, error in errors.items() if error is Errors.NONE
-            }
-            first_error = next((error for error in errors.values() if error is not Errors.NONE), None)
-            is_current = attempt == self._attempt and self.state is ConsumerState.STABLE
-            if first_error is not None and is_current:
-                self._handle_error(first_error)
-
-        offsets = {partition: OffsetCommit(offset) for partition, offset in sent_offsets.items()}
-        self.request_commit(offsets).then(handle)
-
     def leave(self) -> None:
         """Close the consumer. A static member sends no LeaveGroup, because it usually starts again soon."""
         if self.member_id and self.group_instance_id is None:
@@ -203,23 +293,9 @@ class Consumer:
         self.crash()
 
     def crash(self) -> None:
-        """Stop without a LeaveGroup. Responses that arrive later are ignored."""
-        self._ignore_earlier_responses()
-        self.state = ConsumerState.GONE
-        self.positions = {}
+        super().crash()
         self.member_id = ""
         self.generation = -1
-
-    def start(self) -> None:
-        """Start as a new member, also after a crash."""
-        self.crash()
-        self.state = ConsumerState.JOINING
-
-    def connect(self, coordinator: GroupCoordinator) -> None:
-        """Use another coordinator, with the same member id. A request that waits at the old one is lost."""
-        self.coordinator = coordinator
-        if self.waiting_for:
-            self._join_again()
 
     # Single requests
 
@@ -332,32 +408,18 @@ class Consumer:
             self.member_id = ""
         self._join_again()
 
-    def _handle_responses(self) -> None:
-        while self._responses:
-            handle = self._responses.pop(0)
-            handle()
-
-    def _defer(self, handle: Callable[[Result], None]) -> Callable[[Result], None]:
-        """Return a callback that stores a response until the next poll, which then calls `handle` with it.
-
-        It is ignored if the consumer has meanwhile sent another request, handled an error or crashed.
-        """
-        self._attempt += 1
-        attempt = self._attempt
-
-        def handle_if_current(result: Result) -> None:
-            if attempt == self._attempt:
-                handle(result)
-
-        return lambda result: self._responses.append(lambda: handle_if_current(result))
+    def _handle_commit_error(self, error: Errors) -> None:
+        self._handle_error(error)
 
     def _join_again(self) -> None:
         self._ignore_earlier_responses()
         self.state = ConsumerState.JOINING
 
+    def _send_again(self) -> None:
+        self._join_again()
+
     def _ignore_earlier_responses(self) -> None:
-        self._attempt += 1
-        self.waiting_for = ""
+        super()._ignore_earlier_responses()
         self._join_result = None
 
 
@@ -367,7 +429,9 @@ _ACTION_WEIGHTS = (12, 4, 1, 1)
 """How often each action is chosen: 12 polls for each leave, for example."""
 
 
-def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS) -> None:
+def poll_regularly(
+    consumers: Sequence[SimulatedConsumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS
+) -> None:
     """Let the consumers poll one after another, and repeat this every `every_ms` milliseconds.
 
     The function returns when the clock has advanced by `ms` milliseconds.
@@ -379,7 +443,7 @@ def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_m
         clock.advance_to(min(clock.now_ms + every_ms, end_ms))
 
 
-def run_random_actions(consumers: Sequence[Consumer], clock: Clock, seed: int, steps: int) -> list[str]:
+def run_random_actions(consumers: Sequence[SimulatedConsumer], clock: Clock, seed: int, steps: int) -> list[str]:
     """Let a random consumer poll, commit, leave, crash or start, and repeat this `steps` times.
 
     The same `seed` produces the same actions. Returns a line of text for each step: the time (in ms since the epoch),

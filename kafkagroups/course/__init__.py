@@ -21,6 +21,7 @@ from kafkagroups.course.cleaner_passes import (
 )
 from kafkagroups.course.commands import run_command
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
+from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers
 from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges
 from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
@@ -82,6 +83,7 @@ from kafkagroups.course.small_logs import print_deletion_in_transaction
 __all__ = [
     "TWO_CONSUMERS",
     "BatchRibbon",
+    "BrokerComparison",
     "CommitAndPowerCut",
     "CommitScript",
     "Compaction",
@@ -102,6 +104,7 @@ __all__ = [
     "abort_transaction",
     "check",
     "commit_again",
+    "compare_brokers",
     "compare_cleaned_files",
     "compare_epochs_with_broker",
     "compare_with_broker",

@@ -26,6 +26,7 @@ from kafkagroups.coordinator import (
 )
 from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.messages import CommitErrors, OffsetFetchResult
+from kafkagroups.coordinator.recorded_input import make_topic_id
 from kafkagroups.coordinator.request_validation import Authorizer, allow_all
 from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
@@ -63,7 +64,7 @@ def start_broker(
     now_ms
         The time on the broker's clock, in ms since 1970.
     topics
-        The partition count of each topic. None: every topic exists.
+        The partition count of each topic. None: every topic exists. The topics' ids are made from their names.
     authorize
         Says whether the client may do an operation, from the operation, and the type and the name of the resource.
     **settings_changes
@@ -81,7 +82,10 @@ def start_broker(
         for partition_folder in partition_folders:
             shutil.copytree(partition_folder, folder / partition_folder.name)
         logs = coordinator.open_logs(folder, settings)
-    return coordinator.start_broker(logs, Clock(now_ms), settings, topics=topics, authorize=authorize)
+    topic_ids = {name: make_topic_id(name) for name in topics or ()}
+    return coordinator.start_broker(
+        logs, Clock(now_ms), settings, topics=topics, topic_ids=topic_ids, authorize=authorize
+    )
 
 
 def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
@@ -99,6 +103,7 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
         Clock(broker.clock.now_ms),
         broker.settings,
         topics=broker.validator.topics,
+        topic_ids=broker.validator.topic_ids,
         authorize=broker.validator.authorize,
         zookeeper=broker.zookeeper,
     )

@@ -96,7 +96,7 @@ class GroupLife:
 
         def handle_response(result: JoinGroupResult) -> str:
             consumer.handle_join(result)
-            return _format_join(result)
+            return format_join(result)
 
         def send() -> str:
             return self._receive_response(name, "JoinGroup", consumer.request_join(), handle_response)
@@ -114,7 +114,7 @@ class GroupLife:
 
         def handle_response(result: SyncGroupResult) -> str:
             consumer.handle_sync(result)
-            return _format_sync(result)
+            return format_sync(result)
 
         def send() -> str:
             return self._receive_response(name, "SyncGroup", consumer.request_sync(), handle_response)
@@ -141,7 +141,7 @@ class GroupLife:
                 response = self.coordinator.offset_commit(self.group_id, commits, generation=sent_generation)
             else:
                 response = consumer.request_commit(commits, generation)
-            return _format_errors(response.value)
+            return format_errors(response.value)
 
         request = "OffsetCommit " + ", ".join(f"{partition} = {offset}" for partition, offset in offsets.items())
         self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
@@ -171,7 +171,7 @@ class GroupLife:
 
         def send() -> str:
             result = self.coordinator.offset_delete(self.group_id, [TopicPartition.parse(name) for name in partitions])
-            return result.error.name if result.error else _format_errors(result.partitions)
+            return result.error.name if result.error else format_errors(result.partitions)
 
         self._add_event("operator", f"OffsetDelete {', '.join(partitions)}", send)
 
@@ -266,7 +266,7 @@ class GroupLife:
         return "waits" if is_late else self.last_responses[name]
 
 
-def _format_join(result: JoinGroupResult) -> str:
+def format_join(result: JoinGroupResult) -> str:
     if result.error is Errors.MEMBER_ID_REQUIRED:
         return f"MEMBER_ID_REQUIRED, {result.member_id}"
     if result.error is not Errors.NONE:
@@ -278,7 +278,7 @@ def _format_join(result: JoinGroupResult) -> str:
     return f"generation {result.generation}, {result.protocol}, {leader_text}{skip_text}"
 
 
-def _format_sync(result: SyncGroupResult) -> str:
+def format_sync(result: SyncGroupResult) -> str:
     if result.error is not Errors.NONE:
         return result.error.name
     topics: dict[str, list[str]] = {}
@@ -287,5 +287,5 @@ def _format_sync(result: SyncGroupResult) -> str:
     return ", ".join(f"{topic} {' '.join(numbers)}" for topic, numbers in topics.items()) or "no partitions"
 
 
-def _format_errors(errors: Mapping[TopicPartition, Errors]) -> str:
+def format_errors(errors: Mapping[TopicPartition, Errors]) -> str:
     return ", ".join(dict.fromkeys(error.name for error in errors.values()))

@@ -7,7 +7,7 @@ client, and the record of a commit contains the id and the name of the topic.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,10 +70,11 @@ def read_protocol_lines(
     path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None
 ) -> list[ProtocolLine]:
     """Return one line for each record of a group in a partition folder, up to `last_offset` or the end of the log."""
-    names = collect_names(path)
+    batches = [batch for log in open_logs(path) for batch in log]
+    names = collect_batch_names(batches)
     end = math.inf if last_offset is None else last_offset
     records_by_batch: dict[int, list[tuple[int, Record]]] = {}
-    for batch, log_record, record in _read_records(path):
+    for batch, log_record, record in _read_records(batches):
         if find_group_id(record) == group:
             records_by_batch.setdefault(batch.base_offset, []).append((log_record.offset, record))
     return [
@@ -85,8 +86,12 @@ def read_protocol_lines(
 
 
 def collect_names(path: str | Path) -> Names:
+    return collect_batch_names(batch for log in open_logs(path) for batch in log)
+
+
+def collect_batch_names(batches: Iterable[Batch]) -> Names:
     names = Names({}, {})
-    for _, _, record in _read_records(path):
+    for _, _, record in _read_records(batches):
         if record.type in _MEMBER_TYPES and record.value is not None:
             names.clients[_get(record.key, "member_id")] = _get(record.value, "client_id")
         topic_id = getattr(record.value, "topic_id", None)
@@ -192,15 +197,14 @@ def _get(message: Any, field: str) -> Any:
     return getattr(message, field)
 
 
-def _read_records(path: str | Path) -> Iterator[tuple[Batch, LogRecord, Record]]:
-    """Yield each record of a partition with its batch. Control records and unreadable records are left out."""
-    for log in open_logs(path):
-        for batch in log:
-            if batch.is_control:
+def _read_records(batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogRecord, Record]]:
+    """Yield each record with its batch. Control records and unreadable records are left out."""
+    for batch in batches:
+        if batch.is_control:
+            continue
+        for log_record in batch.records:
+            try:
+                record = decode(log_record.key, log_record.value)
+            except BadBytes:
                 continue
-            for log_record in batch.records:
-                try:
-                    record = decode(log_record.key, log_record.value)
-                except BadBytes:
-                    continue
-                yield batch, log_record, record
+            yield batch, log_record, record

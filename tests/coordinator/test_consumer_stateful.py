@@ -1,4 +1,4 @@
-"""Random members of one consumer group, of both protocols, with time, changed topics and restarts.
+"""Random members of one consumer group, of both protocols, with time, changed topics, restarts and cleanings.
 
 After each step, the group that the coordinator has is the group that a load of its log gives, and each partition has at
 most one owner. In the end, members of the new protocol reach their targets.
@@ -17,7 +17,7 @@ from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import replay_batches
 from tests.coordinator.test_consumer_groups import IDS, World
-from tests.coordinator.world import subscription
+from tests.coordinator.world import SMALL_SEGMENT, clean, subscription
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 NAMES = ["a", "b", "c", "d"]
@@ -33,6 +33,8 @@ steps = st.lists(
         st.tuples(st.just("grow"), st.sampled_from(list(IDS))),
         st.tuples(st.just("wait"), st.integers(1, 50_000)),
         st.tuples(st.just("restart")),
+        st.tuples(st.just("fail over")),
+        st.tuples(st.just("clean"), st.sampled_from([0, 86_400_000])),
     ),
     max_size=40,
 )
@@ -43,6 +45,7 @@ class Members(World):
 
     def __init__(self, folder, kafka):
         super().__init__(folder, kafka)
+        self.logs.segment_bytes = SMALL_SEGMENT
         self.epochs = {}
         self.owned = {}
 
@@ -95,6 +98,13 @@ class Members(World):
 
     def do_restart(self):
         self.start()
+
+    def do_fail_over(self):
+        self.coordinator.resign(0)
+        self.coordinator.elect(0)
+
+    def do_clean(self, delete_retention_ms):
+        clean(self.logs, self.clock.now_ms, delete_retention_ms)
 
     def group(self):
         return self.coordinator.manager.find_runtime("g").shard.groups.get("g")

@@ -12,7 +12,9 @@ from kafkagroups.coordinator import (
     ASSIGNORS,
     Clock,
     Consumer,
+    ConsumerProtocolConsumer,
     DiskLogs,
+    Errors,
     Settings,
     TopicPartition,
     poll_regularly,
@@ -24,6 +26,7 @@ from tests.cases import first_quickly
 
 NOW = 1_700_000_000_000
 TOPICS = {"orders": 5, "clicks": 3}
+IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
 QUIET_MS = 300_000 + 5 * REBALANCE_MS
@@ -33,7 +36,8 @@ QUIET_MS = 300_000 + 5 * REBALANCE_MS
 class World:
     """A coordinator that can crash, and its consumers."""
 
-    def __init__(self, folder, version="3.9.2", consumers=3, assignor="range", static=False):
+    def __init__(self, folder, version="3.9.2", consumers=3, assignor="range", static=False, classic=None):
+        """`classic` of the consumers speak the classic protocol, None: all."""
         self.logs = DiskLogs(folder)
         self.settings = Settings(version, offsets_topic_num_partitions=1)
         self.clock = Clock(NOW)
@@ -41,22 +45,20 @@ class World:
         self.new_member_id = lambda prefix: f"{prefix}-{next(numbers)}"
         self.coordinator = self.start()
         self.consumers = [
-            Consumer(
-                self.coordinator,
-                "billing",
-                f"c{n}",
-                tuple(TOPICS),
-                TOPICS,
-                (assignor,),
-                f"instance-{n}" if static else None,
-                SESSION_MS,
-                REBALANCE_MS,
-            )
+            self.consumer(n, assignor, f"instance-{n}" if static else None, classic is None or n < classic)
             for n in range(consumers)
         ]
 
+    def consumer(self, number, assignor, instance_id, is_classic):
+        shared = (self.coordinator, "billing", f"c{number}", tuple(TOPICS), TOPICS)
+        if is_classic:
+            return Consumer(*shared, (assignor,), instance_id, SESSION_MS, REBALANCE_MS)
+        return ConsumerProtocolConsumer(*shared, assignor, instance_id, REBALANCE_MS)
+
     def start(self):
-        return start_broker(self.logs, self.clock, self.settings, new_member_id=self.new_member_id, topics=TOPICS)
+        return start_broker(
+            self.logs, self.clock, self.settings, new_member_id=self.new_member_id, topics=TOPICS, topic_ids=IDS
+        )
 
     def crash(self):
         """Crash the coordinator; another one loads its log."""
@@ -88,13 +90,23 @@ class World:
     def is_settled(self):
         """Assert that the group is Stable, its members are the consumers, and one of them reads each partition."""
         (group,) = self.coordinator.describe_groups(["billing"])
+        member_ids = {each.member_id for each in group.members}
+        if group.state == "Dead":
+            (group,) = self.coordinator.consumer_group_describe(["billing"])
+            member_ids = {each.member.member_id for each in group.members}
+            assert {each.member.epoch for each in group.members} == {group.group_epoch}
         assert group.state == "Stable"
-        assert {each.member_id for each in group.members} == {each.member_id for each in self.consumers}
+        assert member_ids == {each.member_id for each in self.consumers}
         read = sorted(each for consumer in self.consumers for each in consumer.assignment)
         assert read == sorted(
             TopicPartition(topic, n) for topic, partitions in TOPICS.items() for n in range(partitions)
         )
-        assert len({each.generation for each in self.consumers}) == 1
+        assert len({epoch(each) for each in self.consumers}) == 1
+
+
+def epoch(consumer):
+    """Return the generation of a classic consumer, and the member epoch of another one."""
+    return consumer.generation if isinstance(consumer, Consumer) else consumer.member_epoch
 
 
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2", "4.3.1"])
@@ -117,7 +129,21 @@ def test_a_group_recovers_from_accidents(tmp_path_factory, version, assignor, st
     """Consumers crash, leave and come back, the coordinator crashes: all is stable, no confirmed commit is lost."""
     if static and version == "1.0.1":
         return  # KIP-345 came with 2.3
-    world = World(tmp_path_factory.mktemp("log"), version, assignor=assignor, static=static)
+    recovers(World(tmp_path_factory.mktemp("log"), version, assignor=assignor, static=static), seed, crashes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", first_quickly(["4.3.1", "4.4.0"]))
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("static", [False, True])
+@given(seed=st.integers(0, 2**32), crashes=st.lists(st.integers(1, 20), max_size=3))
+@profile(max_examples=20)
+def test_a_consumer_group_recovers_from_accidents(tmp_path_factory, version, assignor, static, seed, crashes):
+    """The same with members of the new protocol."""
+    recovers(World(tmp_path_factory.mktemp("log"), version, assignor=assignor, static=static, classic=0), seed, crashes)
+
+
+def recovers(world, seed, crashes):
     for number, steps in enumerate([10, *crashes]):
         run_random_actions(world.consumers, world.clock, seed + number, steps)
         world.crash()
@@ -134,6 +160,149 @@ def test_a_group_recovers_from_accidents(tmp_path_factory, version, assignor, st
         == world.confirmed()
         == {each: position for consumer in world.consumers for each, position in consumer.positions.items()}
     )
+
+
+# Members of the new protocol
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_consumers_form_a_consumer_group(tmp_path, version, assignor):
+    """Each member that comes is a new epoch, and nobody stops reading what it keeps."""
+    world = World(tmp_path, version, assignor=assignor, classic=0)
+    first, *others = world.consumers
+    poll_regularly([first], world.clock, 2_000, every_ms=1000)
+    assert len(first.assignment) == 8
+    before = dict(first.positions)
+    poll_regularly(world.consumers, world.clock, 30_000, every_ms=1000)
+    world.is_settled()
+    assert all(offset == before[each] + 30 for each, offset in first.positions.items())
+    assert {each.member_epoch for each in others} == {4}
+
+
+def test_a_member_gets_a_partition_when_its_owner_has_given_it_back(tmp_path):
+    world = World(tmp_path, "4.3.1", consumers=2, classic=0)
+    first, second = world.consumers
+    poll_regularly([first], world.clock, 10_000)
+    first.commit()
+    committed = dict(first.committed)
+    states = []
+    for _ in range(20):
+        for consumer in world.consumers:
+            consumer.poll()
+        states.append((len(first.assignment), len(second.assignment)))
+        assert not set(first.assignment) & set(second.assignment)
+        world.clock.advance(1000)
+    assert (8, 0) in states and (5, 0) in states and states[-1] == (5, 3)
+    assert all(offset >= committed[each] for each, offset in second.positions.items())
+
+
+def test_a_fenced_member_joins_again_with_its_id(tmp_path):
+    """It notices with its next heartbeat; until then it reads, but may not commit."""
+    world = World(tmp_path, "4.3.1", consumers=2, classic=0)
+    poll_regularly(world.consumers, world.clock, 30_000)
+    first, second = world.consumers
+    member_id = first.member_id
+    poll_regularly([second], world.clock, 60_000)
+    committed = dict(first.committed)
+    first.commit()
+    assert first.committed == committed and len(first.assignment) == 5
+    first.poll()
+    first.poll()
+    assert (first.assignment, first.member_epoch, first.waiting_for) == ((), 0, "ConsumerGroupHeartbeat")
+    poll_regularly(world.consumers, world.clock, 30_000)
+    world.is_settled()
+    assert first.member_id == member_id
+
+
+def test_a_static_member_keeps_its_partitions_over_a_restart(tmp_path):
+    world = World(tmp_path, "4.3.1", static=True, classic=0)
+    poll_regularly(world.consumers, world.clock, 30_000)
+    first = world.consumers[0]
+    before = set(first.assignment), first.member_epoch
+    member_id = first.member_id
+    first.leave()
+    poll_regularly(world.consumers[1:], world.clock, 20_000)
+    first.start()
+    poll_regularly(world.consumers, world.clock, 10_000)
+    assert (set(first.assignment), first.member_epoch) == before
+    assert first.member_id != member_id
+
+
+def test_a_second_process_with_the_instance_id_stops(tmp_path):
+    world = World(tmp_path, "4.3.1", consumers=1, static=True, classic=0)
+    (first,) = world.consumers
+    poll_regularly([first], world.clock, 10_000)
+    second = world.consumer(9, None, "instance-0", is_classic=False)
+    poll_regularly([second], world.clock, 10_000)
+    assert second.state.name == "GONE" and first.state.name == "STABLE"
+
+
+def test_a_classic_broker_has_no_consumer_groups(tmp_path):
+    world = World(tmp_path, "3.9.2", consumers=1, classic=0)
+    poll_regularly(world.consumers, world.clock, 10_000)
+    assert world.consumers[0].state.name == "GONE"
+
+
+def test_the_heartbeats_are_a_java_consumers(tmp_path):
+    """Joining, acknowledging, giving back and leaving carry the fields that a KafkaConsumer of 4.3.1 sends."""
+    world = World(tmp_path, "4.3.1", consumers=2, classic=0)
+    sent = []
+    send = world.coordinator.consumer_group_heartbeat
+
+    def record(group_id, member_id, epoch, **fields):
+        optional = ("rebalance_timeout_ms", "subscribed_topic_names", "topic_partitions")
+        sent.append((member_id, min(epoch, 1), [name for name in optional if name in fields]))
+        return send(group_id, member_id, epoch, **fields)
+
+    world.coordinator.consumer_group_heartbeat = record
+    first, second = world.consumers
+    poll_regularly([first], world.clock, 12_000, every_ms=1000)
+    everything = ["rebalance_timeout_ms", "subscribed_topic_names", "topic_partitions"]
+    joins = (0, everything)
+    acknowledges = (1, ["topic_partitions"])
+    beats = (1, [])
+    assert [each[1:] for each in sent] == [joins, acknowledges, beats, beats]
+    sent.clear()
+    poll_regularly(world.consumers, world.clock, 20_000, every_ms=1000)
+    gives_back = [each[1:] for each in sent if each[0] == first.member_id]
+    assert gives_back[:3] == [beats, acknowledges, beats] and acknowledges not in gives_back[3:]
+    gets = [each[1:] for each in sent if each[0] == second.member_id]
+    assert gets[:2] == [joins, acknowledges] and gets.count(acknowledges) == 2  # First it has nothing, then its part.
+
+
+@pytest.mark.parametrize("crashes_at", range(1, 60, 4))
+def test_an_answer_that_is_lost_is_asked_for_again(tmp_path, crashes_at):
+    """The coordinator crashes at any step of a reconciliation; the next heartbeat repeats everything."""
+    world = World(tmp_path, "4.3.1", classic=0)
+    poll_regularly(world.consumers, world.clock, crashes_at * 500, every_ms=500)
+    waiting = [each for each in world.consumers if each.waiting_for]
+    world.crash()
+    assert all(each.state.name != "GONE" for each in waiting)
+    poll_regularly(world.consumers, world.clock, 60_000, every_ms=500)
+    world.is_settled()
+
+
+def test_the_new_coordinator_is_loading(tmp_path):
+    """A member keeps its epoch and its partitions while no coordinator answers."""
+    world = World(tmp_path, "4.3.1", classic=0)
+    poll_regularly(world.consumers, world.clock, 30_000)
+    before = [(each.member_epoch, each.assignment) for each in world.consumers]
+    world.coordinator.resign(0)
+    poll_regularly(world.consumers, world.clock, 10_000)
+    assert world.coordinator.heartbeat("billing", 1, "nobody") is Errors.NOT_COORDINATOR
+    world.coordinator.elect(0, 1)
+    poll_regularly(world.consumers, world.clock, 20_000)
+    assert [(each.member_epoch, each.assignment) for each in world.consumers] == before
+
+
+@pytest.mark.parametrize("classic", [1, 2])
+def test_consumers_of_both_protocols_share_a_group(tmp_path, classic):
+    """The classic ones are members of the consumer group, and both protocols give the partitions out together."""
+    world = World(tmp_path, "4.3.1", assignor="range", classic=classic)
+    poll_regularly(world.consumers[:classic], world.clock, 20_000, every_ms=1000)
+    poll_regularly(world.consumers, world.clock, 60_000, every_ms=1000)
+    world.is_settled()
 
 
 def test_the_same_seed_does_the_same(tmp_path):

@@ -7,6 +7,8 @@ from kafkagroups.coordinator import Errors
 from tests import cases
 from tests.captured import captured
 from tests.coordinator.conftest import ORDERS
+from tests.coordinator.test_consumer_groups import World, owned
+from tests.coordinator.world import subscription
 
 MEMBER_ID_REQUIRED = 79
 GROUP_RECORD = 2
@@ -66,6 +68,42 @@ def test_the_batches_of_a_retention_check():
     assert pending == {"3.9.2": {0, 1}, "4.3.1": {1}}
     simple = {version: [None for batch in groups[version] if ("g-simple", None) in batch] for version in groups}
     assert (len(simple["3.9.2"]), len(simple["4.3.1"])) == (0, 1)
+
+
+def test_the_records_of_members_that_join_follow_and_leave(tmp_path):
+    """The numbers are record types; a tombstone is negative. 4.4 also writes the assignment epoch of an Empty group."""
+    for kafka, last in (("4.3.1", [-8, -7, -5, 3]), ("4.4.0", [-8, -7, -5, 3, 6])):
+        world = World(tmp_path / kafka, kafka)
+        world.join("a")
+        assert world.written() == [[5, 3, 7, 6, 8]]
+        world.join("b")
+        assert world.written() == [[5, 3, 7, 7, 6, 8]]
+        kept = world.send("a", 2, topic_partitions=owned(0, 1, 2)).assignment
+        assert world.written() == [[8]]
+        assert world.send("a", 2, topic_partitions=kept).member_epoch == 3
+        assert world.written() == [[8]]
+        world.send("b", -1)
+        assert world.written() == [[-8, -7, -5, 3]]
+        world.clock.advance(45_000)
+        assert (world.written(), world.describe().state) == ([last], "Empty")
+
+
+def test_a_group_changes_its_type(tmp_path):
+    """A heartbeat makes a classic group a consumer group; when only classic members are left, it is classic again."""
+    world = World(tmp_path / "log")
+    classic = {"protocols": [("range", subscription("orders"))], "require_known_member_id": False}
+    joined = world.coordinator.join_group("g", **classic)
+    world.clock.advance(3_000)
+    member_id = joined.value.member_id
+    world.coordinator.sync_group("g", 1, member_id, {member_id: b""})
+    world.written()
+    assert world.join("a").error is Errors.NONE
+    [upgrade] = world.written()
+    assert upgrade[:2] == [-2, 5] and {3, 6, 7, 8} <= set(upgrade)
+    assert world.coordinator.heartbeat("g", 1, member_id) is Errors.REBALANCE_IN_PROGRESS
+    world.send("a", -1)
+    [downgrade] = world.written()
+    assert downgrade[-1] == 2 and {-3, -4, -5, -6, -7, -8} == set(downgrade[:-1])
 
 
 def read_tombstones(version):

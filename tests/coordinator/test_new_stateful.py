@@ -1,7 +1,7 @@
-"""Random requests, failing and late appends, crashes and time against 4.x: live and loaded agree after each step.
+"""Random requests, failing and late appends, crashes, cleanings and time against 4.x: live and loaded agree.
 
-A coordinator that loads the confirmed part of the log knows exactly the offsets that this one has confirmed, and the
-same groups. The differences are Kafka's own, and they are named in `groups_differ`.
+After each step, a coordinator that loads the confirmed part of the log knows exactly the offsets that this one has
+confirmed, and the same groups. The differences are Kafka's own, and they are named in `groups_differ`.
 """
 
 import copy
@@ -21,7 +21,7 @@ from kafkagroups.groups.group import ClassicState as State
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.replay import replay_batches
 from tests.coordinator.test_new_coordinator import TOO_LARGE, NewBroker
-from tests.coordinator.world import membership, subscription
+from tests.coordinator.world import SMALL_SEGMENT, clean, membership, subscription
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 TOPICS = {"orders": 2, "clicks": 1}
@@ -47,6 +47,7 @@ class NewCoordinator(RuleBasedStateMachine):
             offsets_retention_ms=60_000,
             group_initial_rebalance_delay_ms=0,
         )
+        self.broker.disk.segment_bytes = SMALL_SEGMENT
         self.members = []  # [group id, member id, generation, instance id]
         self.group_record_failed = False
         self.commits = 0
@@ -153,8 +154,12 @@ class NewCoordinator(RuleBasedStateMachine):
     @precondition(lambda self: self.broker.logs.held_appends)
     @rule(number=someone, error=st.sampled_from([Errors.NONE, Errors.NONE, Errors.REQUEST_TIMED_OUT, *FAILURES]))
     def release(self, number, error):
+        """A refused append is answered at once, so before the appends behind it."""
         self.group_record_failed |= error is not Errors.NONE
-        self.broker.logs.release(number % len(self.broker.logs.held_appends), error)
+        held = self.broker.logs.held_appends
+        number %= len(held)
+        refused = (place for place, append in enumerate(held[:number]) if append.error is not Errors.NONE)
+        self.broker.logs.release(next(refused, number), error)
 
     @rule(fails_over=st.booleans())
     def crash_or_fail_over(self, fails_over):
@@ -165,6 +170,12 @@ class NewCoordinator(RuleBasedStateMachine):
             self.broker.start()
         self.broker.logs.held_appends.clear()
         self.group_record_failed = self.broker.logs.append_error is not Errors.NONE
+
+    @precondition(lambda self: not self.runtime._unconfirmed and self.runtime.next_offset == self.log_end)
+    @rule(delete_retention_ms=st.sampled_from([0, 86_400_000]))
+    def clean(self, delete_retention_ms):
+        """The cleaner stops at what the replicas have not confirmed, so only a log without that is cleaned."""
+        clean(self.broker.disk, self.broker.clock.now_ms, delete_retention_ms)
 
     # What holds
 

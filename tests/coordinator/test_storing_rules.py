@@ -204,7 +204,7 @@ def test_version_0_goes_to_zookeeper(broker, version, error):
 def test_since_3_7_a_transaction_must_be_open(broker, version, found, knows, response):
     """KIP-890; 3.9.2-txnodd 27, 49 against 2.8.2-txnodd 26: refused, and by then the group is there."""
     kafka = broker(version)
-    kafka.coordinator.commits.verify = lambda *transaction: found
+    kafka.coordinator.validator.verify = lambda *transaction: found
     assert kafka.txn_commit("g", 1, supports_abortable_error=knows).value == {ORDERS: response}
     assert kafka.listed() == {"g"}
 

@@ -5,6 +5,7 @@ compares the living coordinator with one that loads its log. A position in the l
 disagree about the commit at that position. docs/live-and-loaded.md lists the reasons.
 """
 
+import shutil
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -27,6 +28,21 @@ from tests.handmade import ConsumerProtocolSubscription, GroupMetadataKey, Versi
 NOW = 1_700_000_000_000
 WRITTEN = (ClassicState.STABLE, ClassicState.EMPTY)
 """The states that a record contains."""
+
+
+SMALL_SEGMENT = 600
+"""The bytes of a segment in a log that is cleaned, so that there is always something to clean."""
+
+
+def clean(disk, now_ms, delete_retention_ms):
+    """Run the log cleaner over partition 0, as a broker does beside its coordinator; the last segment stays."""
+    folder = disk.folder / "__consumer_offsets-0"
+    disk.close()
+    if folder.is_dir():
+        out = disk.folder / "cleaned" / folder.name
+        kg.compact(folder, out, kg.CleanerConfig(now_ms=now_ms, delete_retention_ms=delete_retention_ms))
+        shutil.rmtree(folder)
+        out.rename(folder)
 
 
 def subscription(*topics):

@@ -16,7 +16,10 @@ def write_pages() -> dict[str, str]:
         "# Errors",
         *read_paragraphs(facts.about),
         "## By request",
-        make_table(("request", "errors of the classic coordinator"), list_errors_by_request(facts)),
+        make_table(
+            ("request", "errors of the classic coordinator", "errors of the new coordinator"),
+            list_errors_by_request(facts),
+        ),
         "## Errors of an append",
         "If the append of a batch fails, the coordinator translates the error. The client gets the error in the second "
         "or third column. Every other error of an append is answered unchanged.",
@@ -35,23 +38,47 @@ def write_pages() -> dict[str, str]:
     parts += [
         "## The new coordinator",
         *read_paragraphs(facts.about_new),
+        make_table(
+            ("error", "request", "in 4.x"),
+            [(name, ", ".join(answer.requests), answer.when) for name, answer in facts.list_classic_only()],
+        ),
     ]
     for name, entry in facts.new.items():
-        parts.append(f"### New coordinator: {_make_title(name, entry)}")
+        parts.append(f"### {_make_new_title(name, entry)}")
         parts.append(_make_answer_table(facts.list_answers(entry)))
         parts.append(_write_advice(entry))
     parts.append(f"Source: {facts.source}")
     return {"errors.md": "\n\n".join(parts) + "\n"}
 
 
-def list_errors_by_request(facts: ErrorFacts) -> list[tuple[str, str]]:
-    """Return each request with links to the errors that it answers."""
-    errors_by_request: dict[str, list[str]] = {}
+def list_errors_by_request(facts: ErrorFacts) -> list[tuple[str, str, str]]:
+    """Return each request with links to the errors that the classic and the new coordinator answer."""
+    classic: dict[str, dict[str, str]] = {}
+    new: dict[str, dict[str, str]] = {}
+    classic_only = {(request, name) for name, answer in facts.list_classic_only() for request in answer.requests}
     for name, entry in facts.classic.items():
-        requests = dict.fromkeys(request for answer in facts.list_answers(entry) for request in answer.requests)
-        for request in requests if name != Errors.NONE.name else ():
-            errors_by_request.setdefault(request, []).append(link_heading(_make_title(name, entry)))
-    return [(request, ", ".join(errors)) for request, errors in sorted(errors_by_request.items())]
+        for request in _list_requests(facts, entry):
+            link = link_heading(_make_title(name, entry))
+            classic.setdefault(request, {})[name] = link
+            if (request, name) not in classic_only:
+                new.setdefault(request, {})[name] = link
+    for name, entry in facts.new.items():
+        for request in _list_requests(facts, entry):
+            new.setdefault(request, {}).setdefault(name, link_heading(_make_new_title(name, entry)))
+    return [(request, _join(classic.get(request, {})), _join(new[request])) for request in sorted(new)]
+
+
+def _list_requests(facts: ErrorFacts, entry: ErrorEntry) -> list[str]:
+    return [request for answer in facts.list_answers(entry) for request in answer.requests]
+
+
+def _join(links: dict[str, str]) -> str:
+    codes = {name: Errors[name].value for name in links if name != Errors.NONE.name}
+    return ", ".join(links[name] for name in sorted(codes, key=codes.__getitem__)) or "–"
+
+
+def _make_new_title(name: str, entry: ErrorEntry) -> str:
+    return f"New coordinator: {_make_title(name, entry)}"
 
 
 def _make_title(name: str, entry: ErrorEntry) -> str:

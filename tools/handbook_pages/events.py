@@ -9,6 +9,7 @@ from handbook_pages.facts import Event, Reaction, read_events
 from handbook_pages.markdown import make_table, read_paragraphs
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
+NO_CONSUMER_GROUPS = Reaction("–", "–", "–", "", [])
 NOT_SHOWN = Reaction("not recorded", "not recorded", "not recorded", "", [])
 
 
@@ -17,16 +18,15 @@ def write_pages() -> dict[str, str]:
     facts = read_events()
     parts = ["# What a coordinator does, by event", *read_paragraphs(facts.about)]
     for event in facts.events:
-        sources = [_make_source("Classic", event.classic)]
-        if event.new is not None:
-            sources.append(_make_source("Kafka 4.x", event.new))
+        reactions = (("Classic", event.classic), ("Kafka 4.x", event.new))
+        sources = [_make_source(name, reaction) for name, reaction in reactions if reaction is not None]
         parts += [f"## {event.event}", _make_table(event), "\n".join(sources)]
     parts.append(f"Source: {facts.source}")
     return {"events.md": "\n\n".join(parts) + "\n"}
 
 
 def _make_table(event: Event) -> str:
-    reactions = [event.classic, event.new or NOT_SHOWN]
+    reactions = [event.classic or NO_CONSUMER_GROUPS, event.new or NOT_SHOWN]
     rows = [
         ("memory", *(each.memory for each in reactions)),
         ("log", *(each.log for each in reactions)),

@@ -45,18 +45,30 @@ class Answer(NamedTuple):
 
 
 class ErrorFacts(Facts):
-    """errors.yaml: the errors by name. `new` has those that only the new coordinator answers."""
+    """errors.yaml: the errors by name. `new` has what only the new coordinator answers.
+
+    `classic_only` says for the errors that only the classic one answers, and their requests, what happens in 4.x.
+    """
 
     about: str
     about_new: str
     source: str
     requests: dict[str, str]
     classic: dict[str, ErrorEntry]
+    classic_only: dict[str, dict[str, str]]
     new: dict[str, ErrorEntry]
 
     def list_answers(self, entry: ErrorEntry) -> list[Answer]:
         """Return the answers of an error. A word of `requests` stands for all its requests."""
         return [Answer(self._name_requests(words), when) for answer in entry.answers for words, when in answer.items()]
+
+    def list_classic_only(self) -> list[tuple[str, Answer]]:
+        """Return each error that only the classic coordinator answers, with its requests and the answer in 4.x."""
+        return [
+            (name, Answer(self._name_requests(words), instead))
+            for name, answers in self.classic_only.items()
+            for words, instead in answers.items()
+        ]
 
     def _name_requests(self, words: str) -> list[str]:
         return " ".join(self.requests.get(word, word) for word in words.split()).split()
@@ -73,10 +85,13 @@ class Reaction(Facts):
 
 
 class Event(Facts):
-    """An event, and the reactions of both coordinators. None: no test and no recording shows the reaction."""
+    """An event, and the reactions of both coordinators.
+
+    Without `classic`, the event is about consumer groups. Without `new`, no test and no recording shows the reaction.
+    """
 
     event: str
-    classic: Reaction
+    classic: Reaction | None = None
     new: Reaction | None = None
 
 

@@ -1,0 +1,268 @@
+"""The same requests to brokers of several Kafka versions: what each answers and writes, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from html import escape
+from itertools import zip_longest
+from textwrap import wrap
+from typing import Any
+
+from kafkagroups.coordinator import Errors, FetchedOffset, GroupCoordinator, ResponseFuture
+from kafkagroups.coordinator.messages import (
+    ConsumerHeartbeatResult,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    JoinGroupResult,
+    LeaveGroupResult,
+    ListedGroup,
+    OffsetDeleteResult,
+    OffsetFetchResult,
+    SyncGroupResult,
+)
+from kafkagroups.course.broker import start_broker
+from kafkagroups.course.group_life import format_join, format_sync
+from kafkagroups.course.protocol_lines import Names, collect_batch_names, describe_record
+from kafkagroups.course.script_events import format_count
+from kafkagroups.groups.log_records import find_group_id, read_control_type
+from kafkagroups.log.batch import Batch
+from kafkagroups.records.serde import decode
+
+Step = tuple[str, Any]
+Script = Callable[[GroupCoordinator], Iterable[Step] | Step]
+"""A function that sends requests to a broker, and yields (or returns) for each step a label and the answer.
+
+An answer is what the broker's method returned, or a text.
+"""
+_WAITS = "waits"
+_COLUMN_WIDTH = 46
+_DIFFERS = "◀ differs"
+_STYLE = """\
+<style>
+.kg-compared { border-collapse: collapse; color: inherit; background: none; text-align: left; }
+.kg-compared th, .kg-compared td { border: 1px solid #8886; padding: 4px 8px; text-align: left; vertical-align: top; }
+.kg-compared ul { margin: 0; padding-left: 1.2em; opacity: .8; }
+.kg-compared .differs td { background: #d2992233; }
+.kg-compared .differs th { background: #d2992233; border-left: 4px solid #d29922; }
+@media (max-width: 640px) {
+  .kg-compared thead { display: none; }
+  .kg-compared tr, .kg-compared th, .kg-compared td { display: block; }
+  .kg-compared td::before { content: attr(data-kafka) ": "; font-weight: bold; }
+}
+</style>"""
+
+
+@dataclass(frozen=True)
+class ComparedStep:
+    """A step of a script: what each broker answered, and the records that it appended meanwhile, a line for each."""
+
+    label: str
+    answers: tuple[str, ...]
+    records: tuple[tuple[str, ...], ...]
+
+    @property
+    def differs(self) -> bool:
+        return len(set(self.answers)) > 1 or len(set(self.records)) > 1
+
+
+@dataclass(frozen=True)
+class BrokerComparison:
+    """The steps of a script that several brokers played. It shows itself as a table, in a notebook as HTML.
+
+    `kafka` are the versions, in the order of the answers and records of each step.
+    """
+
+    kafka: tuple[str, ...]
+    steps: tuple[ComparedStep, ...]
+
+    @property
+    def differences(self) -> list[str]:
+        """The labels of the steps in which the brokers differ."""
+        return [step.label for step in self.steps if step.differs]
+
+    def __repr__(self) -> str:
+        lines = [_format_row([f"Kafka {version}" for version in self.kafka])]
+        for step in self.steps:
+            lines += ["", f"{step.label}   {_DIFFERS}" if step.differs else step.label]
+            columns = [_wrap_cell(answer, records) for answer, records in zip(step.answers, step.records, strict=True)]
+            lines += [_format_row(row) for row in zip_longest(*columns, fillvalue="")]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">Kafka {escape(version)}</th>' for version in self.kafka)
+        rows = "\n".join(self._write_row(step) for step in self.steps)
+        return (
+            f'{_STYLE}\n<table class="kg-compared">\n<thead><tr><th scope="col">step</th>{head}</tr></thead>\n'
+            f"<tbody>\n{rows}\n</tbody>\n</table>"
+        )
+
+    def _write_row(self, step: ComparedStep) -> str:
+        cells = ""
+        for version, answer, records in zip(self.kafka, step.answers, step.records, strict=True):
+            items = "".join(f"<li>{escape(record)}</li>" for record in records)
+            written = f"<ul>{items}</ul>" if items else ""
+            cells += f'<td data-kafka="Kafka {escape(version)}">{escape(answer)}{written}</td>'
+        mark = f"<br>{_DIFFERS}" if step.differs else ""
+        row_class = ' class="differs"' if step.differs else ""
+        return f'<tr{row_class}><th scope="row">{escape(step.label)}{mark}</th>{cells}</tr>'
+
+
+def compare_brokers(script: Script, kafka: Sequence[str] = ("3.9.2", "4.3.1"), **settings: Any) -> BrokerComparison:
+    """Play a script with a new broker of each Kafka version, and return what they answer and write.
+
+    Each broker has one partition of the offsets topic, and the arguments of `start_broker` in `settings`. A script can
+    look at the answers, so the brokers may have different steps; a missing one has the answer "–". An answer that
+    arrives later stands at the step that waited for it: "waits, then NONE".
+
+    Examples
+    --------
+    >>> def script(broker):
+    ...     yield "a heartbeat to no group", broker.heartbeat("billing", 1, "m")
+    ...     yield "a commit of a member", broker.offset_commit("billing", {}, generation=1, member_id="m")
+    >>> compare_brokers(script).differences
+    []
+    """
+    settings.setdefault("offsets_topic_num_partitions", 1)
+    played = [list(_play(script, start_broker(kafka=version, **settings))) for version in kafka]
+    steps = []
+    for step in zip_longest(*played):
+        label = next(part[0] for part in step if part)
+        answers = tuple(part[1] if part else "–" for part in step)
+        steps.append(ComparedStep(label, answers, tuple(part[2] if part else () for part in step)))
+    return BrokerComparison(tuple(kafka), tuple(steps))
+
+
+def _play(script: Script, broker: GroupCoordinator) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield the label, the answer and the lines of the records of each step."""
+    steps = script(broker)
+    topics = {topic_id: name for name, topic_id in broker.validator.topic_ids.items()}
+    played: list[tuple[str, Any, str, list[str]]] = []
+    record_count = 0
+    for label, answer in [steps] if isinstance(steps, tuple) else steps:
+        lines = _read_lines(broker, topics)
+        played.append((label, answer, format_answer(answer), lines[record_count:]))
+        record_count = len(lines)
+    for label, answer, text, records in played:
+        final = format_answer(answer)
+        yield label, text if text == final else f"{text}, then {final}", tuple(records)
+
+
+def _read_lines(broker: GroupCoordinator, topics: Mapping[str, str]) -> list[str]:
+    logs = broker.manager.logs
+    batches = [batch for partition in sorted(broker.manager.owned) for batch in logs.read(partition)]
+    names = Names(collect_batch_names(batches).clients, dict(topics))
+    return [line for batch in batches for line in _describe_batch(batch, names)]
+
+
+def _describe_batch(batch: Batch, names: Names) -> Iterator[str]:
+    for log_record in batch.records:
+        if batch.is_control:
+            control_type = read_control_type(log_record)
+            marker = control_type.name.lower() if control_type else "control"
+            yield f"{marker} marker, producer {batch.producer_id}"
+        else:
+            record = decode(log_record.key, log_record.value)
+            producer = f", producer {batch.producer_id}" if batch.is_transactional else ""
+            yield f"{find_group_id(record)}: {describe_record(record, names)}{producer}"
+
+
+def _wrap_cell(answer: str, records: Sequence[str]) -> list[str]:
+    width = _COLUMN_WIDTH - 2
+    lines = wrap(answer, width) or [""]
+    for record in records:
+        lines += wrap(f"+ {record}", width, subsequent_indent="  ")
+    return lines
+
+
+def _format_row(cells: Sequence[str]) -> str:
+    return ("    " + "".join(f"{cell:<{_COLUMN_WIDTH}}" for cell in cells)).rstrip()
+
+
+@singledispatch
+def format_answer(answer: Any) -> str:
+    """Return an answer of a coordinator as a short text: the error, or what the client learns."""
+    return str(answer)
+
+
+@format_answer.register
+def _(answer: ResponseFuture) -> str:  # type: ignore[type-arg]
+    return format_answer(answer.value) if answer.done else _WAITS
+
+
+@format_answer.register
+def _(answer: Errors) -> str:
+    return answer.name
+
+
+@format_answer.register(dict)
+def _(answer: Mapping[Any, Any]) -> str:
+    parts = {str(key): format_answer(value) for key, value in answer.items()}
+    texts = set(parts.values())
+    if len(texts) == 1 and all(isinstance(value, Errors) for value in answer.values()):
+        return texts.pop()
+    return ", ".join(f"{name}: {text}" for name, text in sorted(parts.items())) or "nothing"
+
+
+@format_answer.register(list)
+@format_answer.register(tuple)
+def _(answer: Sequence[Any]) -> str:
+    return "; ".join(format_answer(part) for part in answer) or "nothing"
+
+
+@format_answer.register
+def _(answer: FetchedOffset) -> str:
+    return answer.error.name if answer.error else str(answer.offset)
+
+
+@format_answer.register
+def _(answer: OffsetFetchResult) -> str:
+    return answer.error.name if answer.error else format_answer(dict(answer.offsets))
+
+
+@format_answer.register
+def _(answer: OffsetDeleteResult) -> str:
+    return answer.error.name if answer.error else format_answer(dict(answer.partitions))
+
+
+@format_answer.register
+def _(answer: LeaveGroupResult) -> str:
+    return answer.error.name if answer.error else format_answer([error for _, error in answer.members])
+
+
+@format_answer.register
+def _(answer: JoinGroupResult) -> str:
+    return format_join(answer)
+
+
+@format_answer.register
+def _(answer: SyncGroupResult) -> str:
+    return format_sync(answer)
+
+
+@format_answer.register
+def _(answer: ConsumerHeartbeatResult) -> str:
+    if answer.error:
+        return answer.error.name
+    if answer.assignment is None:
+        return f"epoch {answer.member_epoch}"
+    return f"epoch {answer.member_epoch}, {format_count(sum(map(len, answer.assignment.values())), 'partition')}"
+
+
+@format_answer.register
+def _(answer: DescribedGroup) -> str:
+    error = f"{answer.error.name}, " if answer.error else ""
+    return f"{error}{answer.state}, {format_count(len(answer.members), 'member')}"
+
+
+@format_answer.register
+def _(answer: DescribedConsumerGroup) -> str:
+    if answer.error:
+        return answer.error.name
+    return f"{answer.state}, group epoch {answer.group_epoch}, {format_count(len(answer.members), 'member')}"
+
+
+@format_answer.register
+def _(answer: ListedGroup) -> str:
+    return f"{answer.group_id} ({answer.type}, {answer.state})"

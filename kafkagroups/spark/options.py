@@ -29,7 +29,10 @@ _DEFAULTS: dict[str, str | None] = {
     "partitions": None,
     "engine": "auto",
     "tasks": None,
-    "pushdown": "false",
+    "columns": None,
+    "groups": None,
+    "log_partitions": None,
+    "cluster": None,
     "max_batch_bytes": str(MAX_BATCH_BYTES),
     "past_damage": "false",
     "failOnDamage": "true",
@@ -43,24 +46,40 @@ file. A stream has the other columns only if the user sets a schema that names t
 which the log ends has a row with the reason, without bytes, if the option `failOnDamage` is false."""
 
 
+PLACE = parse_columns("path string, cluster string?")
+"""Columns that every table has, if they are named: the path of the log, and the option `cluster`."""
+
+
 @dataclass(frozen=True)
 class Options:
+    """`names` are the wanted columns, None for all. `groups` are group ids, or patterns with * and ?."""
+
     table: str
     paths: tuple[str, ...]
     cwd: str
     tasks: int | None
-    pushdown: bool
     fail_on_damage: bool
+    names: tuple[str, ...] | None
+    groups: tuple[str, ...]
+    log_partitions: frozenset[int] | None
+    cluster: str | None
     topic: Topic
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return BATCHES if self.table == "batches" else columns_of(self.table)
+        """The columns of the table, or those that the option `columns` names."""
+        if self.names is None:
+            return BATCHES if self.table == "batches" else columns_of(self.table)
+        by_name = {column.name: column for column in self.all_columns}
+        unknown = [name for name in self.names if name not in by_name]
+        if unknown:
+            raise UsageError(f"table {self.table} has no column {unknown[0]!r}; its columns are {', '.join(by_name)}")
+        return tuple(by_name[name] for name in self.names)
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
         """The columns that a user's schema can name."""
-        return LOCATED_BATCHES if self.table == "batches" else columns_of(self.table)
+        return LOCATED_BATCHES if self.table == "batches" else (*columns_of(self.table), *PLACE)
 
     @classmethod
     def parse(cls, user_options: Mapping[str, str]) -> Options:
@@ -80,7 +99,10 @@ class Options:
             paths=tuple(paths),
             cwd=given["cwd"] or os.getcwd(),
             tasks=_parse_count("tasks", given),
-            pushdown=_parse_flag("pushdown", given),
+            names=_parse_list(given["columns"]),
+            groups=_parse_list(given["groups"]) or (),
+            log_partitions=_parse_partitions(given["log_partitions"]),
+            cluster=given["cluster"],
             fail_on_damage=_parse_flag("failOnDamage", given),
             topic=Topic(
                 "",
@@ -111,6 +133,24 @@ def check_schema(options: Options, schema: StructType) -> None:
             raise UsageError(
                 f"table {options.table}, column {field.name}: expected type {expected_type}, found {field.type}"
             )
+
+
+def _parse_list(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def _parse_partitions(text: str | None) -> frozenset[int] | None:
+    """Return the numbers of a list such as 0,3,7-9."""
+    if text is None:
+        return None
+    numbers: set[int] = set()
+    for part in _parse_list(text) or ():
+        first, dash, last = part.partition("-")
+        try:
+            numbers.update(range(parse_whole_number(first), parse_whole_number(last if dash else first) + 1))
+        except UsageError as error:
+            raise UsageError(f"option log_partitions: {error}") from None
+    return frozenset(numbers)
 
 
 def _parse_flag(name: str, given: Mapping[str, str | None]) -> bool:

@@ -47,13 +47,11 @@ for argument do
 done
 exec {java} "$@"
 """
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 DEFAULT_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
-    PUSHDOWN: "true",
     # A Unix domain socket costs a task 40 ms less than a TCP socket.
     "spark.python.unix.domain.socket.enabled": "true",
 }
@@ -218,12 +216,10 @@ def register(session: SparkSession) -> None:
 
 
 def prepare(session: SparkSession) -> None:
-    """Allow filters in the session, and send this package to executors that are other processes.
+    """Send this package to executors that are other processes.
 
     The native engine cannot be sent: if the executors have none, a line on stderr says so.
     """
-    # Without this setting, Spark refuses every reader that accepts filters.
-    session.conf.set(PUSHDOWN, "true")
     if is_remote():
         return  # The server of Spark Connect has the package, or nothing of it could run there.
     context = session.sparkContext

@@ -14,8 +14,13 @@
                      on each machine where it is installed)
     tasks            the largest number of tasks (default: 2 per core of the machine that plans the query, and more
                      if a task would read more than 64 MiB)
-    pushdown         true: filters on `partition` select the tasks to run; if `partitions` is given, filters on `group`
-                     select tasks, too (default: false)
+    columns          only these columns of the table, such as group,topic,committed_offset: Spark asks a Python data
+                     source for all columns, and `json` is most of the work of the table `records`. Every table has two
+                     more columns that can be named: `path` of the log, and `cluster`
+    groups           only these groups, such as billing,app-*; if `partitions` is given, the new coordinator reads only
+                     the home partitions of groups without * and ?
+    log_partitions   only these partitions of __consumer_offsets, such as 0,3,7-9
+    cluster          what the column `cluster` says, to tell the rows of several clusters apart
     max_batch_bytes  the largest size of one decompressed batch; the log ends before a larger batch
                      (default: 268435456, 256 MiB)
     past_damage      true: go on at the next readable batch after damaged bytes (default: false); not for a stream
@@ -23,8 +28,8 @@
                      after them would be missing. false: the log is read up to its damage, as a broker's recovery cuts
                      it there. The table `partitions` has the reason, and Spark's log a line
 
-Use `pushdown` only for a DataFrame that runs one query. Spark 4.3 stores the filters in the DataFrame, so a second
-query would run only the tasks of the first query.
+Filters select no tasks: Spark 4.3 stores the filters that a Python data source accepts in the DataFrame, so a later
+query on the same DataFrame would read too little. `groups` and `log_partitions` are part of the DataFrame.
 
 A log partition is a partition of the topic `__consumer_offsets`. Each log partition is loaded alone. So a group with
 records in two log partitions has rows from both partitions. In contrast, `kafkagroups.spark.load` returns only the rows
@@ -61,17 +66,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    In,
     InputPartition,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -81,6 +83,7 @@ from pyspark.sql.types import StructType
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.columns import Row, record_batches, schema_ddl
 from kafkagroups.loading.rows import GROUP_TABLES, partition_number, record_rows
+from kafkagroups.loading.topic_partitions import has_wildcard, match_groups
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import Position
 from kafkagroups.log.damage import NAMED_GROUPS, Damage
@@ -354,7 +357,7 @@ class ConsumerOffsets(DataSource):
         if options.table == "batches":
             raise UsageError("only streams have table batches: use spark.readStream")
         check_schema(options, schema)
-        return PushdownReader(options, schema) if options.pushdown else ConsumerOffsetsReader(options, schema)
+        return ConsumerOffsetsReader(options, schema)
 
     def streamReader(self, schema: StructType) -> OffsetsStream:
         options = Options.parse(self.options)
@@ -376,38 +379,34 @@ class Task(InputPartition):
 
 
 class ConsumerOffsetsReader(DataSourceReader):
-    """The reader of DataFrames that are not streams, which Spark pickles.
-
-    Filters select `only_partitions` and `only_groups`.
-    """
+    """The reader of DataFrames that are not streams, which Spark pickles."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        if options.groups and "group" not in {column.name for column in options.all_columns}:
+            raise UsageError(f"option groups: the table {options.table} has no column group")
         self.options = options
         self.schema = schema
-        self.only_partitions: set[int] | None = None
-        self.only_groups: set[str] | None = None
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks: at most as many as the option `tasks` says, with about the same number of bytes each."""
-        selected = self._selected_partitions()
         logs = find_all_logs(self.options.paths, self.options.cwd)
         numbers = {partition_number(log.partition) for log in logs}
         is_whole = len(self.options.paths) == 1 and numbers == set(range(len(logs)))
         count = self.options.topic.partitions or (len(logs) if is_whole else None)
-        if selected is not None:
-            logs = [log for log in logs if partition_number(log.partition) in selected]
-        lists = distribute([(log.size, log) for log in logs], self.options.tasks)
-        return [Task(task_logs, count) for task_logs in lists]
+        selected = self._select_partitions(numbers)
+        sized_logs = [(log.size, log) for log in logs if partition_number(log.partition) in selected]
+        return [Task(task_logs, count) for task_logs in distribute(sized_logs, self.options.tasks)]
 
-    def _selected_partitions(self) -> set[int] | None:
+    def _select_partitions(self, numbers: set[int]) -> set[int]:
         options = self.options
+        selected = numbers if options.log_partitions is None else numbers & options.log_partitions
+        count = options.topic.partitions
         # The classic coordinator uses the records of a group from all partitions.
         uses_home_partitions = options.topic.coordinator == "new" and options.table in GROUP_TABLES
-        if self.only_groups is None or not options.topic.partitions or not uses_home_partitions:
-            return self.only_partitions
+        if count is None or not options.groups or not uses_home_partitions or any(map(has_wildcard, options.groups)):
+            return selected
         # A log without a partition number can contain any group, so this log is always selected.
-        homes = {partition_for(group, options.topic.partitions) for group in self.only_groups}
-        return _intersect(self.only_partitions, homes | {partition_number(None)})
+        return selected & {partition_number(None), *(partition_for(group, count) for group in options.groups)}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's logs as Arrow record batches.
@@ -425,17 +424,21 @@ class ConsumerOffsetsReader(DataSourceReader):
 
         options = self.options
         schema = to_arrow_schema(self.schema, timezone="UTC")
-        groups = None if self.only_groups is None else pa.array(sorted(self.only_groups), pa.string())
+        place = {"path": pa.scalar(log.path, pa.string()), "cluster": pa.scalar(options.cluster, pa.string())}
+        names = [name for name in schema.names if name not in place]
+        if not names or (options.groups and "group" not in names):
+            names.append("group" if options.groups else "partition")
         topic = options.topic.open(find_logs=lambda path: [log])
         moved: set[str] = set()
-        for batch in read_topic_table(topic, options.table, schema.names):
-            if groups is not None:
-                batch = batch.filter(pc.is_in(batch["group"], value_set=groups))
-            if partitions and options.table != "records" and "group" in schema.names:
-                names = pc.unique(batch["group"]).drop_null().to_pylist()
-                moved.update(name for name in names if partition_for(name, partitions) != log.partition)
+        for batch in read_topic_table(topic, options.table, names):
+            if options.groups:
+                batch = batch.filter(self._find_wanted(batch["group"]))
+            if partitions and options.table != "records" and "group" in names:
+                groups = pc.unique(batch["group"]).drop_null().to_pylist()
+                moved.update(name for name in groups if partition_for(name, partitions) != log.partition)
+            columns = [pa.repeat(place[name], len(batch)) if name in place else batch[name] for name in schema.names]
             # The batch must have Spark's schema. In a schema that the user has set, every column can be null.
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
         damage = topic.logs[0].damage
         if damage is not None and options.fail_on_damage:
             raise damage_error(damage)
@@ -443,6 +446,13 @@ class ConsumerOffsetsReader(DataSourceReader):
             print(damage, file=sys.stderr)
         if moved:
             print(_describe_moved(log, moved, partitions), file=sys.stderr)
+
+    def _find_wanted(self, groups: pa.Array) -> pa.Array:
+        import pyarrow as pa
+
+        names = groups.unique().drop_null().to_pylist()
+        wanted = {name for pattern in self.options.groups for name in match_groups(names, pattern)}
+        return pa.compute.is_in(groups, value_set=pa.array(sorted(wanted), pa.string()))
 
 
 def _describe_moved(log: Log, groups: set[str], partitions: int | None) -> str:
@@ -452,26 +462,3 @@ def _describe_moved(log: Log, groups: set[str], partitions: int | None) -> str:
         "the partition count of the topic was changed, rows of these groups can stand in this table twice, once for "
         "each partition. kafkagroups.spark.load returns them once"
     )
-
-
-_ACCEPTED_COLUMNS = (("partition",), ("group",))
-"""The columns of the filters that `PushdownReader` accepts."""
-
-
-class PushdownReader(ConsumerOffsetsReader):
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Accept filters that compare `partition` or `group` with values."""
-        for condition in filters:
-            if not isinstance(condition, EqualTo | In) or condition.attribute not in _ACCEPTED_COLUMNS:
-                yield condition
-                continue
-            values = {condition.value} if isinstance(condition, EqualTo) else set(condition.value)
-            values.discard(None)
-            if condition.attribute == ("partition",):
-                self.only_partitions = _intersect(self.only_partitions, values)
-            else:
-                self.only_groups = _intersect(self.only_groups, values)
-
-
-def _intersect(selected: set[Any] | None, values: set[Any]) -> set[Any]:
-    return values if selected is None else selected & values

@@ -6,7 +6,6 @@ import sys
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
@@ -14,7 +13,6 @@ from tests.handmade import LogRecord, encode_batch, write_segment
 from tests.spark.tables import (
     TABLES,
     ConsumerOffsets,
-    Task,
     arrow_schema,
     columns_of,
     in_order,
@@ -48,20 +46,17 @@ def test_columns_can_be_chosen():
         columns_of("offsets", ["x"])
 
 
-def test_a_filter_on_partition_selects_tasks():
-    one = make_reader(f"{DATA}/3.9.2", coordinator="classic", pushdown="true")
-    kept = list(
-        one.pushFilters([IsNotNull(("partition",)), In(("partition",), (9, 12, 99)), EqualTo(("partition",), 9)])
-    )
-    assert kept == [IsNotNull(("partition",))]
-    assert [log.partition for task in one.partitions() for log in task.logs] == [9]
-    list(one.pushFilters([EqualTo(("partition",), 12)]))
-    assert one.partitions() == [Task([], None)]
+def test_log_partitions_selects_tasks():
+    """The option is a list of numbers and ranges."""
+    for text, wanted in (("9", [9]), ("8-12,99", [8, 9, 12]), ("99", [])):
+        one = make_reader(f"{DATA}/3.9.2", coordinator="classic", log_partitions=text)
+        assert sorted(log.partition for task in one.partitions() for log in task.logs) == wanted
+    with pytest.raises(kg.UsageError, match="option log_partitions"):
+        make_reader(f"{DATA}/3.9.2", log_partitions="x")
 
 
-def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tasks():
+def test_groups_drops_rows_and_where_a_group_has_one_home_selects_tasks():
     """Only the new coordinator answers a group from its home partition alone; the classic one uses every partition."""
-    billing = EqualTo(("group",), "billing")
     for coordinator, count, tasks in (
         ("classic", {}, 7),
         ("classic", {"partitions": "50"}, 7),
@@ -69,16 +64,35 @@ def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tas
         ("new", {"partitions": "50"}, 1),
     ):
         options = {"coordinator": coordinator, **count}
-        found = read(f"{DATA}/3.9.2", [billing], **options)
-        assert found and {row["group"] for row in found} == {"billing"}
-        one = make_reader(f"{DATA}/3.9.2", **options, pushdown="true")
-        list(one.pushFilters([billing]))
+        found = read(f"{DATA}/3.9.2", **options, groups="billing")
+        assert found == [row for row in read(f"{DATA}/3.9.2", **options) if row["group"] == "billing"] != []
+        one = make_reader(f"{DATA}/3.9.2", **options, groups="billing")
         assert sum(len(task.logs) for task in one.partitions()) == tasks
-    found = read(f"{DATA}/3.9.2", [billing], coordinator="classic")
-    assert read(f"{DATA}/3.9.2", [In(("group",), ("billing", "no such"))], coordinator="classic") == found
-    other = GreaterThan(("group",), "billing")
-    assert list(make_reader(f"{DATA}/3.9.2", pushdown="true").pushFilters([other])) == [other]
-    assert list(make_reader(f"{DATA}/3.9.2").pushFilters([billing])) == [billing]
+    found = read(f"{DATA}/3.9.2", coordinator="classic", groups="billing")
+    assert read(f"{DATA}/3.9.2", coordinator="classic", groups="bil*, no such") == found
+    assert read(f"{DATA}/3.9.2", ["committed_offset"], coordinator="classic", groups="billing") == [
+        {"committed_offset": row["committed_offset"]} for row in found
+    ]
+    with pytest.raises(kg.UsageError, match="the table partitions has no column group"):
+        make_reader(f"{DATA}/3.9.2", table="partitions", groups="billing")
+
+
+def test_columns_can_name_the_log_and_the_cluster():
+    """Rows of several clusters can be told apart; the default has only the columns of the table."""
+    options = {"path": f"{DATA}/3.9.2", "columns": "path,cluster,group", "cluster": "east"}
+    assert ConsumerOffsets(options).schema() == "path string NOT NULL, cluster string, group string NOT NULL"
+    fields = [pa.field(name, pa.string(), name == "cluster") for name in ("path", "cluster", "group")]
+    schema = from_arrow_schema(pa.schema(fields))
+    one = ConsumerOffsets(options).reader(schema)
+    rows = [row for task in one.partitions() for batch in one.read(task) for row in batch.to_pylist()]
+    assert {row["cluster"] for row in rows} == {"east"}
+    paths = {row["path"] for row in rows}
+    assert f"{DATA}/3.9.2/__consumer_offsets-9" in {
+        path[-len(f"{DATA}/3.9.2/__consumer_offsets-9") :] for path in paths
+    }
+    assert len(paths) > 1
+    with pytest.raises(kg.UsageError, match="has no column 'x'"):
+        ConsumerOffsets({"path": DATA, "columns": "x"}).schema()
 
 
 def test_tasks_hold_about_the_same_bytes(tmp_path):
@@ -96,7 +110,7 @@ def test_damage_is_a_row(tmp_path):
     segment = tmp_path / "log" / "__consumer_offsets-9" / "00000000000000000000.log"
     segment.write_bytes(segment.read_bytes() + b"torn")
     options = {"coordinator": "classic", "failOnDamage": "false"}
-    (row,) = read(tmp_path / "log", [EqualTo(("partition",), 9)], table="partitions", **options)
+    (row,) = read(tmp_path / "log", table="partitions", log_partitions="9", **options)
     assert row["error"] is None and row["damage"].startswith(f"{segment}, byte ")
     damaged, whole = (read(path, **options) for path in (tmp_path / "log", f"{DATA}/3.9.2"))
     assert in_order(damaged) == in_order(whole)

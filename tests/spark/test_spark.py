@@ -118,7 +118,7 @@ def test_the_command_with_spark_knows_shared_groups_and_stops(session, foreign, 
 
 
 @pytest.mark.thorough
-def test_filters_read_only_their_tasks(session, tmp_path):
+def test_options_read_only_their_tasks(session, tmp_path):
     """A query that does not need an unreadable partition succeeds."""
     shutil.copytree(DATA / "3.9.2", tmp_path / "log")
     segment = tmp_path / "log" / "__consumer_offsets-12" / "00000000000000000000.log"
@@ -127,19 +127,18 @@ def test_filters_read_only_their_tasks(session, tmp_path):
     kgs.register(session)
     source = session.read.format("consumer_offsets").option("coordinator", "classic")
 
-    def count(condition, **options):
-        frame = source.options(pushdown=True, **options).load(str(tmp_path / "log"))  # a frame for each query
-        return frame.where(condition).count()
+    def count(**options):
+        return source.options(**options).load(str(tmp_path / "log")).count()
 
     with pytest.raises(Exception, match="expected a regular file, found a folder") as caught:
-        source.load(str(tmp_path / "log")).count()
+        count()
     assert len(str(caught.value)) < 2500
-    assert count("partition = 9") == count("partition in (8, 9) and group = 'billing'") + 2 == 7
+    assert count(log_partitions="9") == count(log_partitions="8,9", groups="billing") + 2 == 7
     with pytest.raises(Exception, match="expected a regular file, found a folder"):
-        count("group = 'billing'")
+        count(groups="billing")
     new = {"coordinator": "new", "kafka": "4.3.1", "partitions": 50}
-    assert count("group = 'billing'", **new) == 5
-    assert count("group in ('billing', 'no such')", **new) == 5
+    assert count(groups="billing", **new) == 5
+    assert count(groups="billing,no such", **new) == 5
 
 
 def test_a_frame_may_be_asked_again(session):
@@ -158,7 +157,7 @@ def test_a_frame_may_be_asked_again(session):
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_a_filter_on_group_loses_no_row(session, coordinator):
-    """With any partition count, with and without pushdown, the rows are those of kafkagroups.load."""
+    """With any partition count, as a filter and as an option, the rows are those of kafkagroups.load."""
     kgs.register(session)
     source = session.read.format("consumer_offsets").option("coordinator", coordinator)
     alone = DATA / "3.9.2" / "__consumer_offsets-9" / "00000000000000000000.log"
@@ -166,11 +165,11 @@ def test_a_filter_on_group_loses_no_row(session, coordinator):
         for path in (DATA / "3.9.2", alone):
             groups = kg.load(path, coordinator, partitions=partitions)
             wanted = len(groups["billing"].offsets) if "billing" in groups else 0
-            for pushdown in (False, True):
-                frame = source.options(partitions=partitions, pushdown=pushdown).load(str(path))
-                assert frame.where("group = 'billing'").count() == wanted
-    records = source.options(partitions=60, pushdown=True, table="records").load(str(DATA / "3.9.2"))
-    assert records.where("group = 'billing'").count() > 20
+            frame = source.options(partitions=partitions).load(str(path))
+            assert frame.where("group = 'billing'").count() == wanted
+            assert source.options(partitions=partitions, groups="billing").load(str(path)).count() == wanted
+    records = source.options(partitions=60, groups="billing", table="records").load(str(DATA / "3.9.2"))
+    assert records.count() > 20
 
 
 def test_every_table_survives_the_vectors(session, vectors):

@@ -25,14 +25,14 @@ CEILINGS = {
     "course": 10577,
     "engine": 2548,
     "groups": 1975,
-    "history": 5101,
+    "history": 5108,
     "html_report": 510,
     "kafka_tools": 426,
     "loading": 2187,
     "log": 2577,
     "records": 1986,
     "repair": 2227,
-    "spark": 1503,
+    "spark": 1519,
     "synth": 635,
 }
 """The largest number of lines of code of each package."""

@@ -42,7 +42,7 @@ from kafkagroups.history.stats import WRITER, PartitionStats, Stats, sort_rows
 from kafkagroups.history.storms import find_storms
 from kafkagroups.history.timeline import find_waiting_members, walk
 from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
-from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
+from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging, has_had_members_since
 from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Answers, GroupParts
@@ -187,8 +187,10 @@ class CountedTopic:
             stats.writers = writers.finish(log.partition)
             stats.known_groups = list_known_groups(partition)
             for transaction in partition.counts.open_transactions:
-                here = (name for name in transaction.groups if name in parts)
-                transaction.groups_with_members = [name for name in here if parts[name].decode_group().members]
+                here = {name: parts[name].decode_group() for name in transaction.groups if name in parts}
+                transaction.groups_with_members = [
+                    name for name, group in here.items() if has_had_members_since(group, transaction.since_ms)
+                ]
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
             found = (*found, watch_groups(partition, self.topic, stats) if watches_groups else ())
             stats.findings = list(chain.from_iterable(found))

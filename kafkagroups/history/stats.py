@@ -51,7 +51,7 @@ class OpenTransaction:
     groups for which it commits offsets. `aborted_at` and `aborted_ms` are the place and time of the producer's last
     marker before it, if that marker aborted another transaction with the same epoch (transactions.py).
     `coordinator_epoch` is the one in that last marker; 0 if the log has none. `groups_with_members` are those of
-    `groups` that have members after the load.
+    `groups` that have members after the load, or have had some since the transaction began.
     """
 
     producer_id: int

@@ -31,7 +31,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.groups.group import Group
 from kafkagroups.groups.log_records import read_control_type
+from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, describe_time, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
@@ -97,6 +99,11 @@ def _read_coordinator_epoch(batch: Batch) -> int:
     return 0
 
 
+def has_had_members_since(group: AnyGroup, time_ms: int) -> bool:
+    """Return whether a group has members, or lost the last one after a time (ms since the epoch)."""
+    return bool(group.members) or (isinstance(group, Group) and (group.current_state_timestamp or 0) > time_ms)
+
+
 def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
     """Yield the findings about open transactions. Their age is that at the newest record of all logs."""
     now_ms = max((counts.last_timestamp_ms or 0 for counts in stats.partitions.values()), default=0)
@@ -123,7 +130,8 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
             remedy = (
                 "This is not urgent: the producer can still end it, and a coordinator aborts it after the producer's "
                 f"transaction.timeout.ms, which the log does not contain (by default at {end}). Until then, consumers "
-                f"of {list_names(transaction.groups_with_members)} that start or get other partitions wait. Look at "
+                f"of {list_names(transaction.groups_with_members)} that start or get other partitions wait. If the "
+                "producer is gone, and its successor has another transactional.id, only this time-out ends it. Look at "
                 "the log again after that time."
             )
             yield Finding(number, transaction.first_offset, group, None, "open_transaction", what, remedy)

@@ -41,7 +41,7 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segments import Log, log_of_buffers
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.dialects import DEFAULT_DIALECT
-from kafkagroups.spark.tasks import task_errors
+from kafkagroups.spark.tasks import RESULTS, collect_results, pack_results
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
@@ -223,16 +223,11 @@ class RowTables:
 
     def compute(self, function: Any) -> list[Any]:
         """Return what a function yields for the logs of each task: of one partition, or of all that share groups."""
-        import pickle
-
-        import pyarrow as pa
 
         def run(topic: OpenTopic) -> Iterator[pa.RecordBatch]:
-            results = [pickle.dumps(result) for result in function(topic)]
-            yield pa.RecordBatch.from_pydict({"result": pa.array(results, pa.binary())})
+            yield pack_results(function(topic))
 
-        with task_errors():
-            return [pickle.loads(row["result"]) for row in self._map_logs(run, "result binary").collect()]
+        return collect_results(self._map_logs(run, RESULTS))
 
     @cached_property
     def whole(self) -> WholeTopic:

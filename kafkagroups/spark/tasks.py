@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.groups import Groups
@@ -26,7 +26,7 @@ from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -96,16 +96,27 @@ def run_tasks(session: SparkSession, tasks: Sequence[T], function: Callable[[T],
     """Return what a function yields for each task, which runs in a Spark task of its own; also on Spark Connect."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         for batch in batches:
             for number in batch["id"].to_pylist():
-                results = [pickle.dumps(result) for result in function(tasks[number])]
-                yield pa.RecordBatch.from_pydict({"result": pa.array(results, pa.binary())})
+                yield pack_results(function(tasks[number]))
 
-    numbers = session.range(0, len(tasks), 1, len(tasks))
+    return collect_results(session.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, RESULTS))
+
+
+RESULTS = "result binary"
+"""The schema of what `pack_results` returns."""
+
+
+def pack_results(results: Iterable[Any]) -> pa.RecordBatch:
+    """Return Python objects as a batch that a task can return, for `collect_results`."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"result": pa.array(map(pickle.dumps, results), pa.binary())})
+
+
+def collect_results(frame: DataFrame) -> list[Any]:
     with task_errors():
-        return [pickle.loads(row["result"]) for row in numbers.mapInArrow(run, "result binary").collect()]
+        return [pickle.loads(row["result"]) for row in frame.collect()]
 
 
 @contextmanager

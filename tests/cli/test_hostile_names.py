@@ -53,6 +53,7 @@ CASES = {
     "synth": [["synth", "--out", "OUT", "--records", "10", "--prefix=NAME"]],
     "replay": [["replay", TERMINAL, "--out", "OUT"]],
     "doctor": [["doctor"]],
+    "completion": [["completion", "bash"], ["completion", "NAME"]],
 }
 SUBSCRIPTION = base64.b64encode(b"\0\0" + b"\0\0\0\1" + b"\0\5other" + b"\xff\xff\xff\xff").decode()
 """A subscription of version 0 to the topic `other`, as the JSON of a record has it."""

@@ -270,6 +270,27 @@ def test_an_open_transaction_of_a_group_with_members_is_found_before_it_hangs(
         assert "not urgent" in found[0].remedy and "by default at 2023-11-14 22:1" in found[0].remedy
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_whose_members_gave_up_while_it_waited_is_blocked_too(version, tmp_path, engine):
+    """The pod that took over waits for stable offsets and then leaves (incident 3 of the runbook's trial, 4.4.0)."""
+    clock = Clock(START)
+    settings = Settings(version, offsets_topic_num_partitions=1)
+    logs = open_logs(tmp_path, settings)
+    coordinator = start_broker(logs, clock, settings)
+    coordinator.txn_offset_commit(
+        "app", {TopicPartition("orders", 0): OffsetCommit(5)}, transactional_id="t", producer_id=7, producer_epoch=0
+    )
+    consumer = Consumer(coordinator, "app", "c", ["orders"], PARTITIONS)
+    for _ in range(5):
+        clock.advance(4 * SECOND)
+        consumer.poll()
+    consumer.leave()
+    logs.close()
+    rules = {"coordinator": "classic" if version < "4" else "new", "kafka": version}
+    (finding,) = findings(tmp_path, "open_transaction", engine, **rules)
+    assert finding.group == "app" and "consumers of app that start or get other partitions wait" in finding.remedy
+
+
 @pytest.mark.parametrize("has_members", [True, False])
 @pytest.mark.parametrize("groups", [["app"], ["app", "more"]])
 @pytest.mark.parametrize("new_offset", [3, 90])

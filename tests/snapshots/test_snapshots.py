@@ -328,11 +328,11 @@ def test_an_old_snapshot_is_replaced(old_format, tmp_path, capsys):
 
 
 def test_nothing_from_outside_is_unpickled():
-    """A pickle can run code. Only a process and the children that it has started exchange pickles, through pipes."""
+    """A pickle can run code. Only a process and its children exchange pickles, and Spark's driver and its tasks."""
     paths = list(Path("kafkagroups").rglob("*.py"))
     assert len(paths) > 150
     unpickling = [path for path in paths if "pickle.load" in path.read_text() or "np.load" in path.read_text()]
-    assert unpickling == [Path("kafkagroups/loading/engines.py")]
+    assert set(unpickling) == {Path("kafkagroups/loading/engines.py"), Path("kafkagroups/spark/tasks.py")}
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def test_the_commands_that_connect_have_valid_options(monkeypatch):
         monkeypatch.setattr(f"kafkagroups.cli.{command}.run", lambda args: given.append(args.bootstrap) or 0)
     for line in lines:
         assert main(arguments(line, {"BROKER": "broker-1:9092"})) == 0, line
-    assert given == ["broker-1:9092"] * 4
+    assert given == ["broker-1:9092"] * 5
 
 
 @pytest.mark.parametrize(("command", "excerpt"), excerpts())

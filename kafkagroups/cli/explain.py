@@ -21,7 +21,7 @@ from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.finding import count_of, name_record
-from kafkagroups.loading.topic_partitions import has_wildcard
+from kafkagroups.loading.partition_count import has_wildcard
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 

@@ -19,7 +19,7 @@ from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.loading.group_json import group_json, modern_member_json, orphan_json, sorted_pending
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.topic_partitions import choose_log, has_wildcard, match_groups
+from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
 from kafkagroups.log.damage import Start, judge_start
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect

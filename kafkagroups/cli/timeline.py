@@ -16,7 +16,7 @@ from kafkagroups.cli.output import format_time_ms, print_text
 from kafkagroups.history.event import Event, describe_skips, join_skips
 from kafkagroups.history.finding import count_of, name_record
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
-from kafkagroups.loading.topic_partitions import has_wildcard
+from kafkagroups.loading.partition_count import has_wildcard
 from kafkagroups.topic import Topic
 
 POSITIONS_SHOWN = 20

@@ -34,7 +34,7 @@ from kafkagroups.history.release_changes import find_changes, find_lost_fixes, l
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, KnownGroup, Stats
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.damage import Damage, Gap, StartFailure
 from kafkagroups.log.segments import Log
 from kafkagroups.records import versions

@@ -33,7 +33,7 @@ from kafkagroups.history.timeline import PartitionHistory, Question, walk
 from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import TopicPartitions, choose_log, has_wildcard, match_groups
+from kafkagroups.loading.partition_count import TopicPartitions, choose_log, has_wildcard, match_groups
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Stop

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP
 
 LISTED_NAMES = 3

@@ -63,7 +63,7 @@ from kafkagroups.history.stats import (
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import PartitionCountChange
+from kafkagroups.loading.partition_count import PartitionCountChange
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for

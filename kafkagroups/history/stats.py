@@ -25,7 +25,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.event import Recreation
 from kafkagroups.history.finding import Finding
-from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.damage import Gap

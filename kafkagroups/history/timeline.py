@@ -38,7 +38,7 @@ from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms, find_storms
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batches import DamagedHole, Hole
 from kafkagroups.log.damage import Gap
 from kafkagroups.records.wire import UUID

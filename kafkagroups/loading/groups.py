@@ -16,7 +16,7 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.loading.group_json import member_rows, offset_json
-from kafkagroups.loading.topic_partitions import FoundPartitions, TopicPartitions
+from kafkagroups.loading.partition_count import FoundPartitions, TopicPartitions
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.dialects import dialect
 

@@ -33,7 +33,7 @@ from kafkagroups.groups.replay import (
 )
 from kafkagroups.loading.engines import Engine, choose_engine
 from kafkagroups.loading.groups import GroupParts, Groups, KnownGroups, OrphanParts, Orphans
-from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, PartitionsOf, TopicPartitions
+from kafkagroups.loading.partition_count import FoundPartitions, LogTimes, PartitionsOf, TopicPartitions
 from kafkagroups.log.cleaner import Progress
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop

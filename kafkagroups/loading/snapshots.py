@@ -57,7 +57,7 @@ from kafkagroups.loading import native
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic, combine_shards
-from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, is_folder
+from kafkagroups.loading.partition_count import FoundPartitions, LogTimes, is_folder
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL, crc32c, encode_batch
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.cleaner import encode_replacement

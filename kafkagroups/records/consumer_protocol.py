@@ -2,7 +2,7 @@
 
 A member sends its subscription in a JoinGroup request. The group's leader, one of the members, computes the
 assignments and sends them in a SyncGroup request. The broker stores subscriptions and assignments as bytes in the group
-record (classic_records.py). These bytes are an int16 version, then the fields below. Trailing bytes are ignored.
+record (group_metadata.py). These bytes are an int16 version, then the fields below. Trailing bytes are ignored.
 
     negative version    refused
     version above 3     read like version 3

@@ -26,7 +26,7 @@ from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.engines import PYTHON, create_observed_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import match_groups
+from kafkagroups.loading.partition_count import match_groups
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until

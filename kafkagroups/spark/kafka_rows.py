@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.loading.columns import arrow_schema, columns_of, parse_columns, schema_ddl
 from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.partition_count import FoundPartitions
 from kafkagroups.loading.rows import decode_columns, read_table
-from kafkagroups.loading.topic_partitions import FoundPartitions
 from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segments import Log, log_of_buffers

@@ -20,7 +20,7 @@ from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.loading.topic_partitions import choose_log
+from kafkagroups.loading.partition_count import choose_log
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records.dialects import DEFAULT_DIALECT

@@ -82,8 +82,8 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.columns import Row, record_batches, schema_ddl
+from kafkagroups.loading.partition_count import has_wildcard, match_groups
 from kafkagroups.loading.rows import GROUP_TABLES, partition_number, record_rows
-from kafkagroups.loading.topic_partitions import has_wildcard, match_groups
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import Position
 from kafkagroups.log.damage import NAMED_GROUPS, Damage

@@ -148,6 +148,7 @@ class Cluster:
     waits: Waits = field(default_factory=Waits)
     leaders: dict[int, int] = field(default_factory=dict)
     topic: str = TOPIC
+    topic_id: str | None = None
 
 
 @contextmanager
@@ -363,7 +364,7 @@ def refresh_leaders(cluster: Cluster) -> None:
 
     topic = MetadataRequest.MetadataRequestTopic(name=cluster.topic)
     # A Metadata request before version 4 would create a missing topic.
-    request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=9)
+    request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=10)
     metadata = ask_any_broker(cluster, request, partial(_read_metadata, cluster))
     if metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         explanation = ": no group has ever committed an offset" if cluster.topic == TOPIC else ""
@@ -371,6 +372,8 @@ def refresh_leaders(cluster: Cluster) -> None:
     if metadata.error_code:
         raise TopicRefused(f"{cluster.topic}: {describe_code(metadata.error_code)}")
     cluster.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
+    topic_id = getattr(metadata, "topic_id", None)  # since version 10
+    cluster.topic_id = str(topic_id) if topic_id and topic_id.int else None
 
 
 def _read_metadata(cluster: Cluster, response: Any) -> Any:

@@ -7,11 +7,13 @@ them before they were read:
     {"partitions": {"12": {"since": 4711, "next": 5000, "gaps": [[4800, 4820]]}}}
 
 `since` was the end of the log when the first pull began. Gaps before it are not listed, because the cleaner has always
-worked there. A batch is first written and then counted in `follow.json`. After a process was killed, the next one
-counts the batches that are in the segments already, so no batch is lost or kept twice, and no gap is forgotten.
+worked there. Batches are written, and then counted in `follow.json`. After a process was killed, the next one goes on
+behind the last whole batch in the segments, and counts the batches that are there already. So no batch is lost or kept
+twice, and no gap is forgotten. Only an incomplete batch at the end of the last segment is cut off.
 
-With a limit of age, segments whose records are all older are cleaned as a broker's log cleaner does: of each key, the
-newest of these records stays. So the disk needed is bounded, and the answer of a load stays right.
+With a limit of age, segments whose records are all older are cleaned as a broker's log cleaner does, up to the first
+open transaction: of each key, the newest record stays. So the disk needed is bounded, and the answer of a load stays
+right. A partition with damaged bytes is never cleaned, because the cleaner would end there.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ import msgspec
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaner import CleanerConfig, clean
-from kafkagroups.log.folders import has_segments, list_folder, open_log
-from kafkagroups.log.writer import recover
+from kafkagroups.log.batches import parse_batch
+from kafkagroups.log.cleaner import CleanerConfig, clean, read_log
+from kafkagroups.log.folders import list_folder, open_log
+from kafkagroups.log.segment_file import FrameState, base_offset_of, find_frames
 from kafkagroups.repair.client import (
     MAX_WAIT_SECONDS,
     TOPIC,
@@ -45,22 +48,28 @@ from kafkagroups.repair.client import (
 from kafkagroups.repair.pull import PulledPartition, PullStopped, SegmentWriter, choose_partitions, pull_partition
 
 STATE_FILE = "follow.json"
+_NEW_STATE_FILE = "follow.json.new"
 _LOCK_FILE = "follow.lock"
 _SEGMENTS_OF_KEEP = 10
 """Segments are rolled so often that the age at which records are cleaned is right to a tenth."""
 _HOUR_MS = 3_600_000
 
 
-class FollowedPartition(msgspec.Struct):
-    """What `follow.json` says of a partition. `gaps` are pairs: the first missing offset, and the next present one."""
+class FollowedPartition(msgspec.Struct, omit_defaults=False):
+    """What `follow.json` says of a partition. `gaps` are pairs: the first missing offset, and the next present one.
+
+    `stopped` is the reason why it does not go on, or None.
+    """
 
     since: int
     next: int
     gaps: list[tuple[int, int]] = []
+    stopped: str | None = None
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=True):
     partitions: dict[int, FollowedPartition]
+    topic_id: str | None = None
 
 
 def follow(
@@ -127,7 +136,7 @@ def _lock(folder: Path) -> Iterator[None]:
     """Keep other processes out of the folder until this one ends, also if it is killed."""
     import fcntl
 
-    names = {*list_folder(folder)} - {_LOCK_FILE}
+    names = {*list_folder(folder)} - {_LOCK_FILE, _NEW_STATE_FILE}
     if names and STATE_FILE not in names:
         raise UsageError(f"{folder}: expected a new or empty folder, or one with {STATE_FILE}, found other files in it")
     with open(folder / _LOCK_FILE, "w") as file:
@@ -157,13 +166,18 @@ class _Copy:
         self.report = report
         self.state = _read_state(folder / STATE_FILE)
         self.next_cleaning_ms = 0
+        self.cleaned_until: dict[int, int] = {}
+        self.saved = b""
         self.segments = {number: self._resume(number) for number in self.state.partitions}
-        self.stopped: dict[int, str] = {}
         self._save()
 
     def pull(self, cluster: Cluster, partitions: Iterable[int] | None) -> None:
         """Pull what is new in each partition."""
-        numbers = [number for number in choose_partitions(cluster, partitions) if number not in self.stopped]
+        numbers = choose_partitions(cluster, partitions)
+        if self.state.topic_id and cluster.topic_id and cluster.topic_id != self.state.topic_id:
+            raise UsageError(f"{self.folder}: {TOPIC} was created again since then; follow it into a new folder")
+        self.state.topic_id = self.state.topic_id or cluster.topic_id
+        numbers = [each for each in numbers if each not in self.segments or not self.state.partitions[each].stopped]
         ranges, errors = ask_log_ranges(cluster, numbers)
         for number, error in errors.items():
             self.report(f"{TOPIC}-{number}: {error}")
@@ -189,33 +203,36 @@ class _Copy:
                 segments.first_ms = None
             names = sorted(segments.newest_ms)
             recent = [name for name in names if segments.newest_ms[name] >= time_ms - self.keep_ms]
-            is_old = bool(names) and recent != names
-            if is_old:
-                self._clean_partition(number, recent[0] if recent else None, time_ms)
+            until = int(recent[0].partition(".")[0]) if recent else self.state.partitions[number].next
+            if recent != names and until > self.cleaned_until.get(number, 0):
+                self._clean_partition(number, until, time_ms)
+                self.cleaned_until[number] = until
 
-    def _clean_partition(self, number: int, first_recent: str | None, time_ms: int) -> None:
+    def _clean_partition(self, number: int, until: int, time_ms: int) -> None:
         path = self._path(number)
-        before = sum(file.stat().st_size for file in path.iterdir())
-        end = self.state.partitions[number].next
-        until = int(first_recent.partition(".")[0]) if first_recent else end
+        log = open_log(path)
+        first_uncleanable = min(until, read_log(log, None, None, _ignore_progress).first_uncleanable)
+        if log.damage is not None:
+            self.report(f"{path.name}: not cleaned, because it has damaged bytes: {log.damage}")
+            return
+        before = _count_bytes(path)
         cleaned = self.folder / f"{path.name}.cleaned"
-        clean(open_log(path), cleaned / path.name, CleanerConfig(now_ms=time_ms, first_uncleanable=until))
+        clean(log, cleaned / path.name, CleanerConfig(now_ms=time_ms, first_uncleanable=first_uncleanable))
         (cleaned / path.name).rename(cleaned / "whole")
         _replace(path, cleaned)
         self.segments[number] = self._resume(number)
-        after = sum(file.stat().st_size for file in path.iterdir())
-        if after < before:
-            self.report(f"{path.name}: cleaned {before - after} bytes of records older than the limit")
+        if _count_bytes(path) < before:
+            self.report(f"{path.name}: cleaned {before - _count_bytes(path)} bytes of records older than the limit")
 
     def _pull_partition(self, cluster: Cluster, number: int, start: int, end: int) -> None:
         followed = self.state.partitions[number]
         segments = self.segments[number]
         if end < followed.next:
-            self.stopped[number] = (
+            followed.stopped = (
                 f"the log ends at offset {end}, but this copy has the offsets up to {followed.next}: the topic was "
                 "created again or truncated. Follow into a new folder"
             )
-            raise PullStopped(self.stopped[number])
+            raise PullStopped(followed.stopped)
         if start > followed.next:
             self._add_gap(number, start)
         pulled = PulledPartition(start, followed.next, segments.writer.bytes)
@@ -248,31 +265,70 @@ class _Copy:
         path = self._path(number)
         _replace(path, self.folder / f"{path.name}.cleaned")
         followed = self.state.partitions[number]
-        if not path.exists() or not has_segments(path):
+        files = sorted(path.glob("*.log"))
+        if not files:
+            if followed.next > followed.since:
+                raise UsageError(
+                    f"{path}: no segment, although {STATE_FILE} counts some; restore it, or use a new folder"
+                )
             shutil.rmtree(path, ignore_errors=True)
             return _Segments(SegmentWriter(path, followed.next), {})
-        _, damage = recover(path)
-        if damage is not None:
-            self.report(f"{path.name}: the last run was killed while it wrote a batch, which is read again")
-        newest_ms: dict[str, int] = {}
-        for batch in open_log(path):
-            if batch.next_offset > followed.next:  # It was written, and the process was killed before it was counted.
-                self._count(number, batch)
-            name = Path(batch.file or "").name
-            newest_ms[name] = max(newest_ms.get(name, 0), batch.max_timestamp)
+        counted = followed.next
+        last_gap = followed.gaps[-1][1] if followed.gaps else 0
+        followed.next = max(base_offset_of(files[0].name), last_gap)
+        newest_ms = {}
+        for file in files:
+            newest_ms[file.name] = self._read_segment(number, file, counted, is_last=file == files[-1])
         writer = SegmentWriter.resume(path)
         return _Segments(writer, newest_ms, newest_ms.get(writer.path.name))
+
+    def _read_segment(self, number: int, file: Path, counted: int, *, is_last: bool) -> int:
+        """Count the batches of a segment, and return the newest timestamp; -1 if there is none.
+
+        An incomplete batch at the end of the last segment is cut off.
+        """
+        followed = self.state.partitions[number]
+        newest_ms = -1
+        data = file.read_bytes()
+        for frame in find_frames(data):
+            if frame.state is FrameState.INCOMPLETE and is_last:
+                os.truncate(file, frame.position)
+                self.report(f"{file}: the last run was killed while it wrote a batch, which is read again")
+                break
+            if frame.state is not FrameState.WHOLE:
+                raise UsageError(f"{file}, byte {frame.position}: {frame.reason}; follow the topic into a new folder")
+            batch = parse_batch(frame, data[frame.position : frame.end])
+            if batch.next_offset > counted:  # It was written, and the process was killed before it was counted.
+                followed.next = max(followed.next, counted)
+                self._count(number, batch)
+            followed.next = max(followed.next, batch.next_offset)
+            newest_ms = max(newest_ms, batch.max_timestamp)
+        return newest_ms
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{TOPIC}-{number}"
 
     def _save(self) -> None:
-        work = self.folder / f"{STATE_FILE}.new"
+        """Write `follow.json`, if something changed, after the segments are safe on the disk."""
+        state = msgspec.json.encode(self.state)
+        if state == self.saved:
+            return
+        for segments in self.segments.values():
+            segments.writer.sync()
+        work = self.folder / _NEW_STATE_FILE
         with open(work, "wb") as file:
-            file.write(msgspec.json.encode(self.state))
+            file.write(state)
             file.flush()
             os.fsync(file.fileno())
         work.replace(self.folder / STATE_FILE)
+        self.saved = state
+
+
+def _ignore_progress(step: str, done: int, total: int) -> None: ...
+
+
+def _count_bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.iterdir())
 
 
 def _offsets(batch: Batch) -> list[int]:

@@ -260,6 +260,11 @@ class SegmentWriter:
         writer._size = sizes[writer._base_offset]
         return writer
 
+    def sync(self) -> None:
+        """Wait until the bytes of the current segment are on the disk."""
+        with open(self.path, "rb") as file:
+            os.fsync(file.fileno())
+
     def roll(self, next_offset: int) -> None:
         """Begin a new segment, unless the current one is empty."""
         if self._size > 0:
@@ -288,6 +293,7 @@ class SegmentWriter:
             is_too_far = batch.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
             if (is_full or is_too_far) and size > 0:
                 self._write(content)
+                self.sync()
                 content = bytearray()
                 self._base_offset = batch.base_offset
                 self._size = 0

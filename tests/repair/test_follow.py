@@ -12,6 +12,8 @@ import kafkagroups as kg
 from kafkagroups.cli import main
 from kafkagroups.repair.follow import follow
 from tests.captured import captured
+from tests.groups.small_logs import START, offset_record
+from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
 from tests.repair.fake_broker import FakeBroker
 
 MINUTE = 60_000
@@ -107,6 +109,7 @@ def test_a_run_that_was_killed_before_its_first_batch_begins_again(followed, bat
     """Killed with the lock alone, before the partition's folder, and between the folder and its segment."""
     followed.folder.mkdir()
     (followed.folder / "follow.lock").touch()
+    (followed.folder / "follow.json.new").touch()
     followed.run([0])
     partition = followed.folder / "__consumer_offsets-0"
     state = (followed.folder / "follow.json").read_text()
@@ -150,6 +153,54 @@ def test_old_records_are_cleaned_and_the_answer_stays(followed, batches):
     assert {name: kept[name].offsets for name in kept} == {name: whole[name].offsets for name in whole}
     assert [line for line in followed.said if "cleaned" in line]
     assert len(followed.offsets) < count
+
+
+def test_a_wrong_checksum_of_the_broker_is_copied_and_never_cut(followed, batches):
+    """The copy has the bytes of the broker. A restart keeps all of it, and a limit of age cleans nothing."""
+    followed.run([0, 1, 2, 3])
+    (segment,) = (followed.folder / "__consumer_offsets-0").iterdir()
+    broken = bytearray(segment.read_bytes())
+    broken[batches[0][0].size + 70] ^= 1
+    segment.write_bytes(broken)
+    later = batches[-1][0].max_timestamp + 10 * MINUTE
+
+    def rounds():
+        followed.show(0, 1, 2, 3)
+        yield later
+        yield later + MINUTE
+
+    with followed.broker.running() as address:
+        follow(address, followed.folder, keep_ms=MINUTE, report=followed.said.append, rounds=rounds())
+    kept = b"".join(file.read_bytes() for file in sorted((followed.folder / "__consumer_offsets-0").glob("*.log")))
+    assert kept == bytes(broken)
+    assert [line for line in followed.said if "not cleaned, because it has damaged bytes" in line]
+    segment.write_bytes(bytes(broken[: batches[0][0].size]) + bytes(100) + bytes(broken[batches[0][0].size :]))
+    with pytest.raises(kg.UsageError, match="follow the topic into a new folder"):
+        followed.run([0, 1, 2, 3])
+
+
+def test_cleaning_stops_at_an_open_transaction(tmp_path):
+    """A pending commit does not remove the committed offset before it (LogCleanerManager.cleanableOffsets, 4.3.1)."""
+    values = [OffsetCommitValue(5, commit_timestamp=START), OffsetCommitValue(9, commit_timestamp=START)]
+    keyed = [LogRecord(offset, START, *offset_record(0, value, "g")) for offset, value in enumerate(values)]
+    data = [encode_batch([keyed[0]]), encode_batch([keyed[1]], producer_id=7, producer_epoch=0, attributes=0x10)]
+    log = tmp_path / "__consumer_offsets-0"
+    log.mkdir()
+    (log / f"{0:020}.log").write_bytes(b"".join(data))
+    followed = Followed(tmp_path / "history", [(each, each) for each in ()])
+    followed.broker.log = b"".join(data)
+    followed.broker.end_offset = 2
+    with followed.broker.running() as address:
+        follow(address, followed.folder, keep_ms=MINUTE, rounds=[START, START + 5 * MINUTE, START + 9 * MINUTE])
+    (group,) = kg.load(followed.folder / "__consumer_offsets-0").values()
+    assert [offset.offset for offset in group.offsets.values()] == [5]
+
+
+def test_what_stopped_stays_stopped(followed):
+    """A topic that was created again and is longer by the time of the next run is not mixed in."""
+    followed.run([0, 1, 2], [0])
+    followed.run([0, 1, 2, 3, 4])
+    assert len(followed.offsets) == 3 and "created again or truncated" in followed.state["stopped"]
 
 
 def test_bad_folders_and_options_are_refused(followed, capsys, tmp_path):

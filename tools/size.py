@@ -20,7 +20,7 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 513,
-    "cli": 2992,
+    "cli": 3002,
     "coordinator": 6228,
     "course": 10577,
     "engine": 2548,
@@ -31,8 +31,8 @@ CEILINGS = {
     "loading": 2187,
     "log": 2577,
     "records": 1986,
-    "repair": 2227,
-    "spark": 1519,
+    "repair": 2275,
+    "spark": 1570,
     "synth": 635,
 }
 """The largest number of lines of code of each package."""

@@ -17,6 +17,7 @@ examples:
   source <(kafkagroups completion bash)                                    in ~/.bashrc
   source <(kafkagroups completion zsh)                                     in ~/.zshrc, after compinit
   kafkagroups completion fish > ~/.config/fish/completions/kafkagroups.fish"""
+SHELLS = ("bash", "zsh", "fish")
 _BASH = """\
 _kafkagroups() {{
     local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} words=
@@ -37,7 +38,7 @@ def run(args: Options) -> int:
     from kafkagroups.cli import COMMANDS, create_parser
     from kafkagroups.errors import UsageError
 
-    if args.shell not in ("bash", "zsh", "fish"):
+    if args.shell not in SHELLS:
         raise UsageError(f"expected bash, zsh or fish, found {args.shell!r}")
     options = {name: list(_list_options(create_parser(name))) for name in COMMANDS}
     if args.shell == "fish":
@@ -52,7 +53,10 @@ def run(args: Options) -> int:
         for option in options[name]
         if option.choices
     ]
-    cases += [_case(f"{name} ", [option.option_strings[0] for option in options[name]], "*") for name in COMMANDS]
+    for name in COMMANDS:
+        names = [option.option_strings[0] for option in options[name]]
+        cases.append(_case(f"{name} {name}", [*_list_words(create_parser(name)), *names]))
+        cases.append(_case(f"{name} ", names, "*"))
     if args.shell == "zsh":
         print_line(_ZSH)
     for line in _BASH.format(commands=shlex.quote(" ".join(COMMANDS)), cases="\n".join(cases)).splitlines():
@@ -71,6 +75,15 @@ def _list_options(parser: Parser) -> Iterator[Any]:
             yield action
         for inner in action.choices.values() if isinstance(action.choices, dict) else ():
             yield from _list_options(inner)
+
+
+def _list_words(parser: Parser) -> Iterator[str]:
+    """Yield what can follow a command's name, for example `plan` and `apply`."""
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            yield from action.choices
+        if action.dest == "shell":
+            yield from SHELLS
 
 
 def _complete_in_fish(command: str, option: Any) -> str:

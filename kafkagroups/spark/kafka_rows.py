@@ -9,7 +9,8 @@ partition as segments into a folder of its own machine, and loads this folder li
 
 Rows are records without batches and markers, so they say less than segments:
 
-- An open transaction cannot be seen: its commits are missing, and the table `pending` is empty.
+- A `read_committed` consumer stops at the first open transaction of a partition. Its commits and everything behind it
+  are missing, and the table `pending` is empty. The table `partitions` says up to which offset there are rows.
 - With `read_uncommitted`, the commits of open and of aborted transactions look like others, and the answers are wrong.
 - The answers of the new coordinator do not depend on the place of a marker. Those of the classic coordinator can: if a
   tombstone follows a transactional commit, the commit survives where its marker follows the tombstone. Rows do not show
@@ -17,15 +18,17 @@ Rows are records without batches and markers, so they say less than segments:
   that has a commit before it.
 - A group that only an aborted transaction mentions is missing.
 
-A stream of rows has the current offsets (`current_offsets`). Spark's own state keeps the newest record of each key of a
-group, as Kafka's log cleaner does, and each micro-batch loads the groups of which it has records.
+Each table reads the rows again, so cache them if their source is slow.
+
+A stream of rows has the current offsets (`_current_offsets`). Spark's own state keeps the newest record of each key of
+a group, as Kafka's log cleaner does, and each micro-batch loads the groups of which it has records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,10 +41,11 @@ from kafkagroups.loading.partition_count import FoundPartitions
 from kafkagroups.loading.rows import decode_columns, read_table
 from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.log.segments import Log, log_of_buffers
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.dialects import DEFAULT_DIALECT
-from kafkagroups.spark.tasks import RESULTS, collect_results, pack_results
+from kafkagroups.spark.tasks import RESULTS, collect_results, pack_result
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
@@ -59,6 +63,7 @@ _DECODED = parse_columns(
 _DECODE = "consumer_offsets_decode"
 _LOAD = "consumer_offsets_load"
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "RocksDBStateStoreProvider"
 _STREAMING_STATE = "org.apache.spark.sql.execution.streaming.state"
 _STATE = "offset long, timestamp_ms long, value binary"
 _RECORDS_OF_BATCH = 1000
@@ -83,11 +88,17 @@ def decode(rows: DataFrame) -> DataFrame:
     UsageError
         A column is missing.
     """
+    return _decode_rows(rows, with_json=True)
+
+
+def _decode_rows(rows: DataFrame, *, with_json: bool) -> DataFrame:
+    """Return what `decode` returns. Without `with_json`, `json` is null, which is much faster."""
     from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
     _check_columns(rows, ("key", "value"))
-    added: Any = StructType.fromDDL(schema_ddl(_DECODED))
+    added = from_arrow_schema(arrow_schema(_DECODED))
     kept = rows.select(*(F.col(name) for name in rows.columns if name not in added.names))
 
     def decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,16 +107,16 @@ def decode(rows: DataFrame) -> DataFrame:
         schema = arrow_schema(_DECODED)
         for batch in batches:
             pairs = zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
-            decoded = pa.RecordBatch.from_pylist([_decode(key, value) for key, value in pairs], schema)
+            decoded = pa.RecordBatch.from_pylist([_decode(key, value, with_json) for key, value in pairs], schema)
             names = [*batch.schema.names, *schema.names]
             yield pa.RecordBatch.from_arrays([*batch.columns, *decoded.columns], names)
 
     return kept.mapInArrow(decode_batches, StructType([*kept.schema.fields, *added.fields]))
 
 
-def _decode(key: bytes | None, value: bytes | None) -> dict[str, Any]:
+def _decode(key: bytes | None, value: bytes | None, with_json: bool = True) -> dict[str, Any]:
     try:
-        return decode_columns(key, value, DEFAULT_DIALECT)
+        return decode_columns(key, value, DEFAULT_DIALECT, with_json)
     except BadBytes as error:
         return {"error": str(error)}
 
@@ -113,34 +124,40 @@ def _decode(key: bytes | None, value: bytes | None) -> dict[str, Any]:
 def register_functions(session: SparkSession) -> None:
     """Add the SQL functions: `consumer_offsets_decode(key, value)`, and the table function `consumer_offsets_load`.
 
-    The second one gets the rows of one or more partitions, `TABLE(rows) PARTITION BY partition`, and returns the table
-    offsets of the new coordinator.
+    The second one gets rows, `consumer_offsets_load(TABLE(rows))`, and returns the table offsets of the new
+    coordinator, each partition loaded alone.
     """
     from pyspark.sql.functions import udf, udtf
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.udtf import AnalyzeResult, OrderingColumn, PartitioningColumn
 
+    class Load:
+        """Spark creates one for each partition of the rows, and gives it the rows in the order of their offsets."""
+
+        @staticmethod
+        def analyze(rows: Any) -> AnalyzeResult:
+            schema = from_arrow_schema(arrow_schema(columns_of("offsets")))
+            return AnalyzeResult(schema, False, [PartitioningColumn("partition")], [OrderingColumn("offset")])
+
+        def __init__(self) -> None:
+            self.rows: list[tuple[Any, ...]] = []
+
+        def eval(self, row: Any) -> None:
+            time = row["timestamp"]
+            time_ms = None if time is None else int(time.timestamp() * 1000)
+            self.rows.append((row["partition"], row["partition"], row["offset"], time_ms, row["key"], row["value"]))
+
+        def terminate(self) -> Iterator[tuple[Any, ...]]:
+            names = [column.name for column in columns_of("offsets")]
+            with TemporaryDirectory() as folder:
+                logs = _write_logs(_check_rows(self.rows), folder)
+                groups = Topic("").open(find_logs=partial(_return_logs, logs)).load()
+                for row in read_table(groups, "offsets").read_all().to_pylist():
+                    yield tuple(row[name] for name in names)
+
+    load: Any = udtf(Load)
     session.udf.register(_DECODE, udf(_decode, schema_ddl(_DECODED), useArrow=False))
-    load: Any = udtf(_LoadFunction, returnType=schema_ddl(columns_of("offsets")))
     session.udtf.register(_LOAD, load)
-
-
-class _LoadFunction:
-    """Spark creates one for each partition of the rows."""
-
-    def __init__(self) -> None:
-        self.rows: list[_Row] = []
-
-    def eval(self, row: Any) -> None:
-        time_ms = int(row["timestamp"].timestamp() * 1000)
-        record = LogRecord(row["offset"], time_ms, row["key"], row["value"])
-        self.rows.append(_Row(row["partition"], row["partition"], record))
-
-    def terminate(self) -> Iterator[tuple[Any, ...]]:
-        self.rows.sort(key=lambda row: (row.partition, row.record.offset))
-        names = [column.name for column in columns_of("offsets")]
-        with TemporaryDirectory() as folder:
-            logs = _write_logs(self.rows, folder)
-            for row in read_table(Topic("").open(find_logs=lambda path: logs).load(), "offsets").read_all().to_pylist():
-                yield tuple(row[name] for name in names)
 
 
 def _check_columns(rows: DataFrame, names: Iterable[str]) -> None:
@@ -157,7 +174,11 @@ def _select(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     _check_columns(rows, ROW_COLUMNS)
-    is_number = dict(rows.dtypes)["timestamp"] == "bigint"
+    types = dict(rows.dtypes)
+    for name in ("key", "value"):
+        if types[name] != "binary":
+            raise UsageError(f"the column {name} of the rows has the type {types[name]}; expected binary")
+    is_number = types["timestamp"] == "bigint"
     timestamp = F.col("timestamp") if is_number else F.unix_millis("timestamp")
     return rows.select(
         F.col("partition").cast("int"), F.col("offset").cast("long"), timestamp.alias("timestamp"), "key", "value"
@@ -171,7 +192,8 @@ class RowTables:
     ----------
     offsets, pending, groups, members, partitions, records : DataFrame
         The tables, as of :class:`Tables`. ``records`` are the rows with the columns of :func:`decode`. ``pending`` is
-        empty, because rows do not show open transactions. Of a stream, there are only ``offsets`` and ``records``.
+        empty, because rows do not show open transactions. There is no table ``fates``, because rows show no batches and
+        no markers. Of a stream, there are only ``offsets`` and ``records``.
     uncertain : DataFrame
         The keys whose answer depends on where the marker of a transaction stands, which rows do not show:
         ``partition``, ``group``, ``topic``, ``topic_partition``. For the new coordinator there are none.
@@ -179,19 +201,28 @@ class RowTables:
         What the rows cannot say, one sentence each.
     """
 
-    def __init__(self, rows: DataFrame, topic: Topic) -> None:
-        self.notes = ["Rows do not show open transactions: their commits are missing, and the table pending is empty."]
+    def __init__(self, rows: DataFrame, topic: Topic, *, is_one_group: bool = False) -> None:
+        if not hasattr(rows, "mapInArrow"):
+            raise UsageError(f"expected a path or a DataFrame, found {type(rows).__name__}")
+        assert topic.dialect  # This property raises a UsageError for an unknown coordinator or Kafka version.
+        self.notes = [
+            "Rows that a read_committed consumer has read end at the first open transaction of each partition. So the "
+            "table pending is empty, and what follows is missing."
+        ]
         if topic.coordinator == "classic":
             self.notes.append("The table uncertain has the keys whose answer depends on the place of a marker.")
         self._topic = topic
         self._rows = _select(rows)
+        self._given_rows = rows.select(*ROW_COLUMNS)
         self._is_stream = rows.isStreaming
+        self._is_one_group = is_one_group
 
     pending = cached_property(lambda self: self._table("pending"))
     groups = cached_property(lambda self: self._table("groups"))
     members = cached_property(lambda self: self._table("members"))
     partitions = cached_property(lambda self: self._table("partitions"))
-    records = cached_property(lambda self: decode(self._rows))
+    records = cached_property(lambda self: decode(self._given_rows))
+    _named = cached_property(lambda self: _decode_rows(self._rows, with_json=False))
 
     @cached_property
     def offsets(self) -> DataFrame:
@@ -202,7 +233,7 @@ class RowTables:
         from pyspark.sql import functions as F
 
         newest_is_tombstone = F.max_by(F.col("value").isNull(), F.col("offset"))
-        changes = self.records.where("type in (0, 1)").groupBy(*_KEY)
+        changes = self._named.where("type in (0, 1)").groupBy(*_KEY)
         ends = changes.agg(newest_is_tombstone.alias("is_deleted"), F.count("value").alias("commits"))
         depends_on_markers = F.lit(self._topic.coordinator == "classic")
         return ends.where("is_deleted and commits > 0").where(depends_on_markers).select(*_KEY)
@@ -219,13 +250,14 @@ class RowTables:
         """Return the tables of only those rows whose key names a group, and of all partitions that have such rows."""
         from pyspark.sql import functions as F
 
-        return RowTables(self.records.where(F.col("group") == group).select(*ROW_COLUMNS), self._topic)
+        rows = self._named.where(F.col("group") == group).select(*ROW_COLUMNS)
+        return RowTables(rows, self._topic, is_one_group=True)
 
     def compute(self, function: Any) -> list[Any]:
         """Return what a function yields for the logs of each task: of one partition, or of all that share groups."""
 
         def run(topic: OpenTopic) -> Iterator[pa.RecordBatch]:
-            yield pack_results(function(topic))
+            yield from map(pack_result, function(topic))
 
         return collect_results(self._map_logs(run, RESULTS))
 
@@ -235,11 +267,11 @@ class RowTables:
         option = self._topic.partitions
         if self._is_stream:
             raise UsageError("a stream of rows has the tables offsets and records")
-        if self._topic.coordinator == "new" and option is not None:
+        if self._topic.coordinator == "new" and option is not None and not self._is_one_group:
             return WholeTopic(FoundPartitions(option=option), {})
         from pyspark.sql import functions as F
 
-        groups = self.records.select("partition", "group").distinct().groupBy("group")
+        groups = self._named.select("partition", "group").distinct().groupBy("group")
         numbers = groups.agg(F.sort_array(F.collect_list("partition")).alias("partitions"))
         rows = numbers.where("group is not null and size(partitions) > 1").collect()
         partitions_of: dict[str, list[int | None]] = {row["group"]: list(row["partitions"]) for row in rows}
@@ -282,20 +314,24 @@ def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
 
     Raises UsageError if rows of one partition have the same offset and are not equal, so they are of two topics.
     """
+    columns = (zip(*(batch[name].to_pylist() for name in ("load", *ROW_COLUMNS)), strict=True) for batch in batches)
+    return _check_rows(chain.from_iterable(columns))
+
+
+def _check_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Row]:
+    """Yield rows of load, partition, offset, time in ms, key and value, as `_read_rows` does."""
     previous = None
-    for batch in batches:
-        columns = [batch[name].to_pylist() for name in ("load", *ROW_COLUMNS)]
-        for load, partition, offset, time_ms, key, value in zip(*columns, strict=True):
-            if partition is None or offset is None:
-                raise UsageError("a row of the topic has no partition or no offset")
-            row = _Row(load, partition, LogRecord(offset, -1 if time_ms is None else time_ms, key, value))
-            if previous is None or (partition, offset) != (previous.partition, previous.record.offset):
-                yield row
-            elif (key, value) != (previous.record.key, previous.record.value):
-                raise UsageError(
-                    f"partition {partition} has two different records with offset {offset}; give the rows of one topic"
-                )
-            previous = row
+    for load, partition, offset, time_ms, key, value in rows:
+        if partition is None or offset is None:
+            raise UsageError("a row of the topic has no partition or no offset")
+        row = _Row(load, partition, LogRecord(offset, -1 if time_ms is None else time_ms, key, value))
+        if previous is None or (partition, offset) != (previous.partition, previous.record.offset):
+            yield row
+        elif (key, value) != (previous.record.key, previous.record.value):
+            raise UsageError(
+                f"partition {partition} has two different records with offset {offset}; give the rows of one topic"
+            )
+        previous = row
 
 
 def _write_logs(rows: Iterable[_Row], folder: str) -> list[Log]:
@@ -315,6 +351,10 @@ def _split(records: Iterable[LogRecord]) -> Iterator[list[LogRecord]]:
     batch: list[LogRecord] = []
     size = 0
     for record in records:
+        if batch and record.offset - batch[0].offset > MAX_RELATIVE_OFFSET:
+            yield batch
+            batch = []
+            size = 0
         batch.append(record)
         size += len(record.key or b"") + len(record.value or b"")
         if size >= _BYTES_OF_BATCH or len(batch) == _RECORDS_OF_BATCH:
@@ -329,6 +369,7 @@ def _current_offsets(rows: DataFrame, topic: Topic) -> DataFrame:
     """Return a stream of the committed offsets that a micro-batch changes: the newest row of a key is its answer.
 
     The columns are those of the table `offsets`, and `deleted`: true if a broker has no offset for the key any more.
+    Tombstones stay in the state, so that an older row that comes again revives nothing.
     """
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -352,8 +393,6 @@ def _current_offsets(rows: DataFrame, topic: Topic) -> DataFrame:
             after = self._answer(key[0])
             changed = [row | {"deleted": False} for place, row in after.items() if before.get(place) != row]
             changed += [row | {"deleted": True} for place, row in before.items() if place not in after]
-            if all(value is None for _, _, value in self.records.values()):
-                self.records.clear()
             yield pd.DataFrame(changed, columns=[*names, "deleted"], dtype=object)
 
         def _answer(self, partition: int) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -369,8 +408,15 @@ def _current_offsets(rows: DataFrame, topic: Topic) -> DataFrame:
 
         def close(self) -> None: ...
 
-    # The other state stores have no maps.
-    rows.sparkSession.conf.set(_STATE_STORE, f"{_STREAMING_STATE}.RocksDBStateStoreProvider")
-    keyed = decode(rows).where("group is not null").select("group", *ROW_COLUMNS).groupBy("partition", "group")
+    settings = rows.sparkSession.conf
+    # Spark's default has no maps.
+    if not str(settings.get(_STATE_STORE, "")).endswith(_ROCKSDB):
+        settings.set(_STATE_STORE, f"{_STREAMING_STATE}.{_ROCKSDB}")
+    keyed = (
+        _decode_rows(rows, with_json=False)
+        .where("group is not null")
+        .select("group", *ROW_COLUMNS)
+        .groupBy("partition", "group")
+    )
     schema = f"{schema_ddl(columns_of('offsets'))}, deleted boolean"
     return keyed.transformWithStateInPandas(CurrentOffsets(), schema, "Update", "None")

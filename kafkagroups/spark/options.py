@@ -72,6 +72,8 @@ class Options:
             return BATCHES if self.table == "batches" else columns_of(self.table)
         by_name = {column.name: column for column in self.all_columns}
         unknown = [name for name in self.names if name not in by_name]
+        if len(set(self.names)) < len(self.names):
+            raise UsageError(f"option columns: a column is named twice in {','.join(self.names)}")
         if unknown:
             raise UsageError(f"table {self.table} has no column {unknown[0]!r}; its columns are {', '.join(by_name)}")
         return tuple(by_name[name] for name in self.names)
@@ -147,9 +149,12 @@ def _parse_partitions(text: str | None) -> frozenset[int] | None:
     for part in _parse_list(text) or ():
         first, dash, last = part.partition("-")
         try:
-            numbers.update(range(parse_whole_number(first), parse_whole_number(last if dash else first) + 1))
+            found = range(parse_whole_number(first), parse_whole_number(last if dash else first) + 1)
         except UsageError as error:
             raise UsageError(f"option log_partitions: {error}") from None
+        if not found:
+            raise UsageError(f"option log_partitions: {part} has no number")
+        numbers.update(found)
     return frozenset(numbers)
 
 

@@ -116,14 +116,15 @@ def _count_rows(tables: RowTables, by: str) -> Stats:
     return statistics
 
 
-def _explain_rows(tables: RowTables, group: str, question: Question) -> Explanation:
+def _explain_rows(all_tables: RowTables, group: str, question: Question) -> Explanation:
+    tables = all_tables.of_group(group)
     whole = tables.whole
 
     def explain_rows(topic: OpenTopic) -> Iterator[Explanation]:
         groups, group_logs = load_group_logs(topic, [group], whole)
         yield explain_log(groups, group_logs[group], question)
 
-    explanations: list[Explanation] = tables.of_group(group).compute(explain_rows)
+    explanations: list[Explanation] = tables.compute(explain_rows)
     if not explanations:
         raise UsageError(f"no row is a record of group {group!r}")
     return explanations[0]
@@ -178,6 +179,8 @@ def explain(
     question = Question(topic, partition, since_time, retention_ms)
     question.check()
     if not isinstance(path, str | Path):
+        if until is not None or until_time is not None:
+            raise UsageError("rows have no place to stop at: select the rows before it")
         return _explain_rows(RowTables(path, Topic("", **rules)), group, question)
     source = open_topic(Topic(path, **rules), Stop(until, until_time))
     logs = source.logs

@@ -228,6 +228,9 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs: dict[int, Log] = {}
         for path in self.options.paths:
             for log in _find_logs_so_far(path, self.options.cwd):
+                wanted = self.options.log_partitions
+                if wanted is not None and partition_number(log.partition) not in wanted:
+                    continue
                 if partition_number(log.partition) in logs:
                     raise UsageError(f"{path}: partition {partition_number(log.partition)} is in two folders")
                 logs[partition_number(log.partition)] = log.limit_batches(self.options.topic.max_batch_bytes)
@@ -363,7 +366,12 @@ class ConsumerOffsets(DataSource):
         options = Options.parse(self.options)
         if options.topic.past_damage:
             raise UsageError("option past_damage: a stream ends with an error at damaged bytes")
+        if options.groups:
+            raise UsageError("option groups: a stream has the rows of all groups; filter the column group")
         check_schema(options, schema)
+        places = {"path", "cluster"} & set(schema.names)
+        if places:
+            raise UsageError(f"a stream has no column {min(places)}")
         return OffsetsStream(options, schema)
 
 

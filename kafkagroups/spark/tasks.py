@@ -98,20 +98,20 @@ def run_tasks(session: SparkSession, tasks: Sequence[T], function: Callable[[T],
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["id"].to_pylist():
-                yield pack_results(function(tasks[number]))
+                yield from map(pack_result, function(tasks[number]))
 
     return collect_results(session.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, RESULTS))
 
 
 RESULTS = "result binary"
-"""The schema of what `pack_results` returns."""
+"""The schema of what `pack_result` returns."""
 
 
-def pack_results(results: Iterable[Any]) -> pa.RecordBatch:
-    """Return Python objects as a batch that a task can return, for `collect_results`."""
+def pack_result(result: Any) -> pa.RecordBatch:
+    """Return a Python object as a batch that a task can return, for `collect_results`."""
     import pyarrow as pa
 
-    return pa.RecordBatch.from_pydict({"result": pa.array(map(pickle.dumps, results), pa.binary())})
+    return pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
 
 def collect_results(frame: DataFrame) -> list[Any]:

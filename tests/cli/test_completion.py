@@ -22,6 +22,8 @@ def test_bash_completes_commands_options_and_choices(capsys):
     assert complete(script, "kafkagroups", "lo") == ["load"]
     assert complete(script, "kafkagroups", "load", "--until") == ["--until", "--until-time"]
     assert complete(script, "kafkagroups", "load", "--coordinator", "") == ["classic", "new"]
+    assert complete(script, "kafkagroups", "rescue", "")[:2] == ["plan", "apply"]
+    assert complete(script, "kafkagroups", "completion", "z") == ["zsh"]
     assert "--bootstrap" in complete(script, "kafkagroups", "rescue", "apply", "--b")
 
 

@@ -141,11 +141,17 @@ def test_decode_adds_what_a_record_says(rows, session):
 def test_sql_loads_a_table(rows, session, logs):
     """`consumer_offsets_load` gives the table offsets of the new coordinator."""
     kgs.register(session)
-    number = max(logs)
-    rows.where(f"partition = {number}").createOrReplaceTempView("kafka_rows")
-    loaded = session.sql("SELECT * FROM consumer_offsets_load(TABLE(kafka_rows) PARTITION BY partition)")
-    wanted = kgs.load(rows.where(f"partition = {number}")).offsets
-    assert collected(loaded) == collected(wanted)
+    numbers = sorted(logs)[-3:]
+    some = rows.where(rows.partition.isin(numbers))
+    some.union(some).createOrReplaceTempView("kafka_rows")
+    loaded = session.sql("SELECT * FROM consumer_offsets_load(TABLE(kafka_rows))")
+    found = {(row["partition"], *(row[name] for name in KEY)): row["committed_offset"] for row in collected(loaded)}
+    assert found == {
+        (number, f"{number}/{group_id}", place.topic, place.partition): offset.offset
+        for number in numbers
+        for group_id, group in kg.load(logs[number][0]).items()
+        for place, offset in group.offsets.items()
+    }
 
 
 def test_rows_that_a_sink_wrote_twice_count_once_and_rows_of_two_topics_are_refused(rows, logs):
@@ -160,6 +166,12 @@ def test_rows_that_a_sink_wrote_twice_count_once_and_rows_of_two_topics_are_refu
         kgs.load(some.union(other)).offsets.collect()
     with pytest.raises(kg.UsageError, match="no column offset"):
         kgs.load(some.drop("offset"))
+    with pytest.raises(kg.UsageError, match="column key of the rows has the type string"):
+        kgs.load(some.withColumn("key", F.lit("x")))
+    with pytest.raises(kg.UsageError, match="klassic"):
+        kgs.load(some, "klassic")
+    with pytest.raises(kg.UsageError, match="expected a path or a DataFrame"):
+        kgs.load(None)
 
 
 def test_stats_and_explain_of_rows(rows, logs):
@@ -175,16 +187,21 @@ def test_stats_and_explain_of_rows(rows, logs):
         ]
     with pytest.raises(kg.UsageError, match="no row is a record of group 'nobody'"):
         kgs.explain(some, "nobody")
+    with pytest.raises(kg.UsageError, match="rows have no place to stop at"):
+        kgs.explain(some, "nobody", until=1)
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_a_group_in_two_partitions_is_loaded_as_one_broker_does(session, widened, tmp_path, coordinator):
     """The classic coordinator has one cache; with the partition count, the new one answers from the home partition."""
-    path, *_ = widened
+    path, moved, _ = widened
     folders = sorted(path.iterdir())
     write_rows(tmp_path / "rows", {kg.open_log(each).partition: read_committed(kg.open_log(each)) for each in folders})
-    found = kgs.load(session.read.parquet(str(tmp_path / "rows")), coordinator, partitions=5)
+    rows = session.read.parquet(str(tmp_path / "rows"))
+    found = kgs.load(rows, coordinator, partitions=5)
     wanted = kgs.load(path, coordinator, partitions=5, session=session)
+    stories = [kgs.explain(each, moved, partitions=5, coordinator=coordinator) for each in (rows, path)]
+    assert stories[0].answer == stories[1].answer
     assert collected(found.offsets) == collected(wanted.offsets)
 
 

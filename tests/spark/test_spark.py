@@ -125,10 +125,10 @@ def test_options_read_only_their_tasks(session, tmp_path):
     segment.unlink()
     segment.mkdir()
     kgs.register(session)
-    source = session.read.format("consumer_offsets").option("coordinator", "classic")
 
     def count(**options):
-        return source.options(**options).load(str(tmp_path / "log")).count()
+        source = session.read.format("consumer_offsets").options(**{"coordinator": "classic", **options})
+        return source.load(str(tmp_path / "log")).count()
 
     with pytest.raises(Exception, match="expected a regular file, found a folder") as caught:
         count()
@@ -159,17 +159,18 @@ def test_a_frame_may_be_asked_again(session):
 def test_a_filter_on_group_loses_no_row(session, coordinator):
     """With any partition count, as a filter and as an option, the rows are those of kafkagroups.load."""
     kgs.register(session)
-    source = session.read.format("consumer_offsets").option("coordinator", coordinator)
+
+    def read(path, **options):
+        return session.read.format("consumer_offsets").options(coordinator=coordinator, **options).load(str(path))
+
     alone = DATA / "3.9.2" / "__consumer_offsets-9" / "00000000000000000000.log"
     for partitions in (50, 60):
         for path in (DATA / "3.9.2", alone):
             groups = kg.load(path, coordinator, partitions=partitions)
             wanted = len(groups["billing"].offsets) if "billing" in groups else 0
-            frame = source.options(partitions=partitions).load(str(path))
-            assert frame.where("group = 'billing'").count() == wanted
-            assert source.options(partitions=partitions, groups="billing").load(str(path)).count() == wanted
-    records = source.options(partitions=60, groups="billing", table="records").load(str(DATA / "3.9.2"))
-    assert records.count() > 20
+            assert read(path, partitions=partitions).where("group = 'billing'").count() == wanted
+            assert read(path, partitions=partitions, groups="billing").count() == wanted
+    assert read(DATA / "3.9.2", partitions=60, groups="billing", table="records").count() > 20
 
 
 def test_every_table_survives_the_vectors(session, vectors):

@@ -31,7 +31,6 @@ _kafkagroups() {{
     COMPREPLY=($(compgen -W "$words" -- "$word"))
 }}
 complete -o default -F _kafkagroups kafkagroups"""
-_ZSH = "autoload -U +X bashcompinit && bashcompinit"
 
 
 def run(args: Options) -> int:
@@ -40,7 +39,8 @@ def run(args: Options) -> int:
 
     if args.shell not in SHELLS:
         raise UsageError(f"expected bash, zsh or fish, found {args.shell!r}")
-    options = {name: list(_list_options(create_parser(name))) for name in COMMANDS}
+    parsers = {name: create_parser(name) for name in COMMANDS}
+    options = {name: list(_list_options(parser)) for name, parser in parsers.items()}
     if args.shell == "fish":
         for name, text in COMMANDS.items():
             print_line(f"complete -c kafkagroups -n __fish_use_subcommand -f -a {name} -d {shlex.quote(text)}")
@@ -55,10 +55,10 @@ def run(args: Options) -> int:
     ]
     for name in COMMANDS:
         names = [option.option_strings[0] for option in options[name]]
-        cases.append(_case(f"{name} {name}", [*_list_words(create_parser(name)), *names]))
+        cases.append(_case(f"{name} {name}", [*_list_words(parsers[name]), *names]))
         cases.append(_case(f"{name} ", names, "*"))
     if args.shell == "zsh":
-        print_line(_ZSH)
+        print_line("autoload -U +X bashcompinit && bashcompinit")
     for line in _BASH.format(commands=shlex.quote(" ".join(COMMANDS)), cases="\n".join(cases)).splitlines():
         print_line(line)
     return 0

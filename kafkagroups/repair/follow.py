@@ -55,7 +55,7 @@ _SEGMENTS_OF_KEEP = 10
 _HOUR_MS = 3_600_000
 
 
-class FollowedPartition(msgspec.Struct, omit_defaults=False):
+class FollowedPartition(msgspec.Struct):
     """What `follow.json` says of a partition. `gaps` are pairs: the first missing offset, and the next present one.
 
     `stopped` is the reason why it does not go on, or None.
@@ -211,7 +211,7 @@ class _Copy:
     def _clean_partition(self, number: int, until: int, time_ms: int) -> None:
         path = self._path(number)
         log = open_log(path)
-        first_uncleanable = min(until, read_log(log, None, None, _ignore_progress).first_uncleanable)
+        first_uncleanable = min(until, read_log(log, None, None, lambda *_: None).first_uncleanable)
         if log.damage is not None:
             self.report(f"{path.name}: not cleaned, because it has damaged bytes: {log.damage}")
             return
@@ -265,6 +265,8 @@ class _Copy:
         path = self._path(number)
         _replace(path, self.folder / f"{path.name}.cleaned")
         followed = self.state.partitions[number]
+        if followed.stopped:
+            self.report(f"{path.name} is not followed: {followed.stopped}")
         files = sorted(path.glob("*.log"))
         if not files:
             if followed.next > followed.since:
@@ -324,9 +326,6 @@ class _Copy:
         self.saved = state
 
 
-def _ignore_progress(step: str, done: int, total: int) -> None: ...
-
-
 def _count_bytes(path: Path) -> int:
     return sum(file.stat().st_size for file in path.iterdir())
 
@@ -341,10 +340,9 @@ def _offsets(batch: Batch) -> list[int]:
 def _replace(path: Path, cleaned: Path) -> None:
     """Put a cleaned partition in the place of the old one. If the process was killed meanwhile, finish or undo it."""
     whole = cleaned / "whole"
-    old = cleaned / "old"
     if whole.exists():
         if path.exists():
-            path.rename(old)
+            path.rename(cleaned / "old")
         whole.rename(path)
     shutil.rmtree(cleaned, ignore_errors=True)
 

@@ -32,7 +32,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.loading.columns import arrow_schema, columns_of, parse_columns, schema_ddl
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-T = TypeVar("T")
 ROW_COLUMNS = ("partition", "offset", "timestamp", "key", "value")
 _KEY = ("partition", "group", "topic", "topic_partition")
 _DECODED = parse_columns(
@@ -239,7 +238,6 @@ class RowTables:
         return ends.where("is_deleted and commits > 0").where(depends_on_markers).select(*_KEY)
 
     def _table(self, table: str) -> DataFrame:
-
         def read(topic: OpenTopic) -> Iterator[pa.RecordBatch]:
             return iter(read_table(topic.load(whole=whole), table))
 

@@ -77,15 +77,20 @@ def test_our_log_of_a_conversation_is_loaded(empty_broker, tmp_path, case):
         empty_broker.wait_until_loaded()
         assert empty_broker.failed() == set()
         with client.asking(empty_broker.address) as ask:
-            assert client.offsets(ask, answers["offsets"], stable=False) == {
-                group: recorded_offsets(answer) for group, answer in answers["offsets"].items()
-            }
-            assert client.listed(ask) == {
-                group["groupId"]: (group["protocolType"], group["groupState"], group["groupType"])
-                for group in answers["listed"]
-            }
+            check_offsets_and_groups(ask, answers)
     finally:
         empty_broker.stop()
+
+
+def check_offsets_and_groups(ask, answers):
+    """Compare OffsetFetch of every group, and ListGroups, with the recorded answers."""
+    assert client.offsets(ask, answers["offsets"], stable=False) == {
+        group: recorded_offsets(answer) for group, answer in answers["offsets"].items()
+    }
+    assert client.listed(ask) == {
+        group["groupId"]: (group["protocolType"], group["groupState"], group["groupType"])
+        for group in answers["listed"]
+    }
 
 
 @pytest.mark.parametrize("case", NEW_CONVERSATIONS, ids=lambda folder: folder.name)
@@ -108,13 +113,7 @@ def test_our_log_of_consumer_groups_is_loaded(empty_broker, topics_of_broker, tm
         with client.asking(empty_broker.address) as ask:
             found = client.describe_consumer_groups(ask, VERSION, described)
             assert unordered({group: texts(found[group].to_dict()) for group in found}) == unordered(described)
-            assert client.offsets(ask, answers["offsets"], stable=False) == {
-                group: recorded_offsets(answer) for group, answer in answers["offsets"].items()
-            }
-            assert client.listed(ask) == {
-                group["groupId"]: (group["protocolType"], group["groupState"], group["groupType"])
-                for group in answers["listed"]
-            }
+            check_offsets_and_groups(ask, answers)
     finally:
         empty_broker.stop()
 

@@ -237,6 +237,7 @@ class _Copy:
             self._add_gap(number, start)
         pulled = PulledPartition(start, followed.next, segments.writer.bytes)
         for batches in pull_partition(cluster, number, pulled, end, segments.writer):
+            segments.writer.sync()
             for batch in batches:
                 self._count(number, batch)
                 name = segments.writer.path.name
@@ -311,12 +312,10 @@ class _Copy:
         return self.folder / f"{TOPIC}-{number}"
 
     def _save(self) -> None:
-        """Write `follow.json`, if something changed, after the segments are safe on the disk."""
+        """Write `follow.json`, if something changed. The batches that it counts are on the disk."""
         state = msgspec.json.encode(self.state)
         if state == self.saved:
             return
-        for segments in self.segments.values():
-            segments.writer.sync()
         work = self.folder / _NEW_STATE_FILE
         with open(work, "wb") as file:
             file.write(state)

@@ -172,21 +172,33 @@ class GroupLog:
         ]
 
     def describe_writers(self) -> str | None:
-        """Return a line if several Kafka versions wrote the group's records, or a newer one than that of the rules."""
+        """Return a line if several Kafka versions wrote the group's records, or one that the rules do not fit: a newer
+        one, or one whose coordinator ends transactions in another way.
+        """
         found = [versions for partition in self.steps for _, versions in self._find_writers(partition)]
         ranges = {each for versions in found for each in versions}
         common = VersionRange.common_to(ranges)
         rules = f"the rules of Kafka {self.dialect.kafka}"
         newest = max((each.since for each in ranges), default=(0,))
         newer = [each for each in ranges if each.since == newest > parse_newest_patch(self.dialect.kafka)]
-        if common.is_empty():
-            line = (
-                f"Several Kafka versions wrote these records ({_name_versions(ranges)}). Deletions and ends of "
-                "transactions are told by the coordinator that wrote each, but the fates and the answer are those of a "
-                f"Kafka {self.dialect.kafka} broker, because it loads all of them."
-            )
-            return f"{line} {_describe_newer(newer, 'Some of them', rules)}" if newer else line
-        return _describe_newer([common], "These records", rules) if newer else None
+        if not common.is_empty() and not self._has_foreign_transactions():
+            return _describe_newer([common], "These records", rules) if newer else None
+        several = "Several Kafka versions" if common.is_empty() else "Another Kafka version"
+        line = (
+            f"{several} wrote these records ({_name_versions(ranges)}). Deletions and ends of transactions are told by "
+            f"the coordinator that wrote each, but the fates and the answer are those of a Kafka {self.dialect.kafka} "
+            "broker, because it loads all of them."
+        )
+        return f"{line} {_describe_newer(newer, 'Some of them', rules)}" if newer else line
+
+    def _has_foreign_transactions(self) -> bool:
+        """Return whether the other coordinator than that of the rules wrote transactional commits."""
+        is_classic = self.dialect.coordinator == "classic"
+        return any(
+            any(each.is_pending for each in steps if isinstance(each, GroupRecord))
+            and any(written_by_classic != is_classic for _, written_by_classic in self.find_classic_ranges(partition))
+            for partition, steps in self.steps.items()
+        )
 
 
 def _is_old(versions: Iterable[VersionRange]) -> bool:

@@ -191,7 +191,7 @@ function makeScrollable(picture) {
 // A figure -----------------------------------------------------------------------------------------------------------
 
 // Builds a figure in `root`. `send` passes a typed value to the kernel; without a kernel it is null. `before` is the
-// figure that was in its place: the chosen options and the typed text stay.
+// figure that was in its place: the chosen steps and the typed text stay, and the answer is the first alternative.
 function mount(root, content, send, messageText = "", before = null) {
   root.replaceChildren();
   root.classList.add("kg-figure");
@@ -200,7 +200,7 @@ function mount(root, content, send, messageText = "", before = null) {
   makeElement(root, "div", { class: "kg-title" }, content.title);
 
   const options = content.controls.map((control) => {
-    const option = before?.chosen().get(control.name) ?? 0;
+    const option = (control.is_sequence && before?.chosen().get(control.name)) || 0;
     return Math.min(option, control.options.length - 1);
   });
   const names = content.controls.map((control) => control.name);

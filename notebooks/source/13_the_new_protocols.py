@@ -3,26 +3,79 @@
 #
 # **What do consumer, share and streams groups record?**
 #
+# **Which Kafka:** the new group coordinator of 4.x, and its new protocols: `group.protocol=consumer`, share groups and streams groups.
+#
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | follow a rebalance by its epochs; compute the state of a group; say which tombstones stop a load; repair the log | {{minutes}} | no |
+# | decide what the new protocol would change for your service; follow a rebalance by its epochs; say which tombstones stop a load, and repair the log | {{minutes}} | no |
 #
 # ![After a member joins, the group epoch changes, then the targets, then the assignment epoch, and last the current assignments of the members.](pictures/13.svg)
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The **coordinator** computes the assignment. Members only send heartbeats.
-# 2. A group is **many small records**, each with its own key.
-# 3. Every change gives the group a new **epoch**. The members follow, one after the other.
-# 4. A tombstone in a wrong order can stop the load of the **whole partition**.
+# 1. The **coordinator** computes the assignment; a member sends heartbeats and does what their answers say.
+# 2. A group is **many small records**, so a change writes only what has changed.
+# 3. Every change raises the **group epoch**, and the members reach it one by one: nobody waits for everybody.
+# 4. A tombstone that comes too early stops the load of the **whole partition**.
 #
-# These groups are new in Kafka 4.x. A group of lesson 06 is now called a [*classic group*](../docs/handbook/glossary.md#classic-group).
+# With Kafka 4, *consumer group* became the name of a type: a group whose members set `group.protocol=consumer`. The groups of lesson 06 are called [*classic groups*](../docs/handbook/glossary.md#classic-group) now.
+
+# %% [markdown]
+# ## What you gain: one slow member delays only itself
+#
+# In a classic rebalance, all members stop and join again, and the slowest one decides how long that takes, because a member joins only when it calls `poll`. We run the same three consumers with both protocols, on the same coordinator of 4.3.1. `loyalty-2` is slow and calls `poll` every 30 seconds; `loyalty-3` starts in second 40 and causes the rebalance.
+
+# %%
+from kafkagroups import course
+from kafkagroups.coordinator import Consumer, ConsumerProtocolConsumer
+
+
+def rebalance(consumer_type):
+    """Print how many of six partitions each member reads, from second 35 to 95. A dot: it reads none."""
+    broker = course.start_broker(kafka="4.3.1", topics={"orders": 6})
+    names = ["loyalty-1", "loyalty-2", "loyalty-3"]
+    members = {name: consumer_type(broker, "loyalty", name, ["orders"], {"orders": 6}) for name in names}
+    seconds = {name: "" for name in names}
+    for second in range(95):
+        for name, member in members.items():
+            is_started = name != "loyalty-3" or second >= 40
+            is_slow = name == "loyalty-2" and second >= 20
+            if is_started and (not is_slow or second % 30 == 0):
+                member.poll()
+            reads = len(member.positions) if member.state.value not in ("joining", "syncing") else 0
+            seconds[name] += str(reads or ".") if is_started else " "
+        broker.clock.advance(1000)
+    for name in names:
+        print(name, seconds[name][35:])
+
+
+rebalance(Consumer)
+
+# %% [markdown]
+# With the classic protocol, `loyalty-1` stops soon after `loyalty-3` has come, and reads nothing for 49 seconds, because the group waits for `loyalty-2`. *Predict*: for how many seconds does `loyalty-1` read nothing with the new protocol?
+
+# %%
+# prediction
+idle_seconds = ...
+
+# %%
+with course.fold("idle_seconds", idle_seconds, 0):
+    rebalance(ConsumerProtocolConsumer)
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# `loyalty-1` must give one partition to the new member, and keeps the other two all the time. Only the partition that the slow member must give back arrives late: until its next `poll`, `loyalty-3` reads one partition in place of two.
+#
+# </details>
+#
+# A member may also commit during such a change, because it stays in its old member epoch until it has given its partitions back. In a classic group, the same commit can fail with `REBALANCE_IN_PROGRESS` (lesson 07). The offsets themselves are the records of lesson 01, so a service keeps its positions when it changes the protocol.
 
 # %% [markdown]
 # ## The first member: five records
 #
-# `loyalty` is a *consumer group*. In this lesson, this means that its members have `group.protocol=consumer`. The first member subscribed to `orders`, which has three partitions. It sent one *heartbeat*, and no JoinGroup. The broker wrote one batch, which the bracket shows. The next sections explain *epoch* and *state*:
+# To let each member go at its own pace, and to survive a crash in between, the coordinator writes down each step. In the shop, the first member of `loyalty` subscribed to the three partitions of `orders` with one heartbeat, and the broker wrote one batch, which the bracket shows:
 
 # %%
 import kafkagroups as kg
@@ -33,51 +86,24 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
 # - The [**target**](../docs/handbook/glossary.md#target) is what the coordinator wants the member to have.
-# - The [**current assignment**](../docs/handbook/glossary.md#current-assignment) is what the member may read now.
+# - The [**current assignment**](../docs/handbook/glossary.md#current-assignment) is what the member may read now. Here it equals the target, because nobody else had to give anything back.
 #
-# <details><summary>Why is the first group epoch 2?</summary>
-#
-# In Kafka 4.3, a new group begins in memory with epoch 1. No record contains this 1. The first member raises the epoch to 2.
-#
-# </details>
+# From here on, the record type stands in brackets: member (5), group epoch (3), target (7), assignment epoch (6), current assignment (8). Share and streams groups have types of their own for the same roles, which the [handbook](../docs/handbook/records.md) lists. Committed offsets still have type 1.
 
-# %% [markdown]
-# ## The record types
+# ## Three epochs# ## Three epochs
 #
-# Share and streams groups are explained below.
-#
-# | record | consumer | share | streams |
-# |---|---|---|---|
-# | member (its client and its topics) | 5 | 10 | 19 |
-# | group epoch | 3 | 11 | 17 |
-# | target of a member | 7 | 13 | 21 |
-# | assignment epoch | 6 | 12 | 20 |
-# | current assignment of a member | 8 | 14 | 22 |
-#
-# From here on, the number after a name is its record type: the member (5). A committed offset is still a record of type 1.
-#
-# <details><summary>Two rare types of consumer groups</summary>
-#
-# - Regular expression (16): the topics that match it.
-# - Topics and partitions (4): brokers of 4.3 and 4.4 write only its tombstone, when a group is deleted.
-#
-# </details>
-
-# %% [markdown]
-# ## Three epochs
-#
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises.
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. Three of them follow a change from notice to plan to execution:
 #
 # | epoch | what it means |
 # |---|---|
-# | [group epoch](../docs/handbook/glossary.md#group-epoch) | It rises when a member joins or leaves, or when subscriptions or topics change. |
-# | [assignment epoch](../docs/handbook/glossary.md#assignment-epoch) | It rises to the group epoch when the new targets are computed. |
-# | [member epoch](../docs/handbook/glossary.md#member-epoch), one for each member | The last epoch that the member has entered. It may still wait for partitions. |
+# | [group epoch](../docs/handbook/glossary.md#group-epoch) | It rises when something has changed: a member joined or left, a subscription or a topic is different. |
+# | [assignment epoch](../docs/handbook/glossary.md#assignment-epoch) | It rises to the group epoch when the targets for this change are computed. |
+# | [member epoch](../docs/handbook/glossary.md#member-epoch), one for each member | It rises to the assignment epoch when the member has given back what it lost. |
 
 # %% [markdown]
 # ## A second member joins
 #
-# When `loyalty-2` joined, the broker wrote one batch of six records. These are the first five:
+# When `loyalty-2` joined, the broker wrote one batch of six records. The first five notice the change and plan it:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=8, last_offset=12)
@@ -97,38 +123,36 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The target of `loyalty-2` is `orders-2`. But `loyalty-1` still reads `orders-2`, so `loyalty-2` must wait.
+# The target of `loyalty-2` is `orders-2`, but `loyalty-1` still reads this partition. Two readers at once would process the same records twice, so `loyalty-2` has to wait.
 #
 # </details>
 #
 # ## Revoke first, then assign
 #
-# A partition of a consumer group has only one reader at a time. So `loyalty-1` must first give `orders-2` back. Later, three heartbeats caused these records:
+# A partition of a consumer group has one reader at a time, so `loyalty-1` must give `orders-2` back before `loyalty-2` receives it. Three heartbeats later, the log has these records:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# - Record 15: the answer to a heartbeat of `loyalty-1` lists only two partitions. So this member must give `orders-2` back. Until then, it stays in epoch 2.
-# - Record 16: the next heartbeat of `loyalty-1` no longer lists `orders-2`. So this member enters epoch 3.
-# - Record 17: `orders-2` is free. With its next heartbeat, `loyalty-2` receives it.
+# - Record 15: the answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. Until then, it stays in member epoch 2.
+# - Record 16: its next heartbeat no longer lists `orders-2`, so it enters member epoch 3.
+# - Record 17: `orders-2` is free, and `loyalty-2` receives it with its next heartbeat.
 #
 # The current assignment (8) also contains the *state* of the member:
 #
 # | state | name | meaning |
 # |---|---|---|
-# | 0 | Stable | The member has all partitions of the target of its epoch, and no others. |
-# | 1 | UnrevokedPartitions | The member must give partitions back. |
-# | 2 | UnreleasedPartitions | The member waits for partitions of other members. |
+# | 0 | Stable | The member has what was planned for it in its own member epoch. That may be an old epoch. |
+# | 1 | UnrevokedPartitions | The member must give partitions back before it enters the next epoch. |
+# | 2 | UnreleasedPartitions | The member has entered the epoch, and waits for partitions that others still read. |
 #
-# A member that does not give its partitions back is removed after `max.poll.interval.ms`, 5 minutes by default.
+# A member that does not give its partitions back within `max.poll.interval.ms`, 5 minutes by default, is removed.
 
 # %% [markdown]
 # ## The same log, record by record
 #
-# The figure also shows record 14. It repeats record 13: a heartbeat of a waiting member can write its record a second time.
-#
-# Watch which epoch rises first, and when `orders-2` gets a new owner:
+# Watch which epoch rises first, and when `orders-2` gets its new owner. (Record 14 repeats record 13: a heartbeat of a waiting member can do so.)
 
 # %%
 # figure
@@ -137,7 +161,7 @@ course.Epochs(loyalty, "loyalty")
 # %% [markdown]
 # ## The bytes of a current assignment
 #
-# These are the bytes of record 13. The key begins with the record type, and the value begins with its version. The length of a list is stored plus one, so `01` is an empty list:
+# The key begins with the record type, the value with its version. Before a list stands its length plus one, so `01` is an empty list. This is record 13:
 
 # %%
 key, value = course.read_record(loyalty, 13)
@@ -178,14 +202,12 @@ course.check("member_in_hex", member_in_hex)
 # %% [markdown]
 # ## The state of a group is computed
 #
-# No record contains the state of a consumer group. A coordinator computes it:
+# No record contains the state of a consumer group. The coordinator computes it from the epochs, so it cannot contradict them:
 #
 # - **Empty**: the group has no members.
-# - **Assigning**: the group epoch has risen, and the targets for it are not computed yet.
+# - **Assigning**: the group epoch has risen above the assignment epoch, so the targets are not computed yet.
 # - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target.
-#
-# A member has reached its target if its epoch is the assignment epoch and its state is 0.
+# - **Stable**: every member has reached its target, which means that its epoch is the assignment epoch and its state is 0.
 #
 # ## Exercise: the state of a group
 #
@@ -204,38 +226,29 @@ course.check("group_state", group_state)
 # %% [markdown]
 # ## Share groups
 #
-# The members of a [share group](../docs/handbook/glossary.md#share-group) work like people at one queue: each message goes to one of them. Several members can read the same partition.
-#
-# `tasters` is a share group with one member. It reads `stock`, which has one partition:
+# The members of a [share group](../docs/handbook/glossary.md#share-group) work like people at one queue: each message goes to one of them, and several members can read the same partition, so nothing has to be revoked. `tasters` is a share group with one member, which reads the only partition of `stock`:
 
 # %%
 tasters = course.find_data("harbour/4.3.1/__consumer_offsets-26")
 course.print_protocol_lines(tasters, "tasters")
 
 # %% [markdown]
-# - The first target (13) is empty. Another part of the broker, the *share coordinator*, must prepare `stock` first. The share partitions (15) show this.
-# - Record 6: `stock` is ready. After the next heartbeat, the member received `stock-0`.
-#
-# The positions of a share group are in another topic, `__share_group_state`.
+# The first target (13) is empty until another part of the broker has prepared `stock`, which the share partitions (15) record. Share groups commit no offsets here: which messages were acknowledged is in another topic, `__share_group_state`.
 #
 # ## Streams groups
 #
-# Kafka Streams is a Java library for programs that read topics and write their results to topics. The instances of a program are a [streams group](../docs/handbook/glossary.md#streams-group). `bar-stats` has one member:
+# The instances of a Kafka Streams program are a [streams group](../docs/handbook/glossary.md#streams-group). `bar-stats` has one member:
 
 # %%
 bar_stats = course.find_data("harbour/4.3.1/__consumer_offsets-37")
-course.print_protocol_lines(bar_stats, "bar-stats", first_offset=7, last_offset=9)
-print("   …")
 course.print_protocol_lines(bar_stats, "bar-stats", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# - The [**topology**](../docs/handbook/glossary.md#topology) (23) lists the parts of the program, with their topics. Kafka calls a part a *subtopology*.
-# - A member receives [**tasks**](../docs/handbook/glossary.md#task) instead of partitions. The task `1_0` is partition 0 of part 1.
-# - In streams groups, the states have other numbers. Here, state 1 means Stable.
+# Its members receive [**tasks**](../docs/handbook/glossary.md#task) instead of partitions: `1_0` is partition 0 of the second part of the program, as its [**topology**](../docs/handbook/glossary.md#topology) (23) numbers them. The states have other numbers, and here 1 means Stable.
 #
 # ## What a load rebuilds
 #
-# The broker of lesson 11 loaded all three groups after the crash:
+# The shop's broker crashed, and the next leader loaded all three groups. Each step of a rebalance is a record, so even one in progress goes on after a crash. Only the timers start again.
 
 # %%
 loaded = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -245,36 +258,24 @@ for name in ["loyalty", "tasters", "bar-stats"]:
     course.compare_epochs_with_broker(name, loaded[name], answers[name], "4.3.1")
 
 # %% [markdown]
-# Everything is back, even a rebalance in progress: each of its steps is a record. Only timers are lost.
-#
 # ## The last member leaves
 #
-# The only member of `g1` left. Later, an administrator deleted the group. This caused two batches:
+# A group of many records needs many tombstones. The only member of `g1` left, and later an administrator deleted the group:
 
 # %%
 log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-2")
 course.print_protocol_lines(log, "g1", first_offset=11)
 
 # %% [markdown]
-# - The **leave** deletes the current assignment (8), the target (7) and the member (5), in this order. The group epoch (3) rises. The offset stays.
-# - The **deletion** first deletes the offset (1). Then it deletes the assignment epoch (6), the topics and partitions (4), and the group epoch (3).
+# - The **leave** deletes the current assignment (8), the target (7) and the member (5), in this order, and raises the group epoch (3). The offset stays.
+# - The **deletion** deletes first the offset (1), and then the assignment epoch (6), the topics and partitions (4), and the group epoch (3).
 #
-# <details><summary>The same order in share and streams groups</summary>
-#
-# First the parts of the member are deleted, then the parts of the group.
-#
-# | | share | streams |
-# |---|---|---|
-# | The leave deletes | current assignment (14), target (13), member (10) | current assignment (22), target (21), member (19) |
-# | The leave raises | group epoch (11) | group epoch (17) |
-# | The deletion deletes | assignment epoch (12), share partitions (15), group epoch (11) | offsets (1), assignment epoch (20), group epoch (17), topology (23) |
-#
-# </details>
+# Share and streams groups follow the same order: first the parts of the member, then those of the group.
 
 # %% [markdown]
 # ## A tombstone that comes too early
 #
-# A cleaning removes older **values**. After it, the target of a member can come before the member. A load accepts this. But a **tombstone** must not come too early. A broker deletes the parts of a group before the group. In another order, the load stops.
+# Cleaning removes replaced values, so a load must accept a target that comes before the record of its member. With tombstones it is strict: a broker deletes the parts of a group before the group, so a tombstone that arrives while a part is still there means a broken log, and the load stops.
 #
 # | the tombstone of | is refused if the group still has |
 # |---|---|
@@ -282,9 +283,9 @@ course.print_protocol_lines(log, "g1", first_offset=11)
 # | the assignment epoch (6) | a target (7) |
 # | the group epoch (3) | a member (5), a target (7) or the assignment epoch (6) |
 #
-# If there is nothing to delete, the tombstone is not refused.
+# A tombstone that finds nothing to delete is accepted.
 #
-# The next log was made for a test. It has two groups, `g` and `h`. The tombstone of the group epoch (3) of `g` comes while `g` has a member:
+# The next log was made for a test, and a real broker loaded it. It has two groups, `g` and `h`, and the tombstone of the group epoch (3) of `g` comes while `g` has a member:
 
 # %%
 test = "n-3t-members"
@@ -297,7 +298,7 @@ for group, name in names.items():
     print(f"A client asks for the offsets of {name}. A 4.3.1 broker answers {answer['offsets'][group]['error']}.")
 
 # %% [markdown]
-# One early tombstone makes **both** groups unavailable.
+# Nothing is wrong with `h`, but a partition loads as a whole or not at all.
 #
 # ## Exercise: which order loads?
 #
@@ -320,27 +321,21 @@ course.check("correct_tombstones", correct_tombstones)
 # %% [markdown]
 # ## Missing tombstones
 #
-# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be [**missing**](../docs/handbook/glossary.md#missing-tombstone). `s2` was a streams group. Its last member had left, so it was Empty. If a consumer joins with the name of an Empty group of another type, the broker first deletes this group. One exception: if it is a share group, the broker refuses the consumer. Two requests came:
-#
-# 1. A classic consumer sent JoinGroup for `s2`, with an unknown member id. The broker refused it with `UNKNOWN_MEMBER_ID` and wrote nothing. But it had already changed its memory, as the box below shows.
-# 2. A consumer with `group.protocol=consumer` joined `s2`. The broker wrote five records, 42 to 46:
+# It happens in production, because Kafka 4.3.1 and 4.4.0 have a bug after which tombstones are [**missing**](../docs/handbook/glossary.md#missing-tombstone). If a member joins under the name of an Empty group of another type, the broker deletes that group first. `s2` was an Empty streams group when a consumer joined under its name, and yet the new records, 42 to 46, follow no tombstones:
 
 # %%
 log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-3")
 course.print_protocol_lines(log, "s2", first_offset=37)
 
 # %% [markdown]
-# Before record 42, the tombstones of the streams group are missing.
-#
 # <details><summary>Why are they missing?</summary>
 #
-# - Request 1: the broker first removed the Empty group from its **memory**, and prepared the tombstones. Then it checked the member id, and refused the request. It did not write the tombstones, and did not put the group back into its memory.
-# - Request 2: the memory no longer had `s2`. So the broker wrote no tombstones for the records in the log.
+# 1. A classic consumer sent JoinGroup with an unknown member id. The broker removed `s2` from its **memory**, prepared the tombstones, and only then refused the request, so it never wrote them.
+# 2. A consumer with `group.protocol=consumer` joined. The broker no longer knew of an older `s2`, so it wrote no tombstones before its five records.
 #
 # </details>
-
-# %% [markdown]
-# The same partition stores `g6`, an Empty group with an offset. Its records are correct.
+#
+# The same partition stores `g6`, a group whose records are correct.
 #
 # *Predict*: the broker restarts, and a client asks for the offset of `g6`. What is the answer? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
@@ -358,7 +353,7 @@ with course.fold("answer_for_g6", answer_for_g6, "the offset" if answered == "NO
 # %% [markdown]
 # ## Repair a partition that does not load
 #
-# After every restart, the load fails again. The next cell shows the remedy of `kafkagroups check`, and cuts a copy before record 42:
+# Each restart fails again, because the log stays as it is. `kafkagroups check` names the releases that load it, and a copy that does:
 
 # %%
 course.print_first_remedy(log, kafka="4.3.1")
@@ -372,38 +367,20 @@ for name in ("s2", "g6"):
     print(f"after the repair, {name} is {groups[name].state.value}, with {len(groups[name].offsets)} offset")
 
 # %% [markdown]
-# Both groups load, with their offsets. No commit follows record 42, so only the new member of `s2` is lost. It joins again. Lesson 11 shows how to bring the copy back.
-#
-# To prevent this, delete an Empty group before another type uses its name.
+# Both groups load with their offsets. Only the new member of `s2` is lost, and it joins again. Lesson 11 shows how to bring the copy back. To prevent the problem, delete an Empty group before another type uses its name.
 
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
-# |---|---|---|
-# | What does it do with the records of types 3 to 23? | It builds groups from them. | It skips them as unknown types, since 3.4.1. |
-# | What does it load of a consumer group? | Its members and offsets. | Its offsets, as a simple group. |
+# The classic coordinator, up to 3.9, skips the records of types 3 to 23 as unknown (since 3.4.1; before, its load fails). Of a consumer group it loads the offsets only.
 #
-# <details><summary>Change a running service to the new protocol</summary>
+# ## Change a running service to the new protocol
 #
-# You can change the consumers of a classic group one after the other. When the first consumer with `group.protocol=consumer` joins, the broker writes one batch:
+# You can change the consumers one after the other, and back. The offsets are not touched.
 #
-# - It deletes the classic group (2).
-# - It describes the classic members as members of a consumer group. The generation becomes the group epoch.
-# - It adds the new member.
+# <details><summary>What the coordinator writes</summary>
 #
-# The classic members go on with JoinGroup and SyncGroup. You can also go back: when the last new member leaves, the group becomes a classic group again.
-#
-# </details>
-#
-# <details><summary>Requests with an epoch, and other versions</summary>
-#
-# - OffsetFetch can name a member and its epoch. An old epoch is refused with `STALE_MEMBER_EPOCH`.
-# - Kafka 3.7 to 3.9 have the new coordinator as a preview. Their records have fewer fields, and they refuse more logs.
-# - Kafka 4.0 wrote type 9 for share groups. Its types 11 and 15 have another form. No release writes type 18.
-# - A broker skips a newer type that it does not know, with a warning: lesson 11. Before 3.4.1, the load fails. So do not go back to such a release.
-# - In 4.4.0, the leave of the last member also raises the assignment epoch (6, 12, 20).
-# - In 4.4, streams groups can have static members. If the members choose another assignor, the group epoch rises.
+# When the first consumer with `group.protocol=consumer` joins, the broker writes one batch: it deletes the classic group (2), describes its members as members of a consumer group, with the generation as group epoch, and adds the new member. The classic members go on with JoinGroup and SyncGroup. When the last new member leaves, the group becomes a classic group again.
 #
 # </details>
 #
@@ -417,18 +394,18 @@ for name in ("s2", "g6"):
 #
 # ## In five lines
 #
-# - The coordinator computes targets. The members follow them.
-# - The group epoch rises first, then the assignment epoch, then the member epochs.
-# - One member revokes a partition. Then another member receives it.
-# - The state of a group is computed, not stored.
-# - A tombstone that is missing or too early can stop the load.
+# - The coordinator computes the targets, and each member reaches its own, so one slow member delays only its partitions.
+# - The group epoch rises first, then the assignment epoch, and then the member epochs, one by one.
+# - A partition is revoked by its old reader before the new one receives it.
+# - The state of a group is computed from the epochs and never stored.
+# - A tombstone that is missing or too early stops the load of the whole partition.
 
 # %% [markdown]
 # ## For your consumer
 #
 # - `group.protocol=consumer` selects the new protocol. The default is `classic`.
-# - Remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start. The broker sets the times, and chooses the assignor.
-# - `group.remote.assignor` is `uniform` or `range`. Use the same value in all members.
+# - Remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start: the broker now sets the times and chooses the assignor.
+# - `group.remote.assignor` is `uniform` or `range`. Use the same value in all members, because the group has one assignor.
 #
 # ## At 3 am
 #
@@ -438,8 +415,6 @@ for name in ("s2", "g6"):
 # |---|---|---|---|
 # | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | It names the refused record, the lost groups, and a remedy | Make a shorter copy: see above, and lesson 11 |
 # | A group is Reconciling for minutes | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not revoked its partitions | Restart this member |
-# | A group is Assigning for minutes | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --state --verbose` | GROUP-EPOCH is above TARGET-ASSIGNMENT-EPOCH. No heartbeat has come since | Check that the members reach the coordinator |
-# | A streams application waits | `kafka-streams-groups.sh --bootstrap-server localhost:9092 --describe --group bar-stats --state` | NotReady means that a topic is missing | Create the topic |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -458,7 +433,7 @@ for name in ("s2", "g6"):
 #
 # ## What we left out, and why
 #
-# How an assignor divides partitions does not change the form of the records.
+# How an assignor divides partitions, and rare record types, which the [handbook](../docs/handbook/records-consumer.md) has.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -139,15 +139,15 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         0: "Program 2 finds no offset that it could remove. So its tombstones have no effect.",
         6: "The lines of program 2 are tombstones. It has no offset to add.",
     },
-    "from_log_2": {
-        101: "The marker stores 101, but now the tombstone is later than the marker. It removes 101.",
-        100: "At the marker, 101 replaces 100. Then the tombstone removes 101.",
-    },
     "times_faster": {
         50: "50 cores do not get equal parts. One core reads the whole largest partition.",
         14: "14 % of the records are in the largest partition. Divide the number of all records by its records.",
     },
     # Lesson 13
+    "idle_seconds": {
+        49: "That is the classic protocol. With the new one, loyalty-1 does not join again: it only gives one back.",
+        30: "Only the partition that loyalty-2 must give back waits for its poll. loyalty-1 reads its own all the time.",
+    },
     "partitions_of_loyalty_2": {
         1: "That is its target. But loyalty-1 still has this partition, and must revoke it first.",
         3: "The target divides the three partitions between both members.",

@@ -1,28 +1,30 @@
 # %% [markdown]
 # # 12 · Loading at scale
 #
-# **How long does a failover take, and can it be faster?**
+# **How long does a failover take, and can a program read the topic faster?**
+#
+# **Which Kafka:** both coordinators, because they load at the same speed; where a load is divided, the new one of 4.x.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | estimate and shorten a failover; divide a load and merge the results; choose between one process and Spark | {{minutes}} | one cell |
+# | estimate and shorten a failover; divide a load and merge the results; decide when one process is enough and what Spark adds | {{minutes}} | three cells |
 #
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. A broker loads with one thread, about **0.4 million records per second**.
-# 2. A shorter log makes a failover **shorter**.
-# 3. A program can load **whole partitions** at the same time.
-# 4. **One process** is nearly always enough.
+# 1. A broker loads with one thread, about **0.4 million records per second**, so a shorter log means a shorter failover.
+# 2. A load is a **fold**: a function takes the memory and the next record, and returns the new memory.
+# 3. Whole partitions can be loaded at the same time, because a group lives in one of them.
+# 4. **One process** is nearly always enough. Spark is for tables and for the logs of many clusters.
 
 # %% [markdown]
 # ## How long does a failover take?
 #
-# A broker dies. Each partition that it led gets another leader, which loads the log. Every broker has one thread for this work. The thread loads one partition after the other, at about **0.4 million records per second**. Our benchmark measured 0.3 to 0.6 million on other machines and versions.
+# When a broker dies, each partition of `__consumer_offsets` that it led gets another leader, one of the replicas in sync, which loads the log. Which broker that is depends on the list of replicas, so the partitions usually spread over the remaining brokers. Each broker has one thread for this work and loads its partitions one after the other, at about **0.4 million records per second**. (Our benchmark measured 0.3 to 0.6 million on other machines and versions.)
 #
-# Here is a generated topic with a thousand groups. Some groups commit much more often than others:
+# Consumers that are running go on reading in the meantime, but their commits and heartbeats are answered `COORDINATOR_LOAD_IN_PROGRESS` and sent again. A consumer that starts has to wait, because it cannot fetch its offsets. For how long? Here is a generated topic with a thousand groups, of which some commit much more often than others:
 
 # %%
 import kafkagroups as kg
@@ -38,7 +40,7 @@ print(f"all {len(records)} partitions: {total:>9,} records, {total / 400_000:.1f
 print(f"    partition {largest}: {records[largest]:>9,} records, {records[largest] / 400_000:.1f} s")
 
 # %% [markdown]
-# If one broker takes over all partitions, the groups of the last partition wait 2.5 seconds.
+# If one broker takes over all partitions, the groups of the last one wait 2.5 seconds.
 #
 # ## Can it be faster?
 #
@@ -47,16 +49,14 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 # | The cleaner works, and the groups commit less often. | The logs become shorter. This helps most. |
 # | You spread the leaders of the partitions over more brokers. | Several brokers load at the same time, and each loads fewer partitions. |
 #
-# No setting adds a second loading thread. But a **program** that loads copies of the logs can use all cores.
+# No setting adds a second loading thread. A **program** that loads copies of the logs has no such limit, so the rest of this lesson is about programs: how they divide the work, and when that pays.
 
 # %% [markdown]
 # ## A load is a fold
 #
-# A load works like the balance of a bank account. You go through the payments in their order. After each payment, there is a new balance.
+# A load begins with an empty memory, and a function takes the memory and the next record and returns the new memory. Such a computation is a [**fold**](../docs/handbook/glossary.md#fold), and whether it can be divided depends only on this function.
 #
-# A load begins with an empty memory. A function gets the memory and the next record, and returns the new memory. Programmers call this a [**fold**](../docs/handbook/glossary.md#fold).
-#
-# Here the function is `apply_line`. Python's `reduce` calls it for each line. The log is that of `mailer`, which committed and was deleted:
+# For offsets, the function is `apply_line`, which Python's `reduce` calls for each line. The log is that of `mailer`, a group that committed and was deleted:
 
 # %%
 from functools import reduce
@@ -77,7 +77,7 @@ print("offsets at the end:", reduce(apply_line, mailer, {}))
 # %% [markdown]
 # ## Two programs divide the log
 #
-# Program 1 reads the lines 0 to 4. Program 2 reads the lines 5 to 9, and begins with an empty dictionary. At the end, the entries of dictionary 2 are copied into dictionary 1.
+# Program 1 reads the lines 0 to 4. Program 2 reads the lines 5 to 9 and begins with an empty dictionary, because it does not know the lines before. At the end, the entries of dictionary 2 are copied into dictionary 1.
 #
 # *Predict*: how many offsets does `mailer` have then?
 
@@ -93,15 +93,15 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Program 2 reads three tombstones. Its dictionary is empty, so there is nothing to remove, and it stays empty. The three offsets in dictionary 1 remain, although they were deleted.
+# Program 2 reads three tombstones, but its dictionary is empty, so there is nothing to remove and it stays empty. The three offsets in dictionary 1 remain, although they were deleted.
 #
 # </details>
 #
-# So a program that reads a part must also return the tombstones.
+# So the result of a part must contain the tombstones too, until all parts are merged.
 #
 # ## Exercise: merge two results
 #
-# Now the result of a part contains the **newest line** of each key, as a pair `(at, value)`:
+# The result of a part contains the **newest line** of each key, as a pair `(at, value)`:
 #
 # - `at` is the position of the line in the log.
 # - `value` is the offset, or `None` for a tombstone.
@@ -120,9 +120,9 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Transactions: collect the markers first
 #
-# An offset in a transaction counts only if the next marker of its producer commits. This marker can be in another part of the log. So a program first collects all markers. Then the program can decide about each line without the other lines.
+# An offset in a transaction counts only if the next marker of its producer commits, and this marker can be in another part of the log. A program therefore collects all markers first. Then it can decide about each line without looking at the others.
 #
-# The next cell does this for the whole shop. Lines of aborted and open transactions are left out. Each other line becomes one part. The parts are merged in 20 random orders:
+# The next cell does this for the whole shop: each line that counts becomes one part, and the parts are merged in 20 random orders.
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -133,62 +133,12 @@ print(len(parts), "parts. The same offsets in every order:", all(result == resul
 course.compare_with_broker(results[0], course.read_answered_offsets("harbour/4.3.1"), "4.3.1")
 
 # %% [markdown]
-# So the offsets of the **new** coordinator can be loaded in parts.
-
-# %% [markdown]
-# ## The classic coordinator needs the order
-#
-# When the classic coordinator reads a **marker**, it looks into its memory. If the memory has an offset of this key from a later record, this offset stays. Otherwise, the coordinator stores the offset of the transaction.
-#
-# In the next log, an offset is deleted during a transaction. All four records are about the same key:
-
-# %%
-log_1 = [
-    "commit: 100",
-    "commit in a transaction: 101",
-    "tombstone",
-    "marker that commits the transaction",
-]
-for coordinator in ("classic", "new"):
-    print(f"{coordinator:<8} loads {course.load_described_log(log_1, coordinator)}")
-
-# %% [markdown]
-# In the second log, the marker comes before the tombstone.
-#
-# *Predict*: which offset does the **classic** coordinator load from the second log? Write `None` if there is no offset.
-
-# %%
-# prediction
-from_log_2 = ...
-
-# %%
-log_2 = [
-    "commit: 100",
-    "commit in a transaction: 101",
-    "marker that commits the transaction",
-    "tombstone",
-]
-course.reveal("from_log_2", from_log_2, course.load_described_log(log_2, "classic"))
-
-# %% [markdown]
-# <details><summary>Why?</summary>
-#
-# In log 1, the tombstone removes 100. Then the marker comes. The memory has no offset, so the classic coordinator stores 101.
-#
-# In log 2, the marker comes first and stores 101. Then the tombstone removes 101.
-#
-# The new coordinator loads `None` from both logs. In both, the tombstone is later than both commits.
-#
-# </details>
-#
-# The memory depends on all records before the marker. So the classic rule cannot begin in the middle of a partition.
+# So the offsets of the **new** coordinator can be loaded in parts and merged in any order. Those of the **classic** coordinator cannot: at a marker, it compares an offset of the transaction with what its memory holds at that moment (lesson 08), and the memory depends on all records before. A program that has to answer like both needs another way to divide the log.
 
 # %% [markdown]
 # ## Whole partitions need no merge
 #
-# A group lives in one partition. So a program can give whole partitions to each core, which reads them in order. This is correct for both coordinators.
-#
-# But one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
+# A group lives in one partition, so a program can give whole partitions to each core, which reads them in their order. Nothing has to be merged, and the answers are right for both coordinators. The price is that one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
 #
 # *Predict*: you have 50 cores. How many times faster than one core can they be, at most? Round to a whole number.
 
@@ -202,28 +152,19 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The core with partition 32 needs one seventh of the time that a single core needs for the topic. The other cores are ready earlier, and wait.
+# The core with partition 32 needs one seventh of the time that a single core needs for the topic. The others are ready earlier, and wait for it.
 #
 # </details>
-
-# %% [markdown]
-# ## Is it worth it to divide the largest partition?
 #
-# No. We divided a partition of ten million records. This took nearly **five times as long** as one task for the whole partition.
-#
-# <details><summary>Why?</summary>
-#
-# In a part, a record is dropped only if the same part has a newer record of its key. Two thirds of all records were left. All of them had to be sent to other tasks and merged.
-#
-# </details>
+# Dividing even the largest partition does not help. We tried it with ten million records, and it took nearly **five times as long** as one task for the whole partition: two thirds of the records were the newest of their key in their part, so all of these had to be sent to other tasks and merged.
 
 # %% [markdown]
 # ## The race
 #
-# Four ways to read a **million** records:
+# How fast is a program in one process? Four ways to read a **million** records:
 #
-# - The loop with `apply_line` is slow. So we measure it with one small partition, and multiply.
-# - `kg.load` follows the rules of a broker. It uses the native engine if there is one.
+# - The loop with `apply_line` is slow, so we measure it with one small partition, and multiply.
+# - `kg.load` follows the rules of a broker, and uses the native engine if there is one.
 # - The broker has the speed from above.
 # - Kafka's dump tool only prints the records.
 
@@ -240,7 +181,7 @@ race.add_benchmark("Kafka's dump tool", "dump-log")
 race
 
 # %%
-# A fast load with a wrong result is worth nothing. So compare the results.
+# A fast load with a wrong result is worth nothing, so we compare the results.
 def count_offsets(groups):
     return sum(len(group.offsets) for group in groups.values())
 
@@ -250,52 +191,58 @@ print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.l
 print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
 
 # %% [markdown]
-# So `kafkagroups check` can test a failover of your whole cluster in seconds.
+# One process loads the whole topic in less time than a broker needs for its largest partitions. That is why `kafkagroups check` can test a failover of a whole cluster in seconds, on a copy of its logs.
 #
-# ## Spark
+# ## What Spark adds
 #
-# Apache Spark divides a job into **tasks**, and runs them on many cores or machines. Here each task loads whole partitions, on two cores of your own machine. The format `noop` makes Spark read all rows and store none:
+# Apache Spark divides a job into **tasks** and runs them on many cores or machines. With this package installed, a session finds the format `consumer_offsets` by its name, and each task loads whole partitions. Here Spark has two cores of your own machine; the format `noop` makes it read all rows and store none:
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs
 
 try:
     spark = kgs.session("local[2]")
-    kgs.register(spark)
-    offsets = spark.read.format("consumer_offsets").option("table", "offsets").load(str(topic))
+    offsets = spark.read.format("consumer_offsets").load(str(topic))
     for job in ("first", "second"):
         race.measure(f"Spark, {job} job", lambda: offsets.write.format("noop").mode("overwrite").save())
     print("offsets in the topic:", offsets.count())
-    spark.stop()
 except kg.UsageError as error:
+    spark = None
     print(f"No Spark here: {error}")
 
 race
 
 # %% [markdown]
-# The first job is slow, because it starts Python for the tasks.
-#
-# ## How the time grows
-#
-# Each way needs time to **start**, and then time for **each record**. The curves show what our benchmark measured, on the two cores of one machine. Spark was already running:
+# The first job is slow, because it starts Python for the tasks, and on one machine the second one is no faster than one process either. Spark pays when the logs are too large for one machine, or when their offsets are only one of the tables in a question. For example: which topics are read by more than one group?
 
-# %%
-# figure
-course.LoadCurves(
-    {
-        "package-1": "kg.load, one thread",
-        "package-2": "kg.load, two threads",
-        "package-spark": "Spark, two cores",
-    }
-)
+# %% tags=["java"]
+if spark:
+    spark.sql(f"CREATE TEMPORARY VIEW shop USING consumer_offsets OPTIONS (path '{shop}')")
+    question = "SELECT topic, collect_set(`group`) AS groups FROM shop GROUP BY topic HAVING size(groups) > 1"
+    for row in spark.sql(question).orderBy("topic").collect():
+        print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
 
 # %% [markdown]
-# The longer the log, the closer are the curves. So on one machine, Spark gains nothing. It pays with **more machines**, if the log is long enough.
+# ## Rows in place of files
+#
+# Many companies do not have the segments. They have the topic as **rows**: Spark's own Kafka source reads them from the brokers, or a connector has written them into a table. If a frame has the columns `key`, `value`, `partition`, `offset` and `timestamp`, `kgs.load` loads it as a broker loads the segments. The next cell makes such rows of the partition of `shipping`:
+
+# %% tags=["java"]
+if spark:
+    partition_of_shipping = f"{shop}/__consumer_offsets-{kg.partition_for('shipping')}"
+    records = spark.read.format("consumer_offsets").option("table", "records").load(partition_of_shipping)
+    rows = records.where("control IS NULL").select("key", "value", "partition", "offset", "timestamp")
+    for row in kgs.load(rows).offsets.orderBy("topic", "topic_partition").collect():
+        print(f"{row.group:<8} {row.topic}-{row.topic_partition}: {row.committed_offset}")
+    spark.stop()
+
+# %% [markdown]
+# Rows say less than segments, because they have no markers. Read them with `kafka.isolation.level=read_committed`, so that the commits of aborted transactions are left out. The result then has a frame `uncertain` with the keys whose answer depends on the place of a marker.
 
 # %% [markdown]
 # ## Exercise: how long is long enough? On paper
 #
-# One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start.
+# Every way needs time to **start**, and then time for **each record**, so a cluster catches up only if the log is long enough. One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start.
 #
 # For how many **million** records do both need the same time? Write a whole number.
 
@@ -310,7 +257,7 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# If you know yesterday's balance, you only need today's payments. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is a small log: the records that still count, with the position at which to continue. It works for both coordinators, because the next load reads it before the rest of the log.
+# Often the best load is the one that you do not repeat. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is a small log: the records that still count, with the position at which to continue. It is right for both coordinators, because the next load reads it in place of the older records, and then goes on in order.
 #
 # Below, `yesterday` is the topic without the newest segment of each partition:
 
@@ -331,7 +278,7 @@ whole = course.measure_seconds(lambda: kg.load(topic))
 print(f"time: {resumed:.2f} s with the snapshot, {whole:.2f} s for a full load")
 
 # %% [markdown]
-# The snapshot must be read, too. So it pays if the log is very long. A broker saves no snapshots of this topic.
+# The snapshot must be read too, so it pays only if the log is much longer than what still counts. (A broker saves no snapshots of this topic.)
 
 # %% [markdown]
 # ## Exercise: which one is for Spark?
@@ -363,30 +310,20 @@ course.check("for_spark", for_spark)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
-# |---|---|---|
-# | When does an offset of a committed transaction count? | If its record is the newest of its key. Tombstones count, too. | If the memory at the marker has no offset from a later record. A tombstone leaves nothing in the memory. |
-# | Can parts of a partition be merged? | Yes, if all markers are known. | No. |
-
-# %% [markdown]
-# <details><summary>Other versions</summary>
-#
-# Transactions exist since Kafka 0.11. In a log without transactions, the newest record of each key counts for the classic coordinator, too. So the parts of an older log can be merged.
-#
-# </details>
+# Both load with one thread, partition by partition. The new coordinator's offsets can be merged from parts if all markers are known; those of the classic one cannot, except in logs without transactions.
 #
 # ## In five lines
 #
-# - A failover takes about one second for 0.4 million records.
-# - Shorter logs make a failover faster. No setting adds a thread.
-# - To merge parts, keep the newest line of each key, tombstones too.
-# - Whole partitions need no merge. The largest one decides the time.
-# - One process is nearly always enough.
+# - A failover takes about one second for 0.4 million records, and no setting adds a thread.
+# - A load is a fold over the records of a partition, in their order.
+# - Parts can be merged if each keeps the newest line of each key, tombstones too.
+# - Whole partitions need no merge, so the largest one decides the time.
+# - One process is nearly always enough; Spark adds tables, streams and more machines.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - Commit once per poll, or every few seconds. A commit after each message makes the log long. Then all groups of the partition wait longer in a failover.
+# Commit once per poll, or every few seconds. A commit after each message makes the log long, and then all groups of its partition wait longer in a failover, not only yours.
 #
 # ## At 3 am
 #
@@ -418,7 +355,7 @@ course.check("for_spark", for_spark)
 #
 # ## What we left out, and why
 #
-# Our merge ignores the tombstone of a group, which hides the group's older offsets (lesson 11). A complete merge needs the newest record of each group, too.
+# Our merge ignores the tombstone of a group, which hides the group's older offsets (lesson 11), so a complete merge needs the newest record of each group too. The [guide](../docs/guide.md) has the options of the format, streams, and how a cluster gets the package.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

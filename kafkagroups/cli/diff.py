@@ -101,7 +101,12 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
     change_of = {(change.group, change.key): change for change in changes}
     rows = [
-        (change.group, change.key, _describe_same(table, change), "healed: the same on a and b")
+        (
+            change.group,
+            change.key,
+            _describe_same(table, change),
+            f"healed: the same on a and b{_describe_start(change)}",
+        )
         for change in changes
         if not change.differs
     ]
@@ -131,12 +136,21 @@ def _describe_healing(change: Change, result: Replicas) -> str:
         return f"back: {older} deleted it{ended_by}, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
     if change.is_healed:
         place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
-        return f"{'healed' if change.has_older_changed else 'new'}{place and f':{place}'} on {newer}"
+        start = _describe_start(change)
+        return f"{'healed' if change.has_older_changed else 'new'}{place and f':{place}'} on {newer}{start}"
     if change.has_newer_changed:
         return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}"
     if older_value is not None:
         return f"lost: only {older} has it{_list_records(older_value, ' ({})')}"
     return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}{ended_by}"
+
+
+def _describe_start(change: Change) -> str:
+    """Say where the newer replica's group began again, because it reads the records from there twice."""
+    if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
+        return ""
+    place = f"from {change.before['offset']}" if change.before else "without an offset"
+    return f", which began again {place}"
 
 
 def _list_records(value: Any, form: str) -> str:

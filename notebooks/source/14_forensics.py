@@ -3,6 +3,8 @@
 #
 # **Something went wrong at night. What does the log say?**
 #
+# **Which Kafka:** each incident names the release of its broker, because the rules of that release decide (`--kafka`).
+#
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
 # | find the cause of an incident in the bytes of `__consumer_offsets`, say what to do, and prevent the next one | 10 to 30 for each incident | only the last incident, if you want to see a real broker |
@@ -65,7 +67,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # | `timeline --retention 7d` | Tells an expired offset from a deleted one. |
 # | `stats --by type`, `stats --by writer` | Counts value versions, or who commits: members, clients without a member, transactions. |
 # | `load --until-time TIME` | What a broker answered at an earlier time. |
-# | `diff . --coordinators` | Compares the answers of the two coordinators. |
+# | `diff . --coordinators` | Compares the answers of the two coordinators, each with its newest release, so it takes no `--kafka`. |
 # | `load --past-damage` | Also reads what is behind a damaged batch. |
 #
 # Every command has `--help` with examples.

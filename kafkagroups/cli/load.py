@@ -36,11 +36,7 @@ GROUPS_SHOWN = 50
 """The text shows at most this number of groups: those with the most committed offsets."""
 OFFSET_ROWS_SHOWN = 200
 """The text shows at most this number of committed offsets of all groups."""
-_ASSIGNMENTS = {
-    "assignment": "assigned",
-    "pending_revocation": "assigned, but to be revoked",
-    "target_assignment": "target",
-}
+_ASSIGNMENTS = {"assignment": "assigned", "pending_revocation": "of these to revoke", "target_assignment": "target"}
 ARGUMENTS = f"""
 PATH... --coordinator --kafka --partitions
 --group G  show only this group, or all groups that match a pattern with * or ?

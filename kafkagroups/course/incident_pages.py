@@ -13,7 +13,7 @@ from typing import Any
 from IPython.display import display
 
 from kafkagroups.course.commands import read_output
-from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
+from kafkagroups.course.exercises.incidents.catalog import SEED, find_incident
 from kafkagroups.course.exercises.incidents.incident import Incident, Step
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
@@ -42,7 +42,7 @@ def open_incident(name: str) -> Path:
     If an incident is opened again, its log is written again, and other files in its folder stay. Raises UsageError if
     there is no incident with this name, for example "growing_partition".
     """
-    incident = _find_incident(name)
+    incident = find_incident(name)
     folder = FOLDER / incident.folder_name
     write_incident(incident, folder)
     display(Page(_format_symptoms(incident)))  # type: ignore[no-untyped-call]
@@ -57,15 +57,14 @@ def show_worked_solution(name: str) -> None:
 
     The commands run in a new copy of the incident's folder. Raises UsageError if there is no incident with this name.
     """
-    incident = _find_incident(name)
+    incident = find_incident(name)
     folder = make_scratch_folder() / incident.folder_name
     write_incident(incident, folder)
     parts = []
     for number, step in enumerate(incident.worked_solution, 1):
         parts.append(f"**Step {number}.** {step.text}")
         parts.append(f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```")
-    measures = "\n".join(f"- {sentence}" for sentence in incident.prevention)
-    parts += [f"**The cause.** {incident.cause}", f"**Prevention**\n\n{measures}"]
+    parts += [f"**The cause.** {incident.cause}", f"**Prevention**\n\n{incident.prevention}"]
     display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
 
 
@@ -97,20 +96,9 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _find_incident(name: str) -> Incident:
-    for incident in INCIDENTS:
-        if incident.name == name:
-            return incident
-    names = ", ".join(incident.name for incident in INCIDENTS)
-    raise UsageError(f"there is no incident {name!r}; the incidents are {names}")
-
-
 def _format_symptoms(incident: Incident) -> str:
     place = f"Level {incident.level}. Kafka {incident.kafka}. The log is in `{FOLDER}/{incident.folder_name}`."
-    parts = [place, incident.complaint.strip()]
-    if incident.server_log:
-        parts.append("\n".join(["```text", *incident.server_log, "```"]))
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, (place, incident.complaint, incident.server_log)))
 
 
 def _format_questions(incident: Incident) -> str:
@@ -123,8 +111,7 @@ def _format_questions(incident: Incident) -> str:
 
 def _run_step(step: Step, folder: Path) -> str:
     lines = [line.rstrip() for line in read_output(step.command, folder).splitlines()]
-    shows = " ".join(step.shows.split())
-    first = next((number for number, line in enumerate(lines) if " ".join(line.split()).startswith(shows)), None)
+    first = next((number for number, line in enumerate(lines) if " ".join(line.split()).startswith(step.shows)), None)
     if first is None:
         raise UsageError(f"{step.command}: no line of the output begins with {step.shows!r}")
     shown = lines[first : first + step.lines]

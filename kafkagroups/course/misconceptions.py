@@ -146,7 +146,7 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     # Lesson 13
     "idle_seconds": {
         49: "That is the classic protocol. With the new one, loyalty-1 does not join again: it only gives one back.",
-        30: "Only the partition that loyalty-2 must give back waits for its poll. loyalty-1 reads its own all the time.",
+        30: "Only what loyalty-2 must give back waits for its poll. loyalty-1 goes on reading.",
     },
     "partitions_of_loyalty_2": {
         1: "That is its target. But loyalty-1 still has this partition, and must revoke it first.",

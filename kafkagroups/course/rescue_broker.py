@@ -24,7 +24,7 @@ from typing import Any
 from IPython.display import display
 
 from kafkagroups.course.commands import read_output
-from kafkagroups.course.exercises.incidents.dead_cluster import INCIDENT
+from kafkagroups.course.exercises.incidents.catalog import find_incident
 from kafkagroups.course.incident_pages import Page, write_incident
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.real_broker import RealBroker, has_jars
@@ -94,8 +94,9 @@ def rescue_into_new_broker(plan: str | Path) -> None:
 
 def show_worked_rescue() -> None:
     """Show the commands and the code that rescue the groups of incident 10, and what a new broker then answers."""
-    folder = make_scratch_folder() / INCIDENT.folder_name
-    write_incident(INCIDENT, folder)
+    incident = find_incident("dead_cluster")
+    folder = make_scratch_folder() / incident.folder_name
+    write_incident(incident, folder)
     read_output(PLAN_COMMAND, folder)
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     correct_plan(plan)

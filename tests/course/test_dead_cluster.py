@@ -14,10 +14,10 @@ from kafkagroups.course import real_broker, rescue_broker, rescue_into_new_broke
 from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.incidents import dead_cluster
-from kafkagroups.course.exercises.incidents.catalog import SEED
+from kafkagroups.course.exercises.incidents.catalog import SEED, find_incident
 from kafkagroups.course.incident_pages import write_incident
 from kafkagroups.course.real_broker import RealBroker
-from kafkagroups.course.rescue_broker import INCIDENT, PLAN_COMMAND, correct_plan, read_recorded_answers
+from kafkagroups.course.rescue_broker import PLAN_COMMAND, correct_plan, read_recorded_answers
 from kafkagroups.errors import BadBytes
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.records.serde import decode
@@ -52,7 +52,7 @@ Caused by: java.net.BindException: Address already in use
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dead")
-    write_incident(INCIDENT, folder)
+    write_incident(find_incident("dead_cluster"), folder)
     return folder
 
 

@@ -27,6 +27,11 @@ DELETE_RETENTION_MS = 24 * HOUR_MS
 """Kafka's defaults of offsets.retention.check.interval.ms and delete.retention.ms."""
 
 
+def server_lines(incident):
+    """The lines between the marks of the Markdown block."""
+    return incident.server_log.splitlines()[1:-1]
+
+
 @pytest.fixture(params=INCIDENTS, ids=NAMES)
 def incident(request):
     return request.param
@@ -52,7 +57,7 @@ def test_the_folder_has_a_log_and_a_page(incident, tmp_path):
     write_incident(incident, tmp_path)
     page = (tmp_path / "symptoms.md").read_text(encoding="utf-8")
     assert incident.complaint.strip() in page
-    for line in incident.server_log:
+    for line in server_lines(incident):
         assert line in page
     for question in incident.questions:
         assert question.text in page
@@ -69,7 +74,7 @@ def test_the_worked_solution_shows_its_steps(incident, capsys):
     shown = capsys.readouterr().out
     for step in incident.worked_solution:
         assert f"$ {step.command}" in shown
-    for sentence in incident.prevention:
+    for sentence in incident.prevention.splitlines():
         assert sentence in shown
 
 
@@ -341,7 +346,7 @@ def test_parse_errors(seed, tmp_path):
     assert len(errors) == answer("parse_unreadable")
     messages = Counter(error for *_, error in errors)
     assert messages["topic: expected 2 bytes, found 0"] == answer("parse_second_message")
-    assert {line.split("key version 0: ")[1] for line in incident.server_log} == set(messages)
+    assert {line.split("key version 0: ")[1] for line in server_lines(incident)} == set(messages)
 
 
 def follow_transactions(batches, group, *, deletes_pending=False, newest=None):

@@ -15,9 +15,6 @@ from pathlib import Path
 from random import Random
 
 from kafkagroups.coordinator import NewBatch
-from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.exercises.incidents.chart import Chart
-from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.segment_file import partition_for, segment_name
@@ -28,7 +25,6 @@ from kafkagroups.records.consumer_group import (
 )
 from kafkagroups.records.serde import Record, encode
 
-KAFKA = "4.0.1"
 OLD_COUNT = 25
 PARTITIONS = 50
 UNREADABLE_PARTITION = 20
@@ -173,144 +169,3 @@ def _damage_batch(segment: Path) -> None:
         position += batch.size
     data[position + batch.size - 10] ^= 0x40
     segment.write_bytes(data)
-
-
-_HINTS = (
-    "Four different things are wrong. Ask for each partition whether it loads and where its bytes are damaged. Ask for "
-    "each group in which partitions its records are, and whether its transactions have ended.",
-    "`kafkagroups check . --kafka 4.0.1` names every record that stops a load, and the damage. `kafkagroups rescue "
-    "plan .` shows what is left out, and why. `--past-damage` reads what follows the damage.",
-    "Read all findings of `check`, not only the first one. In the last table of `rescue plan`, compare the columns "
-    "`offset` and `planned`. Load partition 23 with and without `--past-damage`, and compare each offset.",
-)
-_SECOND_RECORD = 298
-_RIGHT_OFFSET = 920
-_PENDING = 5
-
-INCIDENT = Incident(
-    number=10,
-    name="dead_cluster",
-    level=3,
-    title="The cluster does not come up",
-    kafka=KAFKA,
-    complaint="""\
-At 02:31 the power failed. Two of three brokers have lost their disks. The third one starts, but it serves only some of
-our groups, and some of these at wrong positions. This folder is a copy of its offsets topic. All other topics are safe:
-a new cluster has them, with the same offsets.
-
-It was a busy night. At 02:00 a colleague worked through a checklist, and at 02:10 we restarted all brokers. Then some
-consumers read records that they had already processed. At 02:16 we set the offsets of the groups that we had noticed.
-At 02:20 a program from our test cluster ran here for a second. At 02:25 we killed the card payments, because they hung.
-
-We restarted the broker twice and gave it more memory. The shops open at 07:00. **Each group must continue behind the
-last record that it has processed.**
-""",
-    server_log=(
-        "[2026-05-14 02:20:05,583] ERROR [GroupCoordinator id=3] Failed to load metadata from __consumer_offsets-20 "
-        "with epoch 12 due to java.lang.RuntimeException: Deserializing record DefaultRecord(offset=295, "
-        "timestamp=1778725200000, key=12 bytes, value=0 bytes) from __consumer_offsets-20 failed due to: Could not "
-        "read version from value's buffer... (org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime)",
-    ),
-    chart=Chart(
-        "Groups with a commit in the last five minutes",
-        ("01:50", "01:55", "02:00", "02:05", "02:10", "02:15", "02:20", "02:25", "02:30"),
-        (24, 24, 24, 24, 24, 24, 24, 22, 21),
-    ),
-    questions=(
-        Question(
-            "One partition does not load, and the broker's log names the record at offset 295. At which offset is the "
-            "other record that stops this load?",
-            Exercise(
-                "cluster_second_record",
-                _SECOND_RECORD,
-                f"cluster_second_record = {_SECOND_RECORD}",
-                _HINTS,
-                known_mistakes={
-                    "A broker names only the first record. Without it, the next load fails again.": 295,
-                    "This record is a commit that can be read. It is behind both records that stop the load.": 299,
-                },
-            ),
-        ),
-        Question(
-            "Since the restart, one group reads its topics again from the start. At which offset must it continue in "
-            "its topic-partition with the number 0?",
-            Exercise(
-                "cluster_right_offset",
-                _RIGHT_OFFSET,
-                f"cluster_right_offset = {_RIGHT_OFFSET}",
-                _HINTS,
-                known_mistakes={
-                    "This is the newest commit. The group had already processed these records before the restart. Its "
-                    "older commits are in another partition.": 525,
-                    "This is the offset of the record in `__consumer_offsets`. Give the offset that it commits.": 517,
-                },
-            ),
-        ),
-        Question(
-            "How many offsets must not be rescued, because their transaction never ended?",
-            Exercise(
-                "cluster_pending",
-                _PENDING,
-                f"cluster_pending = {_PENDING}",
-                _HINTS,
-                known_mistakes={
-                    "One of these offsets belongs to a transaction that was aborted. That transaction has ended.": 6,
-                    "A pending commit also counts if there is no committed offset before it.": 4,
-                },
-            ),
-        ),
-        Question(
-            "A recovery cuts one partition at a damaged batch. Which group would go back furthest?",
-            Exercise(
-                "cluster_cut_group",
-                "newsletter",
-                'cluster_cut_group = "newsletter"',
-                _HINTS,
-                known_mistakes={
-                    "This group loses the most commits, but each of them is a small step.": "milk-orders",
-                    "This group goes back, too. Another one goes back further.": "cash-count",
-                },
-            ),
-        ),
-    ),
-    write=write,
-    worked_solution=(
-        Step(
-            "Ask whether the log loads. Two records stop partition 20. The broker would name the second one only "
-            "after the first one is gone.",
-            f"kafkagroups check . --kafka {KAFKA}",
-            shows="Finding 2. Partition 20",
-            lines=20,
-        ),
-        Step(
-            "Ask what a rescue leaves out. The groups with the reason `other partition` have records in two "
-            "partitions. The offsets of `bean-orders` went back: 920 was reached before the restart. `card-payments` "
-            "has five pending commits.",
-            "kafkagroups rescue plan .",
-            shows=" group         left-out",
-            lines=24,
-        ),
-        Step(
-            "Partition 23 is damaged. This is what a broker answers after its recovery.",
-            f"kafkagroups load __consumer_offsets-{DAMAGED_PARTITION}",
-            shows=" group       committed",
-            lines=12,
-        ),
-        Step(
-            "This is what the batches behind the damage say. `newsletter` would go back by 240 records.",
-            f"kafkagroups load __consumer_offsets-{DAMAGED_PARTITION} --past-damage",
-            shows=" group       committed",
-            lines=12,
-        ),
-    ),
-    cause="The topic was widened from 25 to 50 partitions, so six groups were looked up in another partition, and only "
-    "five were set by hand. A program wrote two records into the offsets topic that no 4.0.1 broker can read. A killed "
-    "producer left an open transaction. The power failure damaged a batch.",
-    prevention=(
-        "Never change the partition count of `__consumer_offsets` of a cluster with groups.",
-        "Deny all clients the operation `Write` on `__consumer_offsets`. Copy offsets with "
-        "`kafka-consumer-groups.sh --reset-offsets`.",
-        "Keep three replicas of `__consumer_offsets` in different racks or power zones.",
-        "Run `kafkagroups check` on a copy of the topic after each change, and before a broker restarts.",
-    ),
-)

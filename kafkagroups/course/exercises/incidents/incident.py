@@ -1,15 +1,26 @@
-"""The class `Incident`: a log with a cause to find, its symptoms, its questions and its worked solution."""
+"""The class `Incident`: a log with a cause to find. Its texts are a Markdown file, its log is written by a module.
+
+`slow_failover.md` is a page for people: what was seen, each question with its answer and the wrong answers that are
+likely, the hints, the worked solution, the cause and the prevention. `slow_failover.py` has the function `write`, which
+makes the log.
+"""
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 
 HINTS = 3
+_ALL_LINES = re.compile(r"Shown: (\d+) lines(?: from the line that begins with `(.+)`)?\.")
+_ROW = re.compile(r"^\| (?!---)(.*?) \| ?(.*?) ?\|$", re.MULTILINE)
+_STEP = re.compile(r"(.+?)\n\n```sh\n(.+?)\n```\n\n(Shown: .+?)(?:\n\n|$)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -26,8 +37,8 @@ class Step:
 
     text: str
     command: str
-    shows: str = ""
-    lines: int = 12
+    shows: str
+    lines: int
 
 
 @dataclass(frozen=True)
@@ -43,11 +54,11 @@ class Incident:
     complaint
         What people saw, as Markdown paragraphs. It does not name the cause.
     server_log
-        Lines of the broker's or the client's log.
+        Lines of the broker's or the client's log, as a Markdown block, or "".
     write
         Writes the log into a new folder. The same seed gives the same bytes.
     prevention
-        One sentence for each measure against the next incident of this kind.
+        The measures against the next incident of this kind, as a Markdown list.
     replicas
         The subfolders with the log of one broker each; "" is the incident's folder itself.
     """
@@ -58,16 +69,65 @@ class Incident:
     title: str
     kafka: str
     complaint: str
-    server_log: tuple[str, ...]
+    server_log: str
     chart: Chart | None
     questions: tuple[Question, ...]
     write: Callable[[Path, int], None]
     worked_solution: tuple[Step, ...]
     cause: str
-    prevention: tuple[str, ...]
-    replicas: tuple[str, ...] = ("",)
+    prevention: str
+    replicas: tuple[str, ...]
 
     @property
     def folder_name(self) -> str:
         """For example "01-growing-partition"."""
         return f"{self.number:02d}-{self.name.replace('_', '-')}"
+
+
+def read_incident(page: Path) -> Incident:
+    head, *parts = page.read_text(encoding="utf-8").split("\n## ")
+    sections = {title: text.strip() for title, text in (part.split("\n", 1) for part in parts)}
+    title, facts = head.removeprefix("# ").split("\n", 1)
+    fact = dict(re.findall(r"^- (\w+): (.+)$", facts, re.MULTILINE))
+    hints = tuple(re.findall(r"^\d\. (.+)$", sections["Hints"], re.MULTILINE))
+    return Incident(
+        int(fact["number"]),
+        page.stem,
+        int(fact["level"]),
+        title,
+        fact["kafka"],
+        sections["Complaint"],
+        sections.get("Server log", ""),
+        _read_chart(sections["Chart"]) if "Chart" in sections else None,
+        tuple(
+            _read_question(name.removeprefix("Question "), text, hints)
+            for name, text in sections.items()
+            if name.startswith("Question ")
+        ),
+        import_module(f"{__package__}.{page.stem}").write,
+        tuple(_read_step(*found) for found in _STEP.findall(sections["Worked solution"])),
+        sections["Cause"],
+        sections["Prevention"],
+        tuple(fact.get("replicas", "").split(", ")),
+    )
+
+
+def _read_chart(section: str) -> Chart:
+    title, table = section.split("\n", 1)
+    _, *rows = _ROW.findall(table)
+    values = (literal_eval(value) if value else None for _, value in rows)
+    return Chart(title, tuple(time for time, _ in rows), tuple(values))
+
+
+def _read_question(name: str, section: str, hints: tuple[str, ...]) -> Question:
+    text, rest = section.split("\n\nAnswer: `")
+    answer, table = rest.split("`\n", 1)
+    _, *rows = _ROW.findall(table)
+    mistakes = {why: literal_eval(value.strip("`")) for value, why in rows}
+    return Question(text, Exercise(name, literal_eval(answer), f"{name} = {answer}", hints, known_mistakes=mistakes))
+
+
+def _read_step(text: str, command: str, shown: str) -> Step:
+    found = _ALL_LINES.fullmatch(shown)
+    assert found is not None, shown
+    return Step(text, command, found[2] or "", int(found[1]))

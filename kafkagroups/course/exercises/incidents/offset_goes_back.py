@@ -7,8 +7,6 @@ from random import Random
 
 from kafkagroups.coordinator import DiskLogs, GroupCoordinator, OffsetCommit
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.segment_file import partition_for
 
@@ -31,9 +29,6 @@ RECEIPTS = 5
 STUCK_AT = 4_870
 READ_AT_CLOSING = 3_930
 SET_BACK_TO = 3_600
-CHOSEN_BY_CONSUMER = 5_210
-"""The end of `receipts-2`, where the consumer began without an offset. Nobody committed it."""
-NO_OFFSET = -1
 
 
 def write(folder: Path, seed: int) -> None:
@@ -120,157 +115,4 @@ class _Friday:
         self.broker.transaction_completed(producer_id, [PARTITION], commits=commits)
 
 
-_HINTS = (
-    "The two offsets have different causes. For each of them, look for the last records that wrote it, and for the "
-    "markers after these records.",
-    "`kafkagroups explain . --group loyalty-ledger --kafka 3.9.2` shows the fate of each record. `kafkagroups diff . "
-    "--coordinators` compares two coordinators. `kafkagroups edit` runs the cleaner on a copy, with `--roll` and "
-    "`--clean`.",
-    "Look at the records from 21:04 and from 21:10 in the output of `explain`. What does a coordinator that runs do "
-    "with a pending offset when the offset is deleted? Lesson 09 compares it with a load.",
-)
-_RETURNED_RECORD = 5888
-_FIRST_RECORD_WITH_IT = 4039
 CLEANED_MS = OPEN_MS + 16 * 60 * MINUTE_MS  # Saturday 00:00
-
-INCIDENT = Incident(
-    number=9,
-    name="offset_goes_back",
-    level=3,
-    title="Two offsets go back after a failover",
-    kafka=KAFKA,
-    complaint="""\
-At 23:30, broker 2 failed, and broker 3 became the leader of partition 30 of `__consumer_offsets`. At 23:41, we
-restarted the four processes of `loyalty-ledger`. Two of them began at old offsets: `receipts-1` at 3,600 instead of
-3,930, and `receipts-2` at 4,870 instead of 5,210. 670 customers got their points twice.
-
-The shop had closed at 21:00, and there were no new receipts. Both replicas were in sync, and no record is missing. We
-moved the leadership to broker 2 and back. The offsets stayed the same.
-
-Each process uses `assign` and commits in transactions. From 17:00 on, process 2 failed at one receipt. At 21:10, we
-stopped it, skipped its receipts as the runbook says, and started it again.
-
-The folder has the log of broker 3 from 23:31.
-""",
-    server_log=(
-        "[2026-05-08 21:04:03,402] INFO [loyalty-ledger-1] transaction committed, receipts-1=3930 (shop.Ledger)",
-        "[2026-05-08 21:12:40,655] INFO [Consumer clientId=loyalty-ledger-2, groupId=loyalty-ledger] Resetting offset "
-        "for partition receipts-2 to position FetchPosition{offset=5210, offsetEpoch=Optional.empty, "
-        "currentLeader=LeaderAndEpoch{leader=Optional[broker-1:9092 (id: 1 rack: null)], epoch=4}}. "
-        "(org.apache.kafka.clients.consumer.internals.SubscriptionState)",
-        "[2026-05-08 23:41:02,118] INFO [Consumer clientId=loyalty-ledger-1, groupId=loyalty-ledger] Setting offset "
-        "for partition receipts-1 to the committed offset FetchPosition{offset=3600, offsetEpoch=Optional.empty, "
-        "currentLeader=LeaderAndEpoch{leader=Optional[broker-3:9092 (id: 3 rack: null)], epoch=6}} "
-        "(org.apache.kafka.clients.consumer.internals.ConsumerCoordinator)",
-        "[2026-05-08 23:41:02,240] INFO [Consumer clientId=loyalty-ledger-2, groupId=loyalty-ledger] Setting offset "
-        "for partition receipts-2 to the committed offset FetchPosition{offset=4870, offsetEpoch=Optional.empty, "
-        "currentLeader=LeaderAndEpoch{leader=Optional[broker-1:9092 (id: 1 rack: null)], epoch=4}} "
-        "(org.apache.kafka.clients.consumer.internals.ConsumerCoordinator)",
-    ),
-    chart=None,
-    questions=(
-        Question(
-            "Which offset of `receipts-1` did broker 2 have at 23:00, before the failover?",
-            Exercise(
-                "back_race",
-                SET_BACK_TO,
-                f"back_race = {SET_BACK_TO}",
-                _HINTS,
-                known_mistakes={
-                    "The transaction was committed, but another commit is later in the log than the record of the "
-                    "transaction. The position of the marker does not matter.": READ_AT_CLOSING,
-                    "This is the offset of the record in the log. The committed offset is in the record's value.": (
-                        _RETURNED_RECORD - 23
-                    ),
-                },
-            ),
-        ),
-        Question(
-            "Which offset of `receipts-2` did broker 2 answer at 23:00? As in a broker's answer, -1 means: no offset.",
-            Exercise(
-                "back_before",
-                NO_OFFSET,
-                f"back_before = {NO_OFFSET}",
-                _HINTS,
-                known_mistakes={
-                    "No record contains this offset. The consumer chose it itself, because of `auto.offset.reset`.": (
-                        CHOSEN_BY_CONSUMER
-                    ),
-                    "A broker that loads this log has this offset. Broker 2 did not load these records. It was the "
-                    "leader when they were written.": STUCK_AT,
-                },
-            ),
-        ),
-        Question(
-            "Broker 3 answers 4,870 for `receipts-2`. From which record? More than one record contains this number. "
-            "Write the record's offset in the log.",
-            Exercise(
-                "back_record",
-                _RETURNED_RECORD,
-                f"back_record = {_RETURNED_RECORD}",
-                _HINTS,
-                known_mistakes={
-                    "This record has the same offset, but it was deleted at 21:10.": _FIRST_RECORD_WITH_IT,
-                    "This is a tombstone. It has no offset.": _RETURNED_RECORD + 1,
-                    "This is the marker. It decides whether the offset counts, but it does not contain the offset.": (
-                        _RETURNED_RECORD + 2
-                    ),
-                },
-            ),
-        ),
-        Question(
-            "Broker 3 closes the active segment, and the cleaner makes a pass over all closed segments. Then broker 3 "
-            "restarts. Which offset of `receipts-2` does it answer?",
-            Exercise(
-                "back_cleaned",
-                NO_OFFSET,
-                f"back_cleaned = {NO_OFFSET}",
-                _HINTS,
-                known_mistakes={
-                    "The tombstone has the same key as the record with this offset, and it is later in the log. So the "
-                    "pass removes the record, and the marker has nothing to commit.": STUCK_AT,
-                    "No record contains this offset. So no broker can answer it.": CHOSEN_BY_CONSUMER,
-                },
-            ),
-        ),
-    ),
-    write=write,
-    worked_solution=(
-        Step(
-            "`receipts-1`: somebody committed 3,600 while a transaction was open. Record 5865 is later in the log than "
-            "5864, so it wins. Broker 2 had the same offset. `receipts-2`: somebody deleted the offset while a "
-            "transaction was open.",
-            "kafkagroups explain . --group loyalty-ledger --kafka 3.9.2",
-            shows="30:5864",
-            lines=10,
-        ),
-        Step(
-            "Broker 2 was running at 21:10. It deleted the pending offset, too, so it had no offset. A classic load "
-            "keeps the pending offset, and the marker commits it. The new coordinator has no offset.",
-            "kafkagroups diff . --coordinators",
-            lines=6,
-        ),
-        Step(
-            "Run a pass of the cleaner on a copy. Records 5888 and 5889 have the same key, so it removes record 5888.",
-            f"kafkagroups edit __consumer_offsets-30 --out cleaned --roll --clean {CLEANED_MS}",
-        ),
-        Step(
-            "Now `receipts-2` has no offset.",
-            "kafkagroups load cleaned --kafka 3.9.2 --group loyalty-ledger",
-            shows=" group          committed",
-            lines=5,
-        ),
-    ),
-    cause="Only `receipts-2` went back at the failover. Somebody deleted its offset half a second before the end of a "
-    "transaction. The running coordinator of Kafka 3.9 also deleted the pending offset, but a load brings it back. "
-    "`receipts-1` was at 3,600 since 21:04, because a plain commit came between an offset and its marker. A process "
-    "fetches its offset only at its start.",
-    prevention=(
-        "Before you change an offset, stop the program, and wait until no transaction of it is `Ongoing` in "
-        "`kafka-transactions.sh list`. A program that uses `assign` is no member, so no broker refuses the change.",
-        "To skip records, do not delete the offset. Set it with `kafka-consumer-groups.sh --reset-offsets`. This "
-        "commit is later in the log, so it also wins after a failover.",
-        "While a program runs, never commit for its group with another program.",
-        "Upgrade to 4.x. Its coordinator deletes pending offsets in a load, too.",
-    ),
-)

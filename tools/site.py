@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
@@ -28,6 +29,8 @@ DOCTREES = ROOT / "build" / "site-doctrees"
 SITE = ROOT / "build" / "site"
 SOLUTIONS = ROOT / "notebooks" / "solutions"
 WORKED_SOLUTION = "course.show_worked_"  # Lesson 14: the reader opens the output.
+LESSONS_PLACE = "<!-- lessons -->"
+QUESTION = re.compile(r"^\*\*(.+)\*\*$", re.MULTILINE)
 FIGURE_PLACE = re.compile(r"<!-- figure: (\S+) -->")
 # A solved lesson is one folder higher on the site than in the repository.
 MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../"}
@@ -90,6 +93,18 @@ def place_figures(text: str) -> str:
     return FIGURE_PLACE.sub(make_figure, text)
 
 
+def make_cards(lessons: Mapping[str, NotebookNode]) -> str:
+    """Return a list of the lessons, each with its picture, its title and its question."""
+    cards = []
+    for name, notebook in lessons.items():
+        head = notebook.cells[0].source
+        title = head.splitlines()[0].removeprefix("# ")
+        question = QUESTION.search(head)
+        assert question is not None, name
+        cards.append(f"- [![](notebooks/pictures/{name[:2]}.svg) **{title}** {question[1]}](notebooks/{name})")
+    return "\n".join(["```{container} kg-cards", *cards, "```"])
+
+
 def add_page_list(text: str) -> str:
     """Return the first page of the handbook with a list for Sphinx: the pages of this folder that the text links to."""
     pages = re.findall(r"\]\(([\w-]+)\.md\)", text)
@@ -126,10 +141,12 @@ def collect_source() -> None:
     kit.write_text(add_kit_list(kit.read_text(encoding="utf-8"), kit.parent), encoding="utf-8")
     shutil.copytree(ROOT / "notebooks" / "pictures", SOURCE / "notebooks" / "pictures")
     figures = list_figures()
-    for path in sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb")):
-        notebook = nbformat.read(path, 4)
-        convert_lesson(notebook, path.name, figures)
-        nbformat.write(notebook, SOURCE / "notebooks" / path.name)
+    lessons = {path.name: nbformat.read(path, 4) for path in sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb"))}
+    for name, notebook in lessons.items():
+        convert_lesson(notebook, name, figures)
+        nbformat.write(notebook, SOURCE / "notebooks" / name)
+    for page in (SOURCE / "lessons.md", SOURCE / "index.md"):
+        page.write_text(page.read_text(encoding="utf-8").replace(LESSONS_PLACE, make_cards(lessons)), encoding="utf-8")
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 13 · The new protocols
 #
-# **What do consumer, share and streams groups record?**
+# **What does the new protocol change for a service, and what does the log record of it?**
 #
 # **Which Kafka:** the new group coordinator of 4.x, and its new protocols: `group.protocol=consumer`, share groups and streams groups.
 #

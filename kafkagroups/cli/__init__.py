@@ -14,11 +14,19 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kafkagroups import interrupts
-from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_line, print_text
+from kafkagroups.cli.output import (
+    coloured_output,
+    describe_nearest,
+    print_error,
+    print_error_line,
+    print_line,
+    print_text,
+)
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.helpers import describe_missing
 
@@ -58,6 +66,8 @@ GROUPS = {
 }
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """What each command does, by its name, which is also the name of its module."""
+COLOURED = ("load", "explain", "timeline", "check", "stats", "diff", "rescue")
+"""The commands whose text has colours on a terminal."""
 FIRST_EXAMPLES = {
     "load": "kafkagroups load /var/lib/kafka/data",
     "check": "kafkagroups check /var/lib/kafka/data --kafka 4.3.1",
@@ -132,7 +142,11 @@ def _run(argv: list[str]) -> int:
         return 2
     parser = create_parser(name)
     interrupts.raise_at_ctrl_c()
-    status: int = import_module(f"kafkagroups.cli.{name}").run(parser.parse_args(words))
+    run = import_module(f"kafkagroups.cli.{name}").run
+    options = parser.parse_args(words)
+    has_colours = name in COLOURED and not getattr(options, "json", False)
+    with coloured_output() if has_colours else nullcontext():
+        status: int = run(options)
     return status
 
 

@@ -125,7 +125,7 @@ class HeldLogs:
     holds_answers
         Whether answers are held back.
     append_error
-        If not NONE, each append is answered with this error, and its batch is not written.
+        If not NONE, each append is refused: it is answered with this error at once, and its batch is not written.
     held_appends
         The appends without an answer, the oldest first.
     """
@@ -146,9 +146,9 @@ class HeldLogs:
             self.held_appends.append(HeldAppend(error, offset, callback))
 
         if self.append_error is not Errors.NONE:
-            hold(self.append_error, -1)
-        else:
-            self.logs.append(partition, batch, hold)
+            callback(self.append_error, -1)
+            return
+        self.logs.append(partition, batch, hold)
         if not self.holds_answers:
             newest_append = -1
             self.release(newest_append)

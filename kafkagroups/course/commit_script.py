@@ -134,30 +134,29 @@ class CommitScript:
             )
         else:
             self.response_by_offset[offset] = self.broker.offset_commit(GROUP, offsets)
-        self.unconfirmed.append(offset)
         if name == "refuse":
-            self._confirm(offset, Errors.NONE, f"the log refuses {offset}")
+            self._add_answer(f"the log refuses {offset}", offset)
         else:
+            self.unconfirmed.append(offset)
             self._add_step(f"{offset} appended, in flight")
 
-    def _confirm(self, offset: int, error: Errors, refusal: str = "") -> None:
-        """End the append of a commit, with REQUEST_TIMED_OUT if the replicas do not have the record in time.
+    def _add_answer(self, what: str, offset: int) -> None:
+        self._add_step(f"{what}: {self.response_by_offset[offset].value[PARTITION].name}")
 
-        If the log refused the append, `error` is NONE, because the held answer already contains the error.
-        """
+    def _confirm(self, offset: int, error: Errors) -> None:
+        """End the append of a commit, with REQUEST_TIMED_OUT if the replicas do not have the record in time."""
         index = self.unconfirmed.index(offset)
         record_offset = self.logs.held_appends[index].offset
         self.unconfirmed.pop(index)
         self.logs.release(index, error)
-        if not refusal and error is Errors.NONE:
+        if error is Errors.NONE:
             # A replica that has this record also has all records before this record.
             self.confirmed_end = max(self.confirmed_end, record_offset + 1)
         if offset in self.unanswered:
             is_cached = read_cached_offset(self.broker, GROUP, PARTITION) == str(offset)
             self._add_step(f"{offset} confirmed, cached" if is_cached else f"{offset} confirmed")
             return
-        confirmation = f"{offset} confirmed" if error is Errors.NONE else f"{offset} late"
-        self._add_step(f"{refusal or confirmation}: {self.response_by_offset[offset].value[PARTITION].name}")
+        self._add_answer(f"{offset} confirmed" if error is Errors.NONE else f"{offset} late", offset)
 
     def _answer(self, offset: int) -> None:
         if offset not in self.unanswered:

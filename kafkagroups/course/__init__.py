@@ -34,6 +34,7 @@ from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.load_curves import LoadCurves
+from kafkagroups.course.figures.load_tape import LoadTape
 from kafkagroups.course.figures.load_times import LoadTimes, measure_seconds, name_engine
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
@@ -50,7 +51,6 @@ from kafkagroups.course.incident_groups import (
 )
 from kafkagroups.course.incident_pages import open_incident, show_worked_solution
 from kafkagroups.course.lesson_folders import find_data, link_older_segments, make_scratch_folder
-from kafkagroups.course.load_stepper import LoadStepper
 from kafkagroups.course.log_lines import read_lines
 from kafkagroups.course.log_parts import (
     list_part_results,
@@ -92,7 +92,7 @@ __all__ = [
     "Failover",
     "GroupLife",
     "LoadCurves",
-    "LoadStepper",
+    "LoadTape",
     "LoadTimes",
     "PartitionGrid",
     "ReadCountingLogs",

@@ -80,7 +80,7 @@ course.compare_with_broker(course.fetch_offsets(loaded, answers["offsets"]), ans
 
 # %%
 # figure
-course.LoadStepper(course.find_data("harbour/4.3.1/__consumer_offsets-9"), "new", shown_offset=1)
+course.LoadTape()
 
 # %% [markdown]
 # ## Exercise: replay

@@ -91,13 +91,3 @@ def test_expirations_of_chosen_groups_are_printed(capsys):
     """3.9.2-expiry: `alive` loses clicks-0 after a minute (its log line at 60,773 ms)."""
     course.play_conversation("3.9.2-expiry").print_expired("alive")
     assert capsys.readouterr().out == "   60.8 s  alive: 1 offset\n"
-
-
-def test_a_replaced_record_is_named_as_a_record():
-    """In a line about an offset, a bare number could be an offset of the group."""
-    loader = course.LoadStepper(str(DATA / "harbour" / "4.3.1" / "__consumer_offsets-9"), "new", last_offset=9)
-    assert [step.effect for step in loader.steps][7:] == [
-        "2 members",
-        "counts, replaces record 3",
-        "counts, replaces record 6",
-    ]

@@ -62,7 +62,7 @@ for version, groups in loaded.items():
     answers = course.read_answers(f"harbour/{version}")
     states = {group: groups[group].state.value for group in groups if groups[group].type == "classic"}
     answered = {group: answers["groups"][group]["state"] for group in states}
-    print("states:  ", end="")
+    print("states: ", end="")
     course.compare_with_broker(states, answered, version)
     print("offsets: ", end="")
     course.compare_with_broker(course.fetch_offsets(groups, answers["offsets"]), answers["offsets"], version)

@@ -63,18 +63,6 @@ def test_a_wrong_command_is_refused(command, tmp_path):
         course.run_command(command, tmp_path)
 
 
-def test_the_deletion_of_lesson_10_is_answered_around_a_pass(capsys):
-    """The search in tests/groups/test_compaction.py finds this log: only the classic coordinator changes its answer."""
-    course.print_deletion_in_transaction()
-    assert capsys.readouterr().out.splitlines() == [
-        " 0: g t-0 = 100, producer 1",
-        " 1: g t-0 deleted",
-        " 2: producer 1 commits",
-        "  classic coordinator: before the pass: offset 100  after the pass: no offset",
-        "  new coordinator:     before the pass: no offset   after the pass: no offset",
-    ]
-
-
 def test_cleaned_files_that_differ_are_reported(tmp_path, capsys):
     """One byte more in our file of pass 3."""
     passes = course.repeat_cleaner_passes(tmp_path)

@@ -51,7 +51,7 @@ course.reveal("members_after", members_after, len(loaded["4.3.1"]["billing"].mem
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# A coordinator writes the record of a group when a rebalance **ends** (lesson 06). The rebalance that `billing-3` joined never ended, so no record names `billing-3`. It has to join again.
+# A coordinator writes the record of a group when a rebalance **ends** (lesson 06). The rebalance that `billing-3` joined never ended, so no record names `billing-3`, which has to join again.
 #
 # </details>
 #
@@ -113,7 +113,7 @@ course.check("replay", replay)
 # %% [markdown]
 # ## Groups without a record
 #
-# A group that assigns its partitions by hand never rebalances, so it has offsets but no record of its own. Here are the generations in the records of four groups, and their state after the load:
+# A group that assigns its partitions by hand never rebalances, so it has offsets but no record. Here are the generations in the records of four groups, and their state after the load:
 
 # %%
 for version, groups in loaded.items():
@@ -130,7 +130,7 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## A record of an unknown type
 #
-# After a downgrade, the log can have record types that the older release does not know. They are about something that it does not do, so both coordinators skip them with a warning. This log has two types that no release knows:
+# After a downgrade, the log can have record types that the older release does not know. They are about something that it does not do, so it skips them with a warning. This log has two types that no release knows:
 
 # %%
 course.print_crafted_log("b24")
@@ -309,7 +309,7 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: bring the partition back.** Every replica has record 45, and a broker that runs would copy it back. So stop the faulty program, the consumers, and **all** brokers with a replica of partition 9: with three brokers, the whole cluster. On each of them, put the shorter copy into the partition's folder, as the runbook describes, and start it. Only `orders-0` of `billing` is old, 50 instead of 60, so set it while the group is Empty:
+# **Step 5: bring the partition back.** Every replica has record 45, and a running broker would copy it back. So stop the faulty program, the consumers, and **all** brokers with a replica of partition 9. On each of them, put the shorter copy into the partition's folder, as the runbook describes, and start it. Only `orders-0` of `billing` is old, 50 instead of 60, so set it while the group is Empty:
 #
 # `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`
 
@@ -324,7 +324,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # <details><summary>What does a broker do when only the leadership of a partition moves away?</summary>
 #
-# It removes the groups from its memory, answers waiting requests with `NOT_COORDINATOR`, and writes nothing into the log. A commit in flight may still count: if its record stays in the log, the next coordinator loads it.
+# It removes the groups from its memory, answers waiting requests with `NOT_COORDINATOR`, and writes nothing. A commit in flight still counts if its record stays in the log.
 #
 # </details>
 #
@@ -332,7 +332,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # - The next broker reads the whole log of the partition.
 # - The newest value of each key counts, and every commit that was answered with `NONE` is in the log.
-# - A rebalance in progress is lost, so the members join again.
+# - A rebalance in progress is lost; its members join again.
 # - A load skips unknown record types, but stops at a record that cannot be read.
 # - It takes about one second for 0.4 million records.
 

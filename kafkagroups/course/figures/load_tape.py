@@ -115,14 +115,21 @@ _CLASSIC = _Coordinator("classic", "3.9.2", 118)
 _NEW = _Coordinator("new", "4.3.1", 226)
 
 
-@dataclass(frozen=True)
-class _Memory:
-    """What a coordinator has in memory: by column, the text of each chip and the record that it came from.
+class _Chip(NamedTuple):
+    """A part of a coordinator's memory, and the record that it came from.
 
     A group that only a commit created came from no record.
     """
 
-    chips: dict[int, tuple[tuple[str, ...], int | None]] = field(default_factory=dict)
+    lines: tuple[str, ...]
+    record: int | None
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What a coordinator has in memory, by the column in which it is drawn, and what it answers."""
+
+    chips: dict[int, _Chip] = field(default_factory=dict)
     answer: str = Errors.COORDINATOR_LOAD_IN_PROGRESS.name
 
 
@@ -186,10 +193,10 @@ def _read_classic_maps(log: Path, until: int) -> _Memory:
     """Return what the classic coordinator has collected so far: it has maps of offsets and of group records."""
     batches = list(open_log(log))[:until]
     shard = fold_batches(0, batches, dialect("classic", _CLASSIC.kafka))
-    chips: dict[int, tuple[tuple[str, ...], int | None]] = {}
+    chips: dict[int, _Chip] = {}
     for group_id in shard.groups:
         offset = _find_group_record(group_id, until)
-        chips[_GROUPS.index(group_id)] = _LOG[offset].lines, offset
+        chips[_GROUPS.index(group_id)] = _Chip(_LOG[offset].lines, offset)
     for group_id, offsets in shard.offsets.committed.items():
         chips.update(_list_offset_chips(group_id, dict(offsets), _COMMITTED_COLUMNS))
     for groups in shard.offsets.pending.values():
@@ -200,13 +207,13 @@ def _read_classic_maps(log: Path, until: int) -> _Memory:
 
 def _read_groups(log: Path, until: int, coordinator: _Coordinator = _NEW) -> _Memory:
     """Return the groups that a coordinator has after a load of the first `until` records."""
-    chips: dict[int, tuple[tuple[str, ...], int | None]] = {}
+    chips: dict[int, _Chip] = {}
     groups = load(log, coordinator.name, kafka=coordinator.kafka, until=until) if until else {}
     for group_id, group in groups.items():
         assert isinstance(group, Group)
         lines = (group_id, group.state.value, f"gen {group.generation}" if group.generation else "")
         record = _find_group_record(group_id, until) if group.generation else None
-        chips[_GROUPS.index(group_id)] = lines, record
+        chips[_GROUPS.index(group_id)] = _Chip(lines, record)
         chips.update(_list_offset_chips(group_id, group.offsets, _COMMITTED_COLUMNS))
         for pending in group.pending.values():
             chips.update(_list_offset_chips(group_id, pending, _PENDING_COLUMNS))
@@ -215,10 +222,10 @@ def _read_groups(log: Path, until: int, coordinator: _Coordinator = _NEW) -> _Me
 
 def _list_offset_chips(
     group: str, offsets: PartitionOffsets, columns: dict[tuple[str, str], int]
-) -> Iterator[tuple[int, tuple[tuple[str, ...], int | None]]]:
+) -> Iterator[tuple[int, _Chip]]:
     for partition, offset in offsets.items():
         lines = (group, str(partition), str(offset.offset))
-        yield columns[group, partition.topic], (lines, offset.record_offset)
+        yield columns[group, partition.topic], _Chip(lines, offset.record_offset)
 
 
 def _find_group_record(group: str, until: int) -> int:
@@ -254,6 +261,8 @@ def _draw(step: int, classic: _Memory, new: _Memory, is_broken: bool) -> Scene:
         marks.append(
             Label(f"differs {column}", _find_left(column) + 25, 221, "≠", "middle", Tone.NEW, 16, is_bold=True)
         )
+    if classic.answer != new.answer:
+        marks.append(Label("answers differ", 550, 221, "≠", "end", Tone.NEW, 16, is_bold=True))
     return Scene(tuple(marks), _explain(step, is_broken), tuple(_describe(loaded, classic, new)))
 
 
@@ -299,7 +308,7 @@ def _draw_chips(
 
 
 def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iterator[Mark]:
-    in_memory = {record for _, record in new.chips.values()}
+    in_memory = {chip.record for chip in new.chips.values()}
     for offset, entry in enumerate(_LOG):
         left = _find_left(offset)
         lines = entry.lines

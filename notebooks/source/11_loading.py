@@ -73,7 +73,7 @@ for version, groups in loaded.items():
 # A coordinator answers from memory (lesson 05), so a broker that becomes the leader of a partition of `__consumer_offsets` must fill its memory first. Both coordinators take the same four steps:
 #
 # 1. Until the end, they answer every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
-# 2. They read the log in batches, from the first record to the last. Nothing says which records are still needed, so they read all of them.
+# 2. They read the log in batches, from the first record to the last, because nothing says which records are still needed.
 # 3. They apply each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
 # 4. At the end, the session timeout of each member begins again, because no record contains the time of a heartbeat.
 #
@@ -261,7 +261,7 @@ course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
 #
 # <details><summary>Rare cases and other versions</summary>
 #
-# A classic load ends with one more check: if a deleted group still has a pending commit, the broker writes the error `Unexpected unload of active group`, which has no effect.
+# If a deleted group still has a pending commit, a classic load ends with the error `Unexpected unload of active group`, which has no effect.
 #
 # After a change of the number of partitions (lesson 02), two of them can have records of one group. The classic coordinator has one cache for all, and keeps the group that it loaded first.
 #

@@ -34,7 +34,9 @@ from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.load_curves import LoadCurves
+from kafkagroups.course.figures.load_tape import LoadTape
 from kafkagroups.course.figures.load_times import LoadTimes, measure_seconds, name_engine
+from kafkagroups.course.figures.offset_map import OffsetMap
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
 from kafkagroups.course.figures.record_ribbon import RecordRibbon
@@ -50,7 +52,6 @@ from kafkagroups.course.incident_groups import (
 )
 from kafkagroups.course.incident_pages import open_incident, show_worked_solution
 from kafkagroups.course.lesson_folders import find_data, link_older_segments, make_scratch_folder
-from kafkagroups.course.load_stepper import LoadStepper
 from kafkagroups.course.log_lines import read_lines
 from kafkagroups.course.log_parts import (
     list_part_results,
@@ -78,7 +79,6 @@ from kafkagroups.course.recordings import read_recording
 from kafkagroups.course.rescue_broker import rescue_into_new_broker, show_worked_rescue
 from kafkagroups.course.script_tables import print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, describe_consumer_crash, play_script
-from kafkagroups.course.small_logs import print_deletion_in_transaction
 
 __all__ = [
     "TWO_CONSUMERS",
@@ -92,8 +92,9 @@ __all__ = [
     "Failover",
     "GroupLife",
     "LoadCurves",
-    "LoadStepper",
+    "LoadTape",
     "LoadTimes",
+    "OffsetMap",
     "PartitionGrid",
     "ReadCountingLogs",
     "RebalanceLanes",
@@ -134,7 +135,6 @@ __all__ = [
     "print_crafted_log",
     "print_crash_outcomes",
     "print_crash_table",
-    "print_deletion_in_transaction",
     "print_fetches",
     "print_first_remedy",
     "print_offset_places",

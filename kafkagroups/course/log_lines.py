@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkagroups.course.protocol_lines import PROTOCOL_TYPES, Names, name_record
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
 from kafkagroups.log.batch import Batch, LogRecord
@@ -72,14 +72,14 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(line for log in open_logs(path) for batch in log for line in read_batch_lines(batch))
 
 
-def read_batch_lines(batch: Batch, names: Names | None = None) -> Iterator[Line]:
-    """Yield one line for each record of a batch.
-
-    With `names` (`collect_names` in protocol_lines.py), a record of the new protocols gets a line that says what it
-    contains.
-    """
+def read_batch_lines(batch: Batch) -> Iterator[Line]:
     for record in batch.records:
-        yield _make_control_line(batch, record) if batch.is_control else _make_record_line(batch, record, names)
+        yield _make_control_line(batch, record) if batch.is_control else _make_record_line(batch, record)
+
+
+def keep_first_records(batch: Batch, count: int) -> Batch:
+    records = batch.records[:count]
+    return replace(batch, parse_records=lambda _: records)
 
 
 def _make_control_line(batch: Batch, record: LogRecord) -> Line:
@@ -89,7 +89,7 @@ def _make_control_line(batch: Batch, record: LogRecord) -> Line:
     return Line(record.offset, "a control record that is not a transaction marker")
 
 
-def _make_record_line(batch: Batch, log_record: LogRecord, names: Names | None) -> Line:
+def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
     try:
         record = decode(log_record.key, log_record.value)
     except BadBytes:
@@ -104,6 +104,4 @@ def _make_record_line(batch: Batch, log_record: LogRecord, names: Names | None) 
         generation = getattr(record.value, "generation", None)
         return Line(log_record.offset, "group", record.key.group, value=generation, producer=producer)
     group = find_group_id(record)
-    if names is not None and record.type in PROTOCOL_TYPES:
-        return Line(log_record.offset, name_record(record, names), group)
     return Line(log_record.offset, f"a record of type {record.type}" + (f" of {group}" if group is not None else ""))

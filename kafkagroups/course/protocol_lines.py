@@ -29,14 +29,6 @@ _TEXT_BY_TYPE = {
     16: "regular expression",
     23: "topology",
 }
-PROTOCOL_TYPES = (
-    *_MEMBER_TYPES,
-    *_GROUP_EPOCH_TYPES,
-    *_TARGET_TYPES,
-    *_ASSIGNMENT_EPOCH_TYPES,
-    *_CURRENT_TYPES,
-    *_TEXT_BY_TYPE,
-)
 
 
 class Names(NamedTuple):

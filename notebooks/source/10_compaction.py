@@ -7,20 +7,22 @@
 # |---|---|---|
 # | say which records a cleaning pass keeps, and by which rule; find what stops the cleaner; say whether cleaning can change an answer | {{minutes}} | no |
 #
+# **Which Kafka:** 4.x and 3.9 alike, because the cleaner belongs to the broker and not to the coordinator. Its rules have been these since 3.1.
+#
 # ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The [**cleaner**](../docs/handbook/glossary.md#cleaner) is a thread of the broker. In one [*pass*](../docs/handbook/glossary.md#pass) over a partition, the cleaner copies the records that remain into new segments. Each record keeps its offset.
-# 2. The **newest record of each key** remains. Older records of the key no longer change an answer.
-# 3. The cleaner does not change the [**active segment**](../docs/handbook/glossary.md#active-segment). It also stops at an **open transaction**.
-# 4. For every log that brokers write, a pass changes no answer of Kafka 4.x. Without passes, the log only takes longer to load.
+# 1. The [**cleaner**](../docs/handbook/glossary.md#cleaner) is a thread of the broker. In one [*pass*](../docs/handbook/glossary.md#pass) over a partition, it copies the records that are still needed into new segments. Each record keeps its offset.
+# 2. Needed is the **newest record of each key**, because older ones no longer change an answer.
+# 3. The cleaner leaves out the [**active segment**](../docs/handbook/glossary.md#active-segment), and it stops at an **open transaction**.
+# 4. A pass changes no answer of Kafka 4.x. Without passes, the log only takes longer to load.
 
 # %% [markdown]
 # ## The log of a dashboard
 #
-# The group `dashboard` committed 300 times. In the same partition, another group was deleted, and a third group committed in ten transactions. Then the cleaner of a 4.3.1 broker made one pass. These are the segments before this pass:
+# The group `dashboard` committed 300 times. In the same partition, another group was deleted, and a third one committed in ten transactions. Then the cleaner of a 4.3.1 broker made one pass. These are the segments before it:
 
 # %%
 from datetime import UTC, datetime
@@ -37,9 +39,9 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the *active* one: the broker still appends to it. At 100 MB (`offsets.topic.segment.bytes`), the broker closes it and begins a new one. Here, this limit was much lower.
+# The last segment is the *active* one, to which the broker still appends. At 100 MB (`offsets.topic.segment.bytes`; here the limit was much lower), the broker closes it and begins another.
 #
-# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit for `orders-0` of `dashboard`. The closed segments have this key, too.
+# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`, and the closed segments have this key, too.
 #
 # *Predict*: how many records remain after the pass, if you do not count the markers of transactions?
 
@@ -53,50 +55,30 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Of each key, the newest record in the closed segments remains. These are seven records. The cleaner did not touch the record in the active segment, so it is the eighth one. Ten markers remain, too. A later section shows why.
+# Of each of the seven keys, the newest record in the closed segments remains. The eighth one is the record in the active segment, which the cleaner did not touch. The ten markers remain as well, for a reason that comes later.
 #
 # </details>
 #
 # ## The dirty range and the offset map
 #
-# A pass works on a part of the log:
+# How can a thread with little memory find the newest record of each key in a log of any length? It uses what the pass before it has done. The part that is already clean has each key at most once, so only the records after it, the [**dirty range**](../docs/handbook/glossary.md#dirty-range), can replace anything. A pass therefore reads twice:
 #
-# ```
-#  log start        first dirty offset               end of the pass        log end
-#     │   clean part       │        dirty range             │   not touched     │
-#     └────────────────────┴────────────────────────────────┴───────────────────┘
-# ```
+# 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
+# 2. It reads the clean part and the dirty range, and copies a record unless the map has a newer offset for its key.
 #
-# - An earlier pass cleaned the **clean part**. The *first dirty offset* is the first offset after the clean part. The broker stores this number in the file `cleaner-offset-checkpoint`.
-# - The [**dirty range**](../docs/handbook/glossary.md#dirty-range) contains the records that were appended after the earlier pass.
-# - The pass ends where the active segment begins. An open transaction can end the pass earlier.
+# In the figure, follow A and B. Why does `B = 1` remain, although `B = 2` is newer?
+
+# %%
+# figure
+course.OffsetMap()
 
 # %% [markdown]
-# A pass has two steps:
-#
-# 1. The cleaner reads the dirty range and fills the [**offset map**](../docs/handbook/glossary.md#offset-map). For each key in the dirty range, the map has the offset of the newest record.
-# 2. The cleaner reads the clean part and the dirty range. It copies a record unless the map has a newer offset for the key of the record.
-#
-# ```
-#  offset      0     1     2   ║   3     4     5   ║   6
-#  before    │ A=1 │ B=1 │ C=1 ║   A=2 │ D=1 │ A=3 ║   B=2
-#              clean part      ║   dirty range     ║   active segment
-#
-#  the offset map    A → 5, D → 4
-#  after             B=1 │ C=1 │ D=1 │ A=3 ║ B=2
-# ```
-#
-# The records at 0 and 3 are removed, because the map has a newer offset for A. C is not in the map, so `C=1` remains. B is not in the map, because the cleaner does not read the active segment. So `B=1` remains, although `B=2` is newer.
-
-# %% [markdown]
-# The cleaner does not decode keys. It compares their bytes. It only checks whether a record has a value or is a tombstone.
-#
-# Records of aborted transactions are never in the map, and a pass removes them. Markers are never in the map, either.
+# The broker stores the *first dirty offset*, where the next pass begins, in the file `cleaner-offset-checkpoint`. The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone. The map has no markers, and no records of aborted transactions, which a pass removes in any case.
 
 # %% [markdown]
 # ## Exercise: what remains
 #
-# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. All records before `active_offset` are in the dirty range, so there is no clean part. Return the list of the offsets that remain after one pass. A tombstone has the value `None`. Treat it like every other record.
+# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. All records before it are in the dirty range, so there is no clean part. Return the list of the offsets that remain after one pass. A tombstone has the value `None`; treat it like every other record.
 
 # %%
 # exercise: survivors
@@ -110,7 +92,7 @@ course.check("survivors", survivors)
 # %% [markdown]
 # ## What remained of the dashboard
 #
-# These records remained after the pass of the broker's cleaner. Markers are left out:
+# Here is what the broker's cleaner left, without the markers:
 
 # %%
 for offset, key, value in course.list_offset_map_records(cleaned):
@@ -119,33 +101,22 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# The records 493 and 498 have the same key, because record 498 is in the active segment.
-#
-# Three of the eight records are tombstones. Why are they still there?
+# The records 493 and 498 have the same key, because 498 is in the active segment. Three of the eight are tombstones: each is the newest record of its key, but it stands for something that no longer exists. So why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the leader removed the tombstone now, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, one day by default.
+# A replica that is behind may have the value and not yet the tombstone. If the leader removed the tombstone now, this replica would never learn of it, and would keep the value forever. So a tombstone stays for `delete.retention.ms`, one day by default, counted from the first pass that has read it:
 #
-# - The first pass that reads the tombstone keeps it. This pass also sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of the pass plus `delete.retention.ms`.
-# - The first later pass at or after the horizon removes the tombstone. The horizon never changes.
+# - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of the pass plus `delete.retention.ms`. The horizon never changes.
+# - The first later pass at or after the horizon removes the tombstone.
 #
-# On this broker, `delete.retention.ms` was only 2 seconds. Here is the horizon of record 323, before and after the pass:
+# On this broker, `delete.retention.ms` was only 2 seconds. This is the horizon of the tombstone 323:
 
 # %%
-for path in (before, cleaned):
-    batch = next(batch for batch in kg.open_log(path) if batch.base_offset == 323)
-    horizon = batch.delete_horizon_ms
-    time = "none" if horizon is None else f"{datetime.fromtimestamp(horizon / 1000, UTC):%H:%M:%S}"
-    print(f"attributes of the batch: {batch.attributes:#04x}, delete horizon: {time}")
-
-# %% [markdown]
-# <details><summary>Where does the broker store the horizon?</summary>
-#
-# The header of a batch has no field for the horizon. The cleaner sets bit 6 of the attributes (`0x40`). Then the field of the base timestamp contains the horizon.
-#
-# </details>
+for moment, path in (("before the pass", before), ("after the pass", cleaned)):
+    horizon = next(batch for batch in kg.open_log(path) if batch.base_offset == 323).delete_horizon_ms
+    print(f"{moment}:", "none" if horizon is None else f"{datetime.fromtimestamp(horizon / 1000, UTC):%H:%M:%S}")
 
 # %% [markdown]
 # ## Exercise: when is a tombstone removed? On paper
@@ -163,13 +134,13 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Three passes
 #
-# `kg.compact` makes one pass over one partition. Here it repeats three passes of the 4.3.1 broker. We have the broker's files after pass 1 and after pass 3:
+# The broker of the dashboard made three passes, and `kg.compact`, which makes one pass over a partition, repeats them. We have the broker's files after passes 1 and 3:
 
 # %%
 course.compare_cleaned_files(course.repeat_cleaner_passes(course.make_scratch_folder()))
 
 # %% [markdown]
-# The figure shows three passes over a smaller log, one square for each record. Step through the passes. Then let the active segment begin earlier, or leave the transaction open:
+# So the same function can show three passes over a smaller log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
 
 # %%
 # figure
@@ -178,24 +149,24 @@ course.Compaction()
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A load needs the marker as long as the log has a record of its transaction. So the marker stays at least that long. When newer records have replaced **all** records of the transaction, the marker is removed in three passes:
+# As long as the log has a record of a transaction, a load needs the marker to know whether this record counts. Only when newer records have replaced **all** records of the transaction can the marker go, and since it also waits for a delete horizon, it takes three passes:
 #
-# 1. The first pass removes the transaction's last record. The marker remains.
+# 1. The first pass removes the last record of the transaction, and keeps the marker.
 # 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
 # 3. A third pass at or after the horizon removes the marker.
 #
 # <details><summary>What else can remain?</summary>
 #
-# The header of a producer's last batch stays, even if a pass removes all records of this batch. It is then an *empty batch* of 61 bytes. The header contains a sequence number. With this number, a broker recognises a batch that the producer sends twice.
+# The header of a producer's last batch stays, even without records, as an *empty batch* of 61 bytes. Its sequence number lets the broker recognise a batch that the producer sends twice.
 #
 # </details>
 
 # %% [markdown]
 # ## An open transaction stops the cleaner
 #
-# The [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset) is the offset at which the first open transaction begins. Without an open transaction, it is the log end. The cleaner does not go beyond this offset, because it cannot find out whether the transaction will be committed. A pass cleans only whole segments. So the pass leaves out the segment with the last stable offset and all later segments.
+# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It ends at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset), at which the first open transaction begins (without one, it is the log end). A pass cleans only whole segments, so the segment with this offset and all later ones stay as they are.
 #
-# Here is the log of `dashboard` in smaller segments. One record was added at the end: it begins a transaction that never ends:
+# Here is the log of `dashboard` in smaller segments, with one more record, which begins a transaction that never ends:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
@@ -220,9 +191,11 @@ with course.fold("pass_ends_at", pass_ends_at):
     print(f"{stopped.after.bytes:,} bytes remain. After an abort of the transaction, {whole.after.bytes:,} bytes remain.")
 
 # %% [markdown]
+# One forgotten transaction therefore keeps all later records of **all** groups of the partition, and the log grows until somebody ends it.
+#
 # ## How large is the topic?
 #
-# A broker does not clean all the time. It cleans a partition if more than half of the bytes before the active segment are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
+# A pass reads and writes much, so a broker does not clean all the time. It cleans a partition if more than half of the bytes before the active segment are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
 
 # %%
 replicas = course.make_scratch_folder()
@@ -233,7 +206,7 @@ for grown in list(course.grow_replicas(replicas))[1::2]:
     print(f"{grown.records:>7,}   {sizes[0]:>5} kB {bars[0]:<16} {sizes[1]:>5} kB {bars[1]}")
 
 # %% [markdown]
-# The size of the cleaned log depends on the number of **keys**. The other log grows with **time**. Do both logs give the same answers?
+# The size of the cleaned log depends on the number of **keys**, whereas the other log grows with **time**. Do both give the same answers?
 
 # %%
 for name in ("cleaned", "never-cleaned"):
@@ -243,7 +216,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# The answers are equal.
+# They do. The broker without a cleaner gives no wrong answer, and this is why nobody notices it until it has to load the log.
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -265,53 +238,23 @@ course.check("needs_an_abort", needs_an_abort)
 # course.hint("needs_an_abort")
 
 # %% [markdown]
-# ## Can cleaning change an answer?
-#
-# For every log that brokers write, cleaning changes no answer of the new coordinator. Tests with 2,000 random logs confirm this. But a cleaned log cannot show an earlier moment, because older records are gone.
-#
-# With the **classic** coordinator, cleaning changes an answer in one case: an offset was deleted while a transaction was open. Lesson 09 showed a similar log. Here are the answers of both coordinators, before and after a pass:
-
-# %%
-course.print_deletion_in_transaction()
-
-# %% [markdown]
-# Records 0 and 1 have the same key, so the pass removes record 0. Before the pass, the marker commits record 0 in a classic load. After the pass, there is nothing to commit. So two replicas can give different answers.
-#
-# <details><summary>A log that no broker writes</summary>
-#
-# Suppose that a log has the tombstone of a group, but no tombstones of its offsets. In the new coordinator, the group does not exist, and its offsets are hidden. The cleaner later removes the tombstone of the group, but not the offsets. Then the offsets are back. Brokers always write the tombstones of the offsets, too (lesson 09).
-#
-# </details>
-
-# %% [markdown]
 # ## Where the classic coordinator differs
 #
-# The cleaner belongs to the broker, not to the coordinator. So only answers can differ:
-#
-# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
-# |---|---|---|
-# | what a pass keeps | as in this lesson | since 3.1, as in this lesson |
-# | an offset is deleted while a transaction is open | cleaning does not change the answer | cleaning can change the answer |
-#
-# <details><summary>Other versions</summary>
-#
-# Delete horizons exist since 3.1. Before 3.1, the waiting time of a tombstone began at the last modification of its segment's file. When the cleaner merged segments, the new file got the newest of their times, and the waiting time began again. So a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before 1.1, the whole cleaner thread died.
-#
-# </details>
+# Both coordinators load what the cleaner leaves, so the only question is whether a pass can change an answer. For every log that brokers write, it changes none of the new coordinator's; tests with 2,000 random logs confirm this. With the **classic** coordinator there is one exception, the offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs). For both, a cleaned log cannot show an earlier moment, because the older records are gone.
 #
 # ## In five lines
 #
 # - A pass keeps the newest record of each key.
-# - The offset map contains only keys of the dirty range. The active segment stays unchanged.
-# - The first pass keeps a tombstone. A pass at least a day later removes it. A marker is removed at least two passes after the last record of its transaction.
+# - The offset map has only the keys of the dirty range, and the active segment stays unchanged.
+# - The first pass keeps a tombstone, and a pass a day or more later removes it. A marker goes last, two or more passes after its transaction's last record.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
-# - Cleaning a log that brokers wrote changes no answer of Kafka 4.x. A log that was never cleaned only takes longer to load.
+# - A log that was never cleaned gives the same answers, but takes longer to load.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - A new group name for every run makes new keys. Their offsets stay for `offsets.retention.minutes`, 7 days. Use few, stable names.
-# - Ten commits per second for one partition are 864,000 records per day. A pass leaves one of these records.
+# - A new group name for every run makes new keys, and their offsets stay for `offsets.retention.minutes`, 7 days. Use few, stable names.
+# - Commit as often as your work needs. Ten commits per second for one partition are 864,000 records per day, but a pass leaves one of them.
 #
 # ## At 3 am
 #
@@ -325,13 +268,11 @@ course.print_deletion_in_transaction()
 # | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |
 # | How small would the partition be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |
 #
-# <details><summary>Why not <code>cleanup.policy=delete</code>?</summary>
+# <details><summary>Why not <em>cleanup.policy=delete</em>?</summary>
 #
-# With this policy, a broker deletes the oldest segments, even if they contain the newest offset of a group. You notice it only after the next load: the answer is −1. The topic must keep `cleanup.policy=compact`.
+# With this policy, a broker deletes the oldest segments, even if they contain the newest offset of a group. You notice it only after the next load, when the answer is −1. The topic must keep `cleanup.policy=compact`, which `kafka-configs.sh --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name __consumer_offsets --all` shows.
 #
 # </details>
-#
-# The settings of the topic: `kafka-configs.sh --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name __consumer_offsets --all`.
 #
 # <details><summary>In Kafka</summary>
 #
@@ -346,8 +287,6 @@ course.print_deletion_in_transaction()
 #
 # ## What we left out, and why
 #
-# An offset map has room for about 5 million keys. If the map is full, the pass ends there. Records younger than `min.compaction.lag.ms` are not cleaned, but its default is 0.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# An offset map has room for about 5 million keys. If it is full, the pass ends there. Records younger than `min.compaction.lag.ms` are not cleaned, but its default is 0. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [11 · Loading](11_loading.ipynb): a broker dies, and the next one reads this log.

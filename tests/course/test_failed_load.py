@@ -63,18 +63,6 @@ def test_a_wrong_command_is_refused(command, tmp_path):
         course.run_command(command, tmp_path)
 
 
-def test_the_deletion_of_lesson_10_is_answered_around_a_pass(capsys):
-    """The search in tests/groups/test_compaction.py finds this log: only the classic coordinator changes its answer."""
-    course.print_deletion_in_transaction()
-    assert capsys.readouterr().out.splitlines() == [
-        " 0: g t-0 = 100, producer 1",
-        " 1: g t-0 deleted",
-        " 2: producer 1 commits",
-        "  classic coordinator: before the pass: offset 100  after the pass: no offset",
-        "  new coordinator:     before the pass: no offset   after the pass: no offset",
-    ]
-
-
 def test_cleaned_files_that_differ_are_reported(tmp_path, capsys):
     """One byte more in our file of pass 3."""
     passes = course.repeat_cleaner_passes(tmp_path)
@@ -91,13 +79,3 @@ def test_expirations_of_chosen_groups_are_printed(capsys):
     """3.9.2-expiry: `alive` loses clicks-0 after a minute (its log line at 60,773 ms)."""
     course.play_conversation("3.9.2-expiry").print_expired("alive")
     assert capsys.readouterr().out == "   60.8 s  alive: 1 offset\n"
-
-
-def test_a_replaced_record_is_named_as_a_record():
-    """In a line about an offset, a bare number could be an offset of the group."""
-    loader = course.LoadStepper(str(DATA / "harbour" / "4.3.1" / "__consumer_offsets-9"), "new", last_offset=9)
-    assert [step.effect for step in loader.steps][7:] == [
-        "2 members",
-        "counts, replaces record 3",
-        "counts, replaces record 6",
-    ]

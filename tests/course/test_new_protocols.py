@@ -126,13 +126,3 @@ def test_the_record_in_hex_is_in_the_log(capsys):
     record = kg.decode(key, value)
     course.check("member_in_hex", (record.type, record.value.member_epoch, record.value.state))
     assert capsys.readouterr().out.startswith("✓")
-
-
-def test_a_load_stepper_shows_epochs_and_assignments():
-    """Record 15 of loyalty: one member must revoke, the other waits."""
-    loader = course.LoadStepper(str(SHOP / "__consumer_offsets-24"), "new", shown_offset=15)
-    text = loader.static_text()
-    assert "15: current assignment of loyalty-1          → the group is Reconciling" in text
-    assert "  loyalty-1: epoch 2, state 1\n    orders-0 orders-1\n    must revoke orders-2\n" in text
-    assert "  loyalty-2: epoch 3, state 2\n    nothing\n" in text
-    assert max(map(len, re.sub("<.*?>", "", loader.view.value).splitlines())) < 92, "it fits on a projector"

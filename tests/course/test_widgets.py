@@ -1,7 +1,6 @@
-"""Widgets without a browser: their static forms, and what their controls change. Also lines of logs and helpers."""
+"""Lines of logs, crafted logs, and the helpers that print in a lesson."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -13,65 +12,6 @@ DATA = Path(__file__).parents[2] / "data" / "harbour"
 NINE = str(DATA / "3.9.2" / "__consumer_offsets-9")
 CRAFTED = DATA.parent / "crafted"
 MADE = json.loads((CRAFTED / "answers.json").read_text())
-
-
-def bundle(widget):
-    found = widget._repr_mimebundle_()
-    assert {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"} <= set(found)
-    assert "<style" not in found["text/html"] and "http" not in found["text/html"]
-    return found
-
-
-def test_the_load_steppers_state_is_the_state_of_a_load_up_to_that_record():
-    """After the last record of a batch, the state is that of `load(until=…)`."""
-    for coordinator in ("classic", "new"):
-        loader = course.LoadStepper(NINE, coordinator)
-        offsets = [step.line.record_offset for step in loader.steps]
-        assert offsets == list(range(44)) and loader.record_slider.value == 43
-        for batch in kg.open_log(NINE):
-            loader.record_slider.value = batch.last_offset
-            known = kg.load(NINE, coordinator, until=batch.next_offset)
-            state = loader.steps[batch.last_offset].state
-            assert [line.split(":")[0] for line in state if not line.startswith(" ")] == sorted(known)
-            waiting = [offset for group in known.values() for some in group.pending.values() for offset in some]
-            assert sum("waits" in line for line in state) == len(waiting)
-            assert sum(line.startswith(" ") for line in state) == len(waiting) + sum(
-                len(group.offsets) for group in known.values()
-            )
-            assert f"▶ {loader.steps[batch.last_offset].line}" in loader.view.value
-
-
-def test_a_load_stepper_steps_to_its_ends_and_lists_each_record_in_its_static_form():
-    """The four transactions of the shop's fraud-check (acts.json, act 4), with the effect of every record."""
-    loader = course.LoadStepper(NINE, first_offset=22, last_offset=33, shown_offset=31)
-    text = bundle(loader)["text/plain"]
-    for effect in (
-        "24: producer 1 commits                       → 22 and 23 now count\n",
-        "27: producer 1 aborts                        → 25 and 26 will never count\n",
-        "→ 28 now counts, replaces 22; 29 does not count: 30 is newer\n",
-        "33: fraud-check orders-0 = 40, producer 1    → waits for its marker\n",
-        "  payments-0   25  by 30\n",
-    ):
-        assert effect in text, effect
-    loader.next.click()
-    assert "record 32: waits" in loader.view.value and "payments-1   41  by 32, waits" in loader.view.value
-    last = len(loader.steps) - 1
-    for _ in range(2):
-        loader.next.click()
-        assert loader.record_slider.value == last, "it does not wrap"
-    loader.record_slider.value = 1
-    for _ in range(2):
-        loader.previous.click()
-        assert loader.record_slider.value == 0
-    assert max(map(len, re.sub("<.*?>", "", loader.view.value).splitlines())) < 90, "it fits on a projector"
-
-
-def test_a_load_stepper_shows_a_load_that_fails():
-    """A value of version 9 (crafted f-txn-after) fails the load on both coordinators."""
-    for coordinator in ("classic", "new"):
-        loader = course.LoadStepper(str(CRAFTED / "f-txn-after"), coordinator)
-        assert "a record that cannot be read" in loader.static_text() and "→ the load fails" in loader.static_text()
-        assert loader.steps[-1].state[0] == "the load fails: expected a version from 0 to 4, found 9"
 
 
 def test_every_record_has_a_line():

@@ -26,7 +26,7 @@ from kafkagroups.course.figures.figure import Figure, read_fingerprint
 from kafkagroups.course.figures.marks import WIDTH
 
 PICTURE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)?(pictures/\d\d\.svg)\)")
-LISTING = re.compile(r"<(?:pre|div class=\"kg-loader\"[^>]*)>(.*?)</(?:pre|div)>", re.DOTALL)
+LISTING = re.compile(r"<pre>(.*?)</pre>", re.DOTALL)
 FOLD = re.compile(r"<details><summary>.*?</summary>|</details>", re.DOTALL)
 EMPHASIS = ("<p><em>Predict</em>", '<p class="ask"><em>Predict</em>')
 MOST_TEXTS_OF_FIGURE = 2

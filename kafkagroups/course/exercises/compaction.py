@@ -40,6 +40,11 @@ def _add_active_segment_to_map(records: Records, active_offset: int) -> list[int
     return [offset for offset, key, _ in records if offset >= active_offset or newest_offsets[key] == offset]
 
 
+def _ignore_active_segment(records: Records, active_offset: int) -> list[int]:
+    newest_offsets = {key: offset for offset, key, _ in records}
+    return [offset for offset, key, _ in records if newest_offsets[key] == offset]
+
+
 def _remove_active_segment(records: Records, active_offset: int) -> list[int]:
     return [offset for offset in _list_survivors(records, active_offset) if offset < active_offset]
 
@@ -94,6 +99,7 @@ EXERCISES = (
             "this pass keeps a tombstone that is the newest record of its key": _remove_tombstones,
             "the offset map contains only records below `active_offset`": _add_active_segment_to_map,
             "the cleaner does not change the active segment: all records of this segment stay": _remove_active_segment,
+            "leave out the active segment: its records replace nothing, and all of them stay": _ignore_active_segment,
             "return the offsets, not their positions in the list": _return_list_positions,
         },
     ),

@@ -16,6 +16,8 @@ from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.figure import Figure
 from kafkagroups.course.figures.load_curves import LoadCurves
+from kafkagroups.course.figures.load_tape import LoadTape
+from kafkagroups.course.figures.offset_map import OffsetMap
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
 from kafkagroups.course.figures.record_ribbon import RecordRibbon
@@ -65,6 +67,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "expiry-chart": ExpiryChart,
     "failover": Failover,
     "load-curves": _make_load_curves,
+    "load-tape": LoadTape,
+    "offset-map": OffsetMap,
     "partition-grid": _make_partition_grid,
     "rebalance-lanes": RebalanceLanes,
     "two-maps": TwoMaps,

@@ -1,0 +1,372 @@
+"""Lesson 11: a read head moves over a log, and each record drops into the memory of two coordinators.
+
+Both coordinators really load the log up to each record. At the end, two brokers answer a fetch. The reader chooses
+whether the last record is a tombstone or has a value of zero bytes, which no coordinator can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkagroups.api import load
+from kafkagroups.coordinator import Errors
+from kafkagroups.course.broker import start_broker
+from kafkagroups.course.compared_brokers import format_answer
+from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.lesson_clock import START_MS
+from kafkagroups.course.lesson_folders import make_scratch_folder
+from kafkagroups.course.small_logs import KeyAndValue, encode_commit, encode_marker, encode_records
+from kafkagroups.groups.group import Group
+from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
+from kafkagroups.groups.replay import fold_batches
+from kafkagroups.log.batch import TRANSACTIONAL
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.records.control import ControlType
+from kafkagroups.records.dialects import dialect
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.serde import Record, encode
+
+_HEIGHT = 318
+_LEFT = 10
+_PITCH = 54
+_CELL_WIDTH = 50
+_CELL_HEIGHT = 46
+_TAPE_TOP = 36
+_FOLDER_NAME = "__consumer_offsets-0"
+
+
+class _Entry(NamedTuple):
+    """A record of the log. `topic` is "" in the record of a group, and `group` is "" in a marker.
+
+    `value` is the committed offset or the generation, and None in a tombstone.
+    """
+
+    group: str
+    topic: str
+    value: int | None
+    note: str
+    producer: int = 0
+    ends: ControlType | None = None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        if self.ends is not None:
+            return "marker", str(self.producer), f"{self.ends.name.lower()}s"
+        if not self.topic:
+            return self.group, "group", f"gen {self.value}"
+        return self.group, f"{self.topic}-0", "∅" if self.value is None else str(self.value)
+
+
+_LOG = (
+    _Entry(
+        "billing",
+        "sales",
+        10,
+        "The offset goes into both maps. The new coordinator creates its group at once, the classic one does not yet.",
+    ),
+    _Entry(
+        "billing", "", 1, "The record of a finished rebalance: the group has a member, so for 4.3.1 it is now Stable."
+    ),
+    _Entry("promo", "ads", 3, "promo commits without members. In 3.9.2 nothing but this offset shows that it exists."),
+    _Entry(
+        "billing",
+        "sales",
+        17,
+        "The same key as record 0, so 17 replaces 10 in both maps. The old record has no effect.",
+    ),
+    _Entry("mailer", "mail", 5, "A commit in a transaction is pending until the head reaches the marker.", 7),
+    _Entry("billing", "taxes", 4, "Another key of billing: nothing is replaced."),
+    _Entry("audit", "till", 8, "Another producer's transaction, so this offset is pending as well.", 8),
+    _Entry(
+        "", "", None, "The marker commits: the offset of producer 7 moves to the committed ones.", 7, ControlType.COMMIT
+    ),
+    _Entry("", "", None, "The marker aborts: the pending offset of producer 8 is dropped.", 8, ControlType.ABORT),
+    _Entry("promo", "ads", None, "A tombstone removes the offset of its key from both maps."),
+)
+_GROUPS = ("billing", "promo", "mailer", "audit")
+_COMMITTED_COLUMNS = {("billing", "sales"): 4, ("billing", "taxes"): 5, ("promo", "ads"): 6, ("mailer", "mail"): 7}
+_PENDING_COLUMNS = {("mailer", "mail"): 8, ("audit", "till"): 9}
+_START = "One partition's log, and the empty memories of two coordinators. Move the head with the next step."
+_BUILT = (
+    "Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these do not exist; "
+    "4.3.1 had created both groups on the way."
+)
+_UNREADABLE = "This value has zero bytes, which is not the same as null: no coordinator can decode it."
+_FAILED = (
+    "Both throw away what they loaded. 4.3.1 refuses every request of the partition, while 3.9.2 answers as if nothing "
+    "had ever been committed."
+)
+_ENDINGS = ("a tombstone", "a value of zero bytes")
+_STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_LOG)), "the load ends")
+
+
+class _Coordinator(NamedTuple):
+    name: str
+    kafka: str
+    top: float
+
+
+_CLASSIC = _Coordinator("classic", "3.9.2", 118)
+_NEW = _Coordinator("new", "4.3.1", 226)
+
+
+class _Chip(NamedTuple):
+    """A part of a coordinator's memory, and the record that it came from.
+
+    A group that only a commit created came from no record.
+    """
+
+    lines: tuple[str, ...]
+    record: int | None
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What a coordinator has in memory, by the column in which it is drawn, and what it answers."""
+
+    chips: dict[int, _Chip] = field(default_factory=dict)
+    answer: str = Errors.COORDINATOR_LOAD_IN_PROGRESS.name
+
+
+class LoadTape(Figure):
+    """A log of ten records, loaded by both coordinators."""
+
+    def __init__(self) -> None:
+        folder = make_scratch_folder()
+        controls = (Control("step", "step", _STEPS), Control("ending", "record 9 has", _ENDINGS, is_sequence=False))
+        scenes: dict[tuple[int, ...], Scene] = {}
+        for ending, _ in enumerate(_ENDINGS):
+            is_broken = ending == 1
+            log = folder / str(ending) / _FOLDER_NAME
+            _write_log(log, is_broken)
+            memories = [_list_memories(log, coordinator) for coordinator in (_CLASSIC, _NEW)]
+            for step, (classic, new) in enumerate(zip(*memories, strict=True)):
+                scenes[step, ending] = _draw(step, classic, new, is_broken)
+        super().__init__(Content("A load: the head moves, and the records drop into memory", _HEIGHT, controls, scenes))
+
+
+def _write_log(folder: Path, is_broken: bool) -> None:
+    folder.mkdir(parents=True)
+    data = b""
+    for offset, entry in enumerate(_LOG):
+        timestamp = START_MS + offset
+        if entry.ends is not None:
+            data += encode_marker(offset, timestamp, entry.ends, entry.producer)
+            continue
+        key, value = _encode_entry(entry)
+        if is_broken and value is None:
+            value = b""
+        if entry.producer:
+            data += encode_records(offset, timestamp, [(key, value)], TRANSACTIONAL, entry.producer)
+        else:
+            data += encode_records(offset, timestamp, [(key, value)])
+    (folder / segment_name(0)).write_bytes(data)
+
+
+def _encode_entry(entry: _Entry) -> KeyAndValue:
+    if entry.topic:
+        return encode_commit(entry.group, entry.value, entry.topic)
+    member = MemberMetadata("billing-1", None, "billing-1", "/10.0.0.1", 60_000, 45_000, b"", b"")
+    assert entry.value is not None
+    value = GroupMetadataValue("consumer", entry.value, "range", "billing-1", START_MS, (member,))
+    key, value_bytes = encode(Record(2, GroupMetadataKey(entry.group), value, 3))
+    assert key is not None
+    return key, value_bytes
+
+
+def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
+    """Return the memory after each step. A load that fails keeps its memory until it ends."""
+    read_memory = _read_classic_maps if coordinator is _CLASSIC else _read_groups
+    count = len(_LOG)
+    fails = bool(load(log, coordinator.name, kafka=coordinator.kafka).failed)
+    memories = [read_memory(log, min(step, count - fails)) for step in range(count + 1)]
+    loaded = _read_groups(log, count, coordinator)
+    return [*memories, _Memory(loaded.chips, _ask(log, coordinator))]
+
+
+def _read_classic_maps(log: Path, until: int) -> _Memory:
+    """Return what the classic coordinator has collected so far: it has maps of offsets and of group records."""
+    batches = list(open_log(log))[:until]
+    shard = fold_batches(0, batches, dialect("classic", _CLASSIC.kafka))
+    chips: dict[int, _Chip] = {}
+    for group_id in shard.groups:
+        offset = _find_group_record(group_id, until)
+        chips[_GROUPS.index(group_id)] = _Chip(_LOG[offset].lines, offset)
+    for group_id, offsets in shard.offsets.committed.items():
+        chips.update(_list_offset_chips(group_id, dict(offsets), _COMMITTED_COLUMNS))
+    for groups in shard.offsets.pending.values():
+        for group_id, pending in groups.items():
+            chips.update(_list_offset_chips(group_id, pending, _PENDING_COLUMNS))
+    return _Memory(chips)
+
+
+def _read_groups(log: Path, until: int, coordinator: _Coordinator = _NEW) -> _Memory:
+    """Return the groups that a coordinator has after a load of the first `until` records."""
+    chips: dict[int, _Chip] = {}
+    groups = load(log, coordinator.name, kafka=coordinator.kafka, until=until) if until else {}
+    for group_id, group in groups.items():
+        assert isinstance(group, Group)
+        lines = (group_id, group.state.value, f"gen {group.generation}" if group.generation else "")
+        record = _find_group_record(group_id, until) if group.generation else None
+        chips[_GROUPS.index(group_id)] = _Chip(lines, record)
+        chips.update(_list_offset_chips(group_id, group.offsets, _COMMITTED_COLUMNS))
+        for pending in group.pending.values():
+            chips.update(_list_offset_chips(group_id, pending, _PENDING_COLUMNS))
+    return _Memory(chips)
+
+
+def _list_offset_chips(
+    group: str, offsets: PartitionOffsets, columns: dict[tuple[str, str], int]
+) -> Iterator[tuple[int, _Chip]]:
+    for partition, offset in offsets.items():
+        lines = (group, str(partition), str(offset.offset))
+        yield columns[group, partition.topic], _Chip(lines, offset.record_offset)
+
+
+def _find_group_record(group: str, until: int) -> int:
+    return max(
+        offset
+        for offset, entry in enumerate(_LOG[:until])
+        if entry.group == group and entry.ends is None and not entry.topic
+    )
+
+
+def _ask(log: Path, coordinator: _Coordinator) -> str:
+    """Return what a broker that was started with this log answers about the offset of billing."""
+    broker = start_broker(log.parent, coordinator.kafka, topics=None, offsets_topic_num_partitions=1)
+    result = broker.offset_fetch("billing", [TopicPartition("sales", 0)])
+    return format_answer(result).rpartition(": ")[2].replace("-1", "−1")
+
+
+def _draw(step: int, classic: _Memory, new: _Memory, is_broken: bool) -> Scene:
+    loaded = min(step, len(_LOG))
+    is_end = step > len(_LOG)
+    marks: list[Mark] = [Label("tape title", _LEFT, 15, "the log, from the first record to the last", is_bold=True)]
+    marks.append(Label("dashes", 550, 15, "dashed: in a transaction", "end", Tone.MUTED, 11))
+    head = 554 if is_end else max(6, _LEFT + loaded * _PITCH - 28)
+    marks.append(Arrow("head", head, 20, head, 33, Tone.NEW))
+    for coordinator, memory in ((_CLASSIC, classic), (_NEW, new)):
+        marks += _draw_frames(coordinator, memory, is_end)
+        if is_end and is_broken:
+            title = "nothing: the load has failed"
+            marks.append(Label(f"{coordinator.name} fails", _LEFT + 4, coordinator.top + 52, title, tone=Tone.ERROR))
+        marks += _draw_chips(coordinator, memory, loaded, is_end, is_broken)
+    marks += _draw_tape(loaded, new, is_end, is_broken)
+    for column in _find_differences(classic, new):
+        marks.append(
+            Label(f"differs {column}", _find_left(column) + 25, 221, "≠", "middle", Tone.NEW, 16, is_bold=True)
+        )
+    if classic.answer != new.answer:
+        marks.append(Label("answers differ", 550, 221, "≠", "end", Tone.NEW, 16, is_bold=True))
+    return Scene(tuple(marks), _explain(step, is_broken), tuple(_describe(loaded, classic, new)))
+
+
+def _find_left(column: int) -> float:
+    return _LEFT + column * _PITCH
+
+
+def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool) -> Iterator[Mark]:
+    top = coordinator.top
+    name = coordinator.name
+    yield Label(f"{name} title", _LEFT, top + 8, f"{name} ({coordinator.kafka})", is_bold=True)
+    yield Label(
+        f"{name} question", 550, top + 8, f"OffsetFetch billing sales-0: {memory.answer}", "end", Tone.PLAIN, 11
+    )
+    first = "groups" if is_end or coordinator is _NEW else "group records"
+    for title, column, width in ((first, 0, 4), ("committed offsets", 4, 4), ("pending", 8, 2)):
+        left = _find_left(column) - 2
+        yield Box(f"{name} frame {column}", left, top + 14, width * _PITCH - 1, 66, tone=Tone.MUTED)
+        yield Label(f"{name} frame title {column}", left + 5, top + 26, title, tone=Tone.MUTED, size=11)
+
+
+def _draw_chips(
+    coordinator: _Coordinator, memory: _Memory, loaded: int, is_end: bool, is_broken: bool
+) -> Iterator[Mark]:
+    """Draw the memory, and under each cell that is not loaded the copy that will drop from it."""
+    name = coordinator.name
+    for offset, entry in enumerate(_LOG):
+        if offset >= loaded and entry.ends is None:
+            yield Box(f"{name} {offset}", _find_left(offset), _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, tone=Tone.MUTED)
+    top = coordinator.top + 31
+    for column, (lines, record) in memory.chips.items():
+        key = f"{name} {record}" if record is not None else f"{name} group {column}"
+        tone = Tone.NEW if record == loaded - 1 and not is_end else Tone.LIVE
+        is_pending = column in _PENDING_COLUMNS.values()
+        if is_pending:
+            tone = Tone.WAIT
+        left = _find_left(column)
+        yield Box(key, left, top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, is_dashed=is_pending)
+    entry = _LOG[loaded - 1] if loaded and not is_end else _LOG[0]
+    if entry.value is None and entry.topic and not is_broken:
+        left = _find_left(_COMMITTED_COLUMNS[entry.group, entry.topic])
+        yield Box(f"{name} {loaded - 1}", left, top, _CELL_WIDTH, _CELL_HEIGHT, entry.lines, Tone.MUTED, 11)
+
+
+def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iterator[Mark]:
+    in_memory = {chip.record for chip in new.chips.values()}
+    for offset, entry in enumerate(_LOG):
+        left = _find_left(offset)
+        lines = entry.lines
+        is_last = offset == loaded - 1 and not is_end
+        tone = Tone.PLAIN
+        if is_broken and offset == len(_LOG) - 1:
+            lines = (*lines[:2], "0 bytes")
+            tone = Tone.ERROR if offset < loaded else Tone.MUTED
+        elif is_last:
+            tone = Tone.NEW
+        elif offset >= loaded or (entry.topic and entry.value is None):
+            tone = Tone.MUTED
+        elif entry.topic and offset not in in_memory and not (is_broken and is_end):
+            tone = Tone.DEAD
+        is_dashed = bool(entry.producer)
+        yield Box(
+            f"cell {offset}", left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, is_last, is_dashed=is_dashed
+        )
+        yield Label(f"offset {offset}", left + 25, 95, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
+        if entry.producer and entry.ends is None:
+            yield Label(f"producer {offset}", left + 25, 107, f"prod. {entry.producer}", "middle", Tone.MUTED, 10)
+
+
+def _find_differences(classic: _Memory, new: _Memory) -> Sequence[int]:
+    """Return the columns in which only one coordinator has a chip, or the two have different offsets."""
+    columns = sorted({*classic.chips, *new.chips})
+    return [column for column in columns if _read_value(classic, column) != _read_value(new, column)]
+
+
+def _read_value(memory: _Memory, column: int) -> str | None:
+    if column not in memory.chips:
+        return None
+    lines, _ = memory.chips[column]
+    return lines[0] if column < len(_GROUPS) else lines[2]
+
+
+def _describe(loaded: int, classic: _Memory, new: _Memory) -> Iterator[str]:
+    for coordinator, memory in ((_CLASSIC, classic), (_NEW, new)):
+        kafka = coordinator.kafka
+        yield f"{kafka} answers about billing sales-0: {memory.answer}"
+        for column, (lines, _) in sorted(memory.chips.items()):
+            if column < len(_GROUPS):
+                yield f"{kafka} has the group {lines[0]}: {lines[1]}"
+            else:
+                word = "pending" if column in _PENDING_COLUMNS.values() else "committed"
+                yield f"{kafka} has {word} {lines[0]} {lines[1]}: {lines[2]}"
+    for column in _find_differences(classic, new):
+        has_new = column in new.chips
+        lines, _ = (new if has_new else classic).chips[column]
+        yield f"only {(_NEW if has_new else _CLASSIC).kafka} has {lines[0]}"
+    yield f"{loaded} of {len(_LOG)} records are read"
+
+
+def _explain(step: int, is_broken: bool) -> str:
+    if step == 0:
+        return _START
+    if step > len(_LOG):
+        return _FAILED if is_broken else _BUILT
+    offset = step - 1
+    note = _UNREADABLE if is_broken and step == len(_LOG) else _LOG[offset].note
+    return f"Record {offset}. {note}"

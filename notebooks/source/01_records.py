@@ -7,7 +7,7 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} | no |
 #
-# **Which Kafka:** records that a 4.3.1 broker wrote. A table near the end says what 3.9 writes.
+# **Which Kafka:** records that a 4.3.1 broker wrote. Brokers of 3.9 write the same records, except for the value version of a commit.
 #
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## A commit in hex
 #
-# The group `billing` committed its position in the topic `orders`, and a broker of Kafka 4.3.1 wrote this record to its disk. Each line shows a position, 16 bytes in hex, and the same bytes as text:
+# The group `billing` committed its position in the topic `orders`, and a broker of Kafka 4.3.1 wrote this record to its disk. Each line shows a position, 16 bytes, and the same bytes as text:
 
 # %%
 import kafkagroups as kg
@@ -84,7 +84,7 @@ for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
 # %% [markdown]
 # Null and an empty text are different bytes, and a client can send both:
 #
-# - **Null metadata** is stored as an empty text. No broker ever writes null there.
+# - **Null metadata** is stored as an empty text, so no null is ever written there.
 # - **An empty group id** can commit: the broker stores offsets for the group `""`. If a consumer asks to become a *member* of it, however, the broker answers `INVALID_GROUP_ID`.
 
 # %% [markdown]
@@ -209,7 +209,7 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## The record of a group
 #
-# If a broker dies, the next one must also know who the members of a group are, because otherwise all consumers would have to join again. Therefore a broker writes a record of type 2 at the end of each *rebalance*, which divides the partitions among the members:
+# If a broker dies, the next one must know the members of a group, because otherwise all consumers would have to join again. Therefore a broker writes a record of type 2 at the end of each *rebalance*, which divides the partitions among the members:
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
 # - Each rebalance replaces the assignments and gets a number, the [**generation**](../docs/handbook/glossary.md#generation).
@@ -234,9 +234,9 @@ for member in group.members:
         print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
-# Many clients may share a *client id*, which is a setting, whereas the *member id* is unique. The *instance id* is for members that keep their place over a restart (lesson 07). The *protocol type* of consumers is `consumer`, and lesson 06 explains the timeouts.
+# Many clients may share a *client id*, whereas the *member id* is unique. The *instance id* is for members that keep their place over a restart (lesson 07). The *protocol type* of consumers is `consumer`, and lesson 06 explains the timeouts.
 #
-# Subscription and assignment are bytes that the members send and the broker only stores, because assignors belong to the clients. Besides topics and partitions, both can hold data of the assignor. The value of a group has versions, too: version 1 (Kafka 0.10.1) added the rebalance timeout, version 2 (2.1) the time when the group entered its state, and version 3 (2.3) the instance id. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata), also inside subscription and assignment.
+# Subscription and assignment are bytes of the clients: the broker stores them, but only the leader of the group computes with them. Both can also hold data of the assignor. The value of a group has versions, too: version 1 (Kafka 0.10.1) added the rebalance timeout, version 2 (2.1) the time when the group entered its state, and version 3 (2.3) the instance id. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata), also inside subscription and assignment.
 #
 # ## What the record does not contain
 #
@@ -267,7 +267,7 @@ for records in [2, 5, 6, 10]:
 # %% [markdown]
 # ## Read the topic yourself
 #
-# Two tools of Kafka decode these records: the console consumer on a running cluster (for groups, with `GroupMetadataMessageFormatter`), and the dump tool on the files of a broker. Both print JSON today:
+# Two tools of Kafka decode these records: the console consumer on a running cluster (for groups, with `GroupMetadataMessageFormatter`), and the dump tool on the files of a broker. Both print JSON today, in which a tombstone has no value:
 #
 # ```
 # kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --from-beginning \
@@ -280,7 +280,7 @@ for records in [2, 5, 6, 10]:
 #
 # ## Where the classic coordinator differs
 #
-# The *new coordinator* of Kafka 4.x replaced the *classic coordinator* of 3.9, but both read and write the same records. They differ in the value version of a commit: the classic one writes version 3 since Kafka 2.1, and the new one version 3 in 4.0 and version 4 since 4.1. Releases before 3.4.1 do not skip a record of an unknown type; it stops their load.
+# The *new coordinator* of Kafka 4.x replaced the *classic coordinator* of 3.9, but both read and write the same records. They differ in the value version of a commit: the classic one has written version 3 since Kafka 2.1, and the new one writes version 3 in 4.0 and version 4 since 4.1. Before 3.4.1, a record of an unknown type stopped the load, too.
 #
 # ## Check yourself
 #
@@ -298,7 +298,7 @@ for records in [2, 5, 6, 10]:
 #
 # <details><summary>How does Kafka's console consumer show a tombstone?</summary>
 #
-# In JSON, `value` is `null`. Up to 3.8, the line ends with `NULL`.
+# In JSON, `value` is `null`. (Up to 3.8, the line ended with `NULL`.)
 #
 # </details>
 #
@@ -323,7 +323,7 @@ for records in [2, 5, 6, 10]:
 # ## In five lines
 #
 # - The key names an offset or a group, and only the newest record of a key counts.
-# - A key begins with its type and a value with its version, because the bytes contain no field names.
+# - A key begins with its type and a value with its version.
 # - An unknown version stops a load, because the record may matter; an unknown type is skipped.
 # - A group record stores members and assignments, but neither the state nor a rebalance in progress.
 # - A record without a value is a tombstone, so the state is the result of all upserts and tombstones in order.
@@ -340,7 +340,6 @@ for records in [2, 5, 6, 10]:
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | It counts the records of value version 4, which the monitor cannot read | Update the monitor, or use the Admin API |
-# | The broker logs `Failed to load metadata` (4.x) or `Error loading offsets` (up to 3.9) | `kafkagroups check PATH --kafka 4.3.1` | It names each record that stops the load, and a remedy | Do not delete files. Lesson 11 carries out a remedy |
 #
 # ## What we left out, and why
 #

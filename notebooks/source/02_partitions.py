@@ -192,7 +192,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. To show how old an answer is, each group commits the offset 50 while the topic has 50 partitions, and the offset 60 when it has 60.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Each group commits the offset 50 while the topic has 50 partitions and 60 when it has 60, so the number shows how old an answer is.
 #
 # Before the change, look for the fullest cell and for empty cells. After the widening, the records that groups left behind are crossed. When the consumers restart, switch between the coordinators, and compare what they find. At last, the topic is widened again, to 65 partitions. Some groups then get their first partition back, and with it an offset that is long outdated. You can also type a name of your own.
 
@@ -203,7 +203,7 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so after the widening some of them compute with 50 partitions and others with 60. For this time, **two brokers can be the coordinator of one group**. One of them writes commits to the old partition and the other one to the new partition. Members also join at both brokers, and as neither broker knows about the other, two members can get the same partitions and read the same records.
+# Brokers restart one after the other, so after the widening some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one writes commits to the old partition, the other one to the new partition. Members join at both brokers, which do not know of each other, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -263,7 +263,7 @@ course.check("after_widening", after_widening)
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
 # | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit less often |
 # | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It names the old number, the new number, and each group whose records are in two partitions | Stop the consumers of these groups, and set their offsets (below) |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Prepare the restart, because you cannot avoid it forever: [the runbook](../docs/operator.md#6-a-group-in-two-partitions) has the steps |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | You cannot avoid the restart forever, so prepare it: stop the consumers of [all groups that move](../docs/operator.md#6-a-group-in-two-partitions), restart all brokers, and set the offsets of these groups (below) |
 #
 # To set the offsets of `billing`, read them from the folder of the old partition. Then set each of them:
 #

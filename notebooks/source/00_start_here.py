@@ -7,25 +7,21 @@
 # |---|---|---|
 # | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path through the course | {{minutes}} | no |
 #
-# The last column says whether a lesson runs programs in Java. Most lessons run none.
+# **Which Kafka:** 4.x, with the files and answers of a real 4.3.1 broker. Everything in this lesson is also true for 3.9. Where the two differ, later lessons show both.
 #
 # ![A consumer commits offset 17, a broker appends it to __consumer_offsets and dies, and another broker reads the topic and answers 17 again.](pictures/00.svg)
 
 # %% [markdown]
 # ## The problem
 #
-# Kafka is a system of servers that store records. Programs read these records, one after another. A program can crash. After a restart, it must continue where it stopped.
+# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions, and then the question comes back one level up: the server that has stored them can crash as well.
 #
-# So Kafka stores the position of every program. This course shows which bytes it stores, and which rules decide what it answers later.
-
-# %% [markdown]
-# ## What you will be able to do
+# This course shows the bytes that Kafka stores for a position, and the rules by which it answers when somebody asks for that position later. With both you can:
 #
-# - Read the bytes of a stored position, and say what each byte means.
-# - Predict what Kafka answers after a crash.
-# - Explain why a position went back or disappeared.
-# - Check in advance whether another server can take over.
-# - Restore positions that were lost.
+# - predict what Kafka answers after a crash
+# - explain why a position went back or disappeared
+# - check in advance whether another server can take over
+# - restore positions that were lost
 #
 # ## Is your set-up right?
 #
@@ -44,7 +40,7 @@ for check in doctor.run_checks():
 #
 # ## Your first look inside
 #
-# Kafka keeps all positions in one place. It is called `__consumer_offsets`. The next cell contains one record from there, as a real Kafka server wrote it. Run the cell:
+# Kafka keeps all positions in one place, which is called `__consumer_offsets`. The next cell contains one record from there, as a real Kafka server wrote it. Run the cell:
 
 # %%
 import kafkagroups as kg
@@ -59,38 +55,27 @@ print("partition", record.key.partition)
 print("offset   ", record.value.offset)
 
 # %% [markdown]
-# You have decoded your first commit. It means: the group `billing` continues at offset 42 in partition 2 of the topic `orders`. Lesson 01 reads these bytes without a computer.
+# You have decoded your first commit. It means that the group `billing` continues at offset 42 in partition 2 of the topic `orders`. In lesson 01 you read these bytes without a computer.
 #
 # ## What Kafka stores
 #
-# A linked term leads to the glossary, which names the lesson that teaches the term.
+# A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, it is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a **cluster**.
 #
-# - A [**record**](../docs/handbook/glossary.md#record) is one message. It has a key and a value.
-# - A [**topic**](../docs/handbook/glossary.md#topic) is a named collection of records, for example `orders`. It is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition). `orders-0` means partition 0 of `orders`.
-# - A partition is a list. New records are [appended](../docs/handbook/glossary.md#append) at its end.
-# - An [**offset**](../docs/handbook/glossary.md#offset) is the number of a record in its partition. The first record has the offset 0.
-# - A [**broker**](../docs/handbook/glossary.md#broker) is a Kafka server. It stores partitions on its disk. A **cluster** is a set of brokers.
+# A partition is a list to which new records are only [appended](../docs/handbook/glossary.md#append), at the end. The place of a record in this list never changes, so its number can serve as its address. This number is its [**offset**](../docs/handbook/glossary.md#offset), and the first record has the offset 0.
 
 # %% [markdown]
 # ## Who reads it
 #
-# - A **consumer** is a program that reads records.
-# - A [**consumer group**](../docs/handbook/glossary.md#consumer-group) is a set of consumers that divide the partitions of one or more topics among themselves. The consumers are the [**members**](../docs/handbook/glossary.md#member) of the group. The name of the group is its [**group id**](../docs/handbook/glossary.md#group-id).
-# - A [**commit**](../docs/handbook/glossary.md#commit) is a request to a broker: "my group has read this partition up to here". The broker stores the position as an offset.
-# - The [committed offset](../docs/handbook/glossary.md#committed-offset) is the offset of the **next** record to read.
-# - A [**failover**](../docs/handbook/glossary.md#failover) happens when a broker stops: another broker takes over its work.
+# If one **consumer** is too slow for a topic, several can share the work. They form a [**consumer group**](../docs/handbook/glossary.md#consumer-group), which has a name, its [**group id**](../docs/handbook/glossary.md#group-id). The consumers are the [**members**](../docs/handbook/glossary.md#member) of the group, and the partitions are divided among them so that each partition has one reader.
+#
+# From time to time, a consumer tells a broker how far it has read a partition. This request is a [**commit**](../docs/handbook/glossary.md#commit), and the position that the broker stores is the [committed offset](../docs/handbook/glossary.md#committed-offset). It belongs to the group, not to the consumer, because another member may have to continue. By definition, it is the offset of the **next** record to read.
+#
+# If a broker stops, another one takes over its work, which is a [**failover**](../docs/handbook/glossary.md#failover). The committed offsets must survive it.
 
 # %% [markdown]
 # ## How an exercise works
 #
-# Each of the lessons 00 to 13 has three exercises. Replace `...` by your answer, run the cell, and run the check after it. A check prints one line:
-#
-# | sign | meaning |
-# |---|---|
-# | ✓ | right |
-# | ✗ | wrong, and often why |
-# | ! | your code failed or did not end |
-# | · | not attempted |
+# Each of the lessons 00 to 13 has three exercises. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong and often why, **!** your code failed or did not end, **·** not attempted.
 #
 # A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
@@ -108,7 +93,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# This program is simplified. In Kafka's Java client, the methods have the same names. Each lesson ends with a box *For your consumer*. Some of these boxes refer to the lines of this program:
+# This program is simplified, but in Kafka's Java client the methods have the same names:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
@@ -123,23 +108,19 @@ course.check("next_record", next_record)
 # 10      consumer.commitAsync()
 # ```
 #
-# - **Line 5**: `subscribe` makes the consumer a member of the group. The group assigns partitions of `orders` to it. A consumer that calls `assign` instead chooses its partitions itself, and is never a member.
+# - **Line 5**: `subscribe` makes the consumer a member of the group, so it gets a share of the partitions of `orders`. A consumer that calls `assign` instead chooses its partitions itself, and is never a member.
 # - **Line 7**: `poll` returns the next records of these partitions.
-# - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` waits.
-# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) assigns the partitions again, for example when a consumer joins. If this consumer loses partitions, `poll` first calls this function (in Java: `onPartitionsRevoked`).
+# - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer, whereas `commitSync` waits.
+# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) divides the partitions again, for example when a consumer joins. If this consumer loses partitions, `poll` first calls this function, so that it can commit its last position before another member continues.
 
 # %% [markdown]
-# <details><summary>Can a program store its results and its offsets together?</summary>
+# ## Read but not committed
 #
-# Yes. It can write records and commit its offsets in one *transaction* (lesson 08). For this, it has a name, the setting `transactional.id`. With this name, Kafka finds the program's unfinished transaction after a restart.
+# A broker stores commits, and nothing else about a consumer's work. It does not know which records a consumer has received, and even less which ones it has processed. So if a consumer dies, another member of the group continues at the committed offset and receives every record from there on, also those which the dead consumer had read but not committed.
 #
-# </details>
+# What is repeated or lost therefore depends only on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
 #
-# ## Records that were read and not committed
-#
-# Kafka stores commits, and nothing else about a consumer's work. No broker stores which records a consumer has received or processed.
-#
-# If a consumer dies, another consumer of its group continues at the committed offset. The new consumer receives every record from there on. It also receives the records that the dead consumer had read and not committed.
+# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`). Every 5 seconds, it commits what the *previous* `poll` returned, since it takes these records as processed. This is right if the loop finishes all of them before it calls `poll` again. But if they went to another thread that is still at work, a crash can skip them.
 
 # %% [markdown]
 # ## Exercise: three crashes
@@ -163,17 +144,14 @@ course.check("processed_twice", processed_twice)
 # %% [markdown]
 # ## Why a topic?
 #
-# In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Kafka itself is built for frequent writes.
+# In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. But appending small records frequently, and keeping copies of them on several brokers, is what Kafka itself is built for.
 #
-# So Kafka 0.8.2 moved the offsets into a topic, `__consumer_offsets`:
-#
-# - The topic is *internal*: the brokers create it and write to it.
-# - The topic is [*compacted*](../docs/handbook/glossary.md#compaction): the brokers remove a record if a newer record has the same key. So the topic stays small (lesson 10).
+# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. It is *internal*, which means that the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer one has the same key, so the topic stays small although groups commit all day (lesson 10).
 
 # %% [markdown]
 # ## Where a group lives
 #
-# The topic `__consumer_offsets` has 50 partitions. All records about a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee. Five of these groups are `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer`.
+# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee, among them `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer`.
 #
 # The next question is a *prediction*. Write what you expect, then run both cells. If you write nothing, the answer stays hidden until you open it.
 #
@@ -194,7 +172,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Kafka computes the partition from a *hash*: a number that depends on every character of the group's name. It does not look for an empty partition. So two groups can have the same partition. Lesson 02 computes the hash.
+# Kafka computes the partition from the characters of the group's name, and does not look for an empty partition. So two groups can have the same one. Lesson 02 does the computation.
 #
 # </details>
 #
@@ -218,11 +196,11 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the brokers of Harbour Coffee were killed. This course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts.
+# One night, the brokers of Harbour Coffee were killed, and this course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts.
 #
-# The part of a broker that manages groups is also called a coordinator. Kafka has had two of them: [`"new"`](../docs/handbook/glossary.md#new-coordinator) in Kafka 4.x, and [`"classic"`](../docs/handbook/glossary.md#classic-coordinator) up to 3.9. You choose whose rules `kg.load` follows.
+# The rules for that are in the code of the coordinator, which Kafka has rewritten. Your version of Kafka decides which one you run: 4.x has the [`"new"`](../docs/handbook/glossary.md#new-coordinator) coordinator, and versions up to 3.9 the [`"classic"`](../docs/handbook/glossary.md#classic-coordinator) one. `kg.load` knows the rules of both.
 #
-# The next cell prints the groups of a broker of Kafka 4.3.1. A `Stable` group has members. An `Empty` group has no members, but it can have offsets. The groups `mailer` and `promo` are missing, because they were deleted before that night. Later lessons introduce the other names.
+# The next cell prints the groups of the 4.3.1 broker. A `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night.
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -233,9 +211,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints the broker's answers about two groups.
-#
-# Then `course.fetch_offsets` asks `groups` the same questions. The last line compares both lists of answers:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints the broker's answers about two groups. Then the course computes the answers from the files for *all* groups, and compares them with those of the broker:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -248,7 +224,7 @@ ours = course.fetch_offsets(groups, answered)
 course.compare_with_broker(ours, answered, "4.3.1")
 
 # %% [markdown]
-# All lessons compare their results with real brokers. You can skip the code that does it. The line with ✓ is what matters.
+# All lessons compare their results with real brokers in this way. You can skip the code that does it, because the line with ✓ is what matters.
 #
 # ## Your progress
 #
@@ -266,9 +242,7 @@ course.progress()
 # | an operator | 01 to 11, and 13 | the beginning of 12, for the length of a failover |
 # | a contributor to Kafka, or curious | all, in order | |
 #
-# Lesson 14 is for everyone: ten incidents, with logs in which you find the causes. It needs lessons 01 to 11.
-#
-# Lesson 12 begins with the length of a failover. The rest is about programs that read very large logs, for example with Spark. No other lesson needs it.
+# Lesson 14 is for everyone who has read lessons 01 to 11: ten incidents, with logs in which you find the causes.
 #
 # | lesson | the question it answers |
 # |---|---|
@@ -298,53 +272,28 @@ course.progress()
 #
 # </details>
 #
-# Four boxes follow, as in every lesson. The last one names classes in Kafka's source code. You can skip it.
-#
 # ## In five lines
 #
 # - A commit becomes a record in the topic `__consumer_offsets`.
 # - The committed offset is the offset of the next record to read.
-# - Records that were read and not committed are read again after a crash.
+# - A broker knows only commits, so records that were read but not committed are read again after a crash.
 # - All records of a group are in one partition, which its name decides.
 # - After a crash, the next broker reads this partition and has the same groups again.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - Process first and commit afterwards, as in lines 9 and 10. Then a crash repeats records.
-# - If you commit first, a crash skips records.
-# - `enable.auto.commit=true` is the default, and you do not need line 10. Then `poll` commits, if the last commit is 5 seconds old (`auto.commit.interval.ms`). It commits the offset that follows the records of the previous `poll`. After that, it returns new records. So finish the old records before you call `poll` again. If another thread still processes them, a crash can skip them.
+# - Process first and commit afterwards if you would rather repeat records than lose them.
+# - With auto commit, finish the records of a `poll` before you call it again.
+# - To repeat nothing, store results and offsets together, in one *transaction* (lesson 08).
 
 # %% [markdown]
 # ## At 3 am
 #
-# Most `kafkagroups` commands read a copy of a broker's files. None of them writes to a broker, except `kafkagroups rescue apply` with `--yes`. You can make the copy while the brokers run:
-#
-# - Through the brokers, from any machine: `kafkagroups pull --bootstrap localhost:9092 --out PATH`. Your user needs the permission READ for the topic `__consumer_offsets`.
-# - With `cp` of all `.log` files of a partition's folder, on the broker that leads the partition. The end of the copy can be incomplete. This is harmless. Run `ls -l` before and after the copy. The broker appends to the file with the highest number. If another file has changed, or files are missing, copy all of them again: the broker may have compacted the topic meanwhile (lesson 10).
-
-# %% [markdown]
-# PATH is such a copy:
-#
-# | symptom | command | what it means | what is safe to do |
-# |---|---|---|---|
-# | You do not know what a file of `__consumer_offsets` contains | `kafkagroups load PATH` | It lists the groups and their offsets, as the next broker would rebuild them | Reading is always safe |
-# | You want a broker's own answer | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | CURRENT-OFFSET is the committed offset | Reading is always safe |
-#
-# <details><summary>In Kafka</summary>
-#
-# | what | where (4.x) |
-# |---|---|
-# | the partition of a group | `GroupCoordinatorService.partitionFor` |
-# | the groups in memory | `GroupMetadataManager` and `OffsetMetadataManager` |
-# | reading the partition after a crash | `CoordinatorLoaderImpl` |
-#
-# </details>
+# Most `kafkagroups` commands read a **copy** of a broker's files, and reading is always safe. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to make this copy while the brokers run. Meanwhile they append to the newest file, so the end of the copy can be incomplete; that is harmless, as long as no other file has changed. The next lessons call the copy PATH. `kafkagroups load PATH`, for example, lists the groups and their offsets as the next broker would rebuild them.
 #
 # ## What we left out, and why
 #
-# How brokers copy partitions from each other. You do not need it to follow the positions of consumers.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How brokers copy partitions from each other, because you do not need it to follow the positions of consumers. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

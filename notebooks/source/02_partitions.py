@@ -7,19 +7,21 @@
 # |---|---|---|
 # | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} | no |
 #
+# **Which Kafka:** all releases compute the partition in the same way. What they answer after a change of the number is shown for 4.x and 3.9, side by side.
+#
 # ![The name billing goes through String.hashCode(), abs and % 50, and the result is partition 9 of the 50 partitions of __consumer_offsets.](pictures/02.svg)
 
 # %% [markdown]
 # Three things to hold on to:
 #
-# 1. All records of a group are in **one** partition. So these records have an order.
-# 2. Two values decide the partition: the group's name and the number of partitions.
-# 3. Kafka does not balance groups over the partitions. It never moves a group.
+# 1. All records of a group are in **one** partition, because only there do they have an order.
+# 2. Two values decide which partition it is: the group's name and the number of partitions.
+# 3. Nothing else does. Kafka neither balances groups over the partitions nor moves a group to another one.
 
 # %% [markdown]
 # ## One group, one partition
 #
-# These are the groups of Harbour Coffee. The topic `__consumer_offsets` has 50 partitions, numbered 0 to 49.
+# The topic `__consumer_offsets` has 50 partitions, numbered 0 to 49. These are the groups of Harbour Coffee, each with its partition:
 
 # %%
 import kafkagroups as kg
@@ -30,21 +32,21 @@ for group in sorted(shop, key=kg.partition_for):
     print(f"partition {kg.partition_for(group):>2}  {group}")
 
 # %% [markdown]
-# Why one partition? Lesson 01 showed that the state of a group is the result of all its records, in order. Kafka keeps an order only within one partition.
+# Why not several partitions for a busy group? Lesson 01 showed that the state of a group is the result of all its records, in order. Kafka keeps an order only within one partition, so with two partitions nobody could say which of two commits is the newer one.
 #
 # ## The coordinator of a group
 #
-# Each partition has one broker that accepts its writes: the *leader* of the partition. The broker that leads the group's partition is the **coordinator** of the group. Only the coordinator answers the requests of the group.
+# Each partition has one broker that accepts its writes, the *leader* of the partition. The broker that leads the group's partition is therefore the only one that can write about the group, and it also answers all requests of the group: it is the **coordinator** of the group. A consumer finds it in two steps:
 #
-# A consumer finds the coordinator in two steps:
+# 1. It sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the broker that leads it.
+# 2. It sends its commits to that broker. If the broker no longer leads the partition, it answers `NOT_COORDINATOR`, and the consumer repeats step 1.
 #
-# 1. The consumer sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the broker that leads it.
-# 2. The consumer sends its commits to this broker. If the broker no longer leads the partition, it answers `NOT_COORDINATOR`. Then the consumer repeats step 1.
+# When a broker dies, another one becomes the leader. The group then has a new coordinator, but it is still in the same partition.
 
 # %% [markdown]
 # ## Java's hash
 #
-# Kafka computes the partition from a [*hash*](../docs/handbook/glossary.md#hash), a number that depends on every character of the name. The hash is the result of Java's method `String.hashCode`.
+# Any broker can answer `FindCoordinator`, because the partition follows from the name. Kafka turns the name into a number, its [*hash*](../docs/handbook/glossary.md#hash), with Java's method `String.hashCode`.
 #
 # The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
 #
@@ -64,7 +66,7 @@ from kafkagroups.records.wire import java_hash
 course.reveal("hash_of_BB", hash_of_BB, java_hash("BB"))
 
 # %% [markdown]
-# The hash is an `int` of Java: a number with 32 bits, from −2³¹ to 2³¹ − 1. After each step, Java keeps only the lowest 32 bits of the result. The highest of these bits is the sign. So the hash of a longer name can be negative:
+# The hash is an `int` of Java: a number with 32 bits, from −2³¹ to 2³¹ − 1. After each step, Java keeps only the lowest 32 bits of the result, and the highest of these bits is the sign. That is why the hash of a longer name can be negative:
 
 # %%
 for text in ["Aa", "billing", "mailer", "shipping"]:
@@ -73,13 +75,13 @@ for text in ["Aa", "billing", "mailer", "shipping"]:
 # %% [markdown]
 # <details><summary>What do the hashes of "Aa" and "BB" tell you?</summary>
 #
-# The two hashes are equal. So different names can have the same hash. Two groups with the same hash are always in the same partition.
+# They are equal, so different names can have the same hash. Two groups with the same hash are always in the same partition.
 #
 # </details>
 #
 # ## What Java counts as a character
 #
-# Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. A letter is one unit, and `☕` is one unit. `🥐` is two units, a *surrogate pair*. Kafka's records store names as UTF-8, where `☕` has three bytes. So one name can have three lengths:
+# If you compute the hash in another language, one detail matters: Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. `☕` is one unit, but `🥐` is two, a *surrogate pair*. Records store names as UTF-8, where `☕` has three bytes, so one name can have three lengths:
 
 # %%
 print(f"{'':<8} {'characters':>10} {'UTF-16 units':>13} {'UTF-8 bytes':>12}")
@@ -103,9 +105,9 @@ course.check("hash_of", hash_of)
 # %% [markdown]
 # ## From the hash to the partition
 #
-# Two steps remain: take the absolute value, then take the remainder of the division by the number of partitions.
+# Two steps remain: take the absolute value, because a partition cannot be negative, and then the remainder of the division by the number of partitions.
 #
-# One hash is special: −2³¹. An `int` cannot be 2³¹, so Java's `Math.abs` returns −2³¹ again. But a partition cannot be negative. So Kafka has its own function, `Utils.abs`, which returns 0 for −2³¹. The word `polygenelubricants` has exactly this hash:
+# One hash needs care. An `int` cannot be 2³¹, so Java's `Math.abs` returns −2³¹ unchanged for −2³¹, and the remainder could be negative. Therefore Kafka has its own function, `Utils.abs`, which returns 0 in this case. The word `polygenelubricants` has exactly this hash:
 
 # %%
 print("hash of polygenelubricants:", java_hash("polygenelubricants"))
@@ -128,7 +130,7 @@ course.check("two_partitions", two_partitions)
 # %% [markdown]
 # ## Hot partitions
 #
-# A hash spreads names over the partitions like random numbers, so the result is uneven. Here are 120 groups of a middle-sized company. On average, a partition has 2.4 groups:
+# A hash spreads names over the partitions like random numbers, and random numbers are uneven. Here are 120 groups of a middle-sized company, on average 2.4 for each partition:
 
 # %%
 from collections import Counter
@@ -141,16 +143,16 @@ fullest, size = sizes.most_common(1)[0]
 print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes)} of 50 partitions")
 
 # %% [markdown]
-# Groups also differ in load: one group commits a hundred offsets per second, another group commits once per hour. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more load than the others. Its broker has the most work, and its log grows the fastest. A long log makes the next failover slow.
+# Groups also differ in traffic, because one commits a hundred offsets per second and another one once per hour. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more traffic than the others. Its broker has the most work, and its log grows the fastest, which makes the next failover slow (lesson 12).
 #
-# Kafka does not move a group to another partition. You can let the group commit less often. You can also give the group another name. But a new name begins **without offsets**. So stop the consumers, and set the offsets of the new name before you start them again.
+# Since Kafka does not move a group, two remedies are left. The group can commit less often, or it can get another name. But a new name begins **without offsets**, so stop the consumers first, and set the offsets of the new name before you start them again.
 
 # %% [markdown]
 # ## Why the number must not change
 #
-# `offsets.topic.num.partitions` is 50 by default. A broker reads this setting only once, when it creates the topic. After that, only the real number of partitions matters. Each broker counts the partitions when it starts.
+# The topic has 50 partitions by default, so that many brokers can share the work. `offsets.topic.num.partitions` can choose another number, but a broker reads this setting only when it creates the topic. After that, only the real number of partitions matters. A broker looks at this number once, when it starts, and computes with it until its next restart.
 #
-# An administrator can add partitions, as with any other topic. We say: the topic is *widened*. After its next restart, a broker computes with the new number. This cannot be undone, because Kafka cannot remove partitions.
+# As with any other topic, an administrator can add partitions; we say that the topic is *widened*. This cannot be undone, because Kafka cannot remove partitions.
 #
 # *Predict*: the number changes from 50 to 60. How many of the shop's 8 groups then have another partition?
 
@@ -165,24 +167,11 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# <details><summary>Why do some groups stay?</summary>
-#
-# A group stays if its hash has the same remainder for 50 and for 60.
-#
-# 300 is 6 · 50 and also 5 · 60, and no smaller number can be divided by both. So divide the hash by 300:
-#
-# - If the remainder is 0 to 49, it is also the remainder for 50 and for 60. The group stays.
-# - If the remainder is 50 to 299, the remainders for 50 and for 60 differ. For example, 55 leaves the remainder 5 when you divide by 50, and 55 when you divide by 60. The group gets another partition.
-#
-# 50 of 300 remainders are one sixth. So about one group in six stays.
-#
-# </details>
+# A group stays only if its hash has the same remainder for 50 and for 60, which is true for about one group in six.
 #
 # ## What a broker answers after that
 #
-# Kafka does not move the old records: they stay in the old partition. A broker writes new records of the group to the new partition.
-#
-# A consumer restarts and asks for the offsets of its group. Assume that one broker leads both partitions. What does this broker answer? The next cell loads the shop's files like a broker that counts 60 partitions:
+# The old records stay in the old partition, and a broker writes new records of the group to the new one. Now a consumer restarts and asks for the offsets of its group. What is the answer? The next cell loads the shop's files like a broker that counts 60 partitions and leads all of them:
 
 # %%
 for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
@@ -193,43 +182,28 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
         print(f"    {name:<12} {f'{len(group.offsets)} offsets' if group else 'nothing committed'}")
 
 # %% [markdown]
-# Both coordinators answer without an error. `fraud-check` keeps its partition. For the other groups:
+# Both coordinators answer without an error, although the answers differ. `fraud-check` keeps its partition. For the other groups, it matters how a coordinator keeps groups in memory:
 #
-# - The coordinator of Kafka 4.x looks only in the group's new partition, computed with 60. This partition has no record of the group. So the answer is *nothing committed*.
-# - The classic coordinator has one cache, a map in memory, for all partitions that its broker leads. The cache contains the group from the old partition. So the answer is **the old offset**. In a cluster of several brokers, another broker often leads the old partition. Then the answer is *nothing committed*, too.
+# - The coordinator of **4.x** keeps the groups of each partition apart, and looks only in the partition that it computes with 60. There is no record of the group there, so the answer is *nothing committed*.
+# - The coordinator of **3.9** has one cache, a map in memory, for all partitions that its broker leads. If the broker also leads the old partition, the group is in the cache and the answer is **the old offset**. If another broker leads the old partition, the answer is *nothing committed*, too.
 #
-# A consumer without a committed offset starts where `auto.offset.reset` says. `latest` means the end of the partition: the consumer skips records. `earliest` means the beginning: the consumer reads everything again.
+# This is dangerous, because no error warns you. A consumer without a committed offset starts where `auto.offset.reset` says: with `latest` at the end of the partition, so that it skips records, and with `earliest` at the beginning, so that it reads everything again.
 
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Each group commits offset 50 while the topic has 50 partitions, and 60 when it has 60. So offset 50 is an old commit.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Each group commits the offset 50 while the topic has 50 partitions and 60 when it has 60, so the number shows how old an answer is.
 #
-# - **Step 1** shows the hot partitions. Look for the fullest cell and for empty cells.
-# - **Step 2**: look for groups that stay, and for the old records (crossed) of groups that moved.
-# - **Step 3**: choose the other coordinator. Which groups find an offset now?
-# - **Step 4**: the groups commit again, in their new partitions.
-# - **Step 5** widens the topic again, to 65 partitions. Look for groups that find an old offset.
-#
-# You can also type a name of your own.
+# Before the change, look for the fullest cell and for empty cells. After the widening, the records that groups left behind are crossed. When the consumers restart, switch between the coordinators, and compare what they find. At last, the topic is widened again, to 65 partitions. Some groups then get their first partition back, and with it an offset that is long outdated. You can also type a name of your own.
 
 # %%
 # figure
 course.PartitionGrid(names, shop)
 
 # %% [markdown]
-# <details><summary>Why is an answer of step 5 old?</summary>
-#
-# With 65 partitions, `shipping` is in partition 8 again, as with 50. There, the coordinator of Kafka 4.x finds offset 50. The newer offset 60 is in partition 58, where it does not look.
-#
-# The classic coordinator finds both commits, in two partitions. If the cache already contains a group, this coordinator ignores the same group in another partition. So it keeps the group that it loads first, which may be the older one.
-#
-# </details>
-
-# %% [markdown]
 # ## While the brokers restart
 #
-# In a rolling restart, the brokers restart one after the other. After the widening, some brokers then compute with 50 partitions and others with 60. So **two brokers can be the coordinator of one group at the same time**. One broker writes commits to the old partition, the other one to the new partition. Some members of the group join at one broker, some at the other. So two members can read the same records.
+# Brokers restart one after the other, so after the widening some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one writes commits to the old partition, the other one to the new partition. Members join at both brokers, which do not know of each other, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -237,7 +211,7 @@ course.PartitionGrid(names, shop)
 # Yesterday, the topic `__consumer_offsets` of a 4.3.1 cluster was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning. You can do one of four things:
 #
 # - **A**: set `offsets.topic.num.partitions` back to 50 and restart the brokers.
-# - **B**: wait until the brokers have compacted the old partition.
+# - **B**: wait until the brokers have compacted the old partition, which removes outdated records.
 # - **C**: stop the consumers, read the old offsets from the old partition, and set them with `kafka-consumer-groups.sh --reset-offsets`.
 # - **D**: give the group a name that has the same partition with 50 and with 60 partitions.
 #
@@ -254,47 +228,42 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
-# |---|---|---|
-# | how a broker computes the partition of a group | Java's hash, `Utils.abs`, remainder | the same way |
-# | when a broker counts the partitions | when it starts | when it starts |
-# | the groups in memory | each partition has its own groups | all partitions share one cache |
-# | the answer to a consumer after the widening, if one broker leads both partitions | nothing committed, no error | the old offset, no error |
+# Both coordinators compute the partition in the same way, and count the partitions when they start. They differ in memory: in 4.x each partition has its own groups, whereas up to 3.9 all partitions of a broker share one cache. So after a widening the new coordinator answers *nothing committed*, and the classic one the old offset if it leads both partitions.
 #
 # ## Check yourself
 #
 # <details><summary>What does a consumer do after the answer NOT_COORDINATOR?</summary>
 #
-# It sends FindCoordinator again, to any broker. The broker that it asked first no longer leads the group's partition.
+# It sends FindCoordinator again, to any broker, because the broker that it asked first no longer leads the group's partition.
 #
 # </details>
 #
 # ## In five lines
 #
-# - A group's records are in one partition: `abs(hash(name)) % partitions`.
+# - A group's records are in one partition, because they need an order: `abs(hash(name)) % partitions`.
 # - The hash is Java's: 32 bits, UTF-16 units, and it may be negative.
-# - The leader of this partition is the group's coordinator.
-# - Groups are spread unevenly, and Kafka never moves a group.
+# - The leader of this partition is the group's coordinator. Any broker can compute where it is.
+# - Groups are spread unevenly, and no group is ever moved to another partition.
 # - If the topic is widened, most groups get another partition, and their old offsets are not found there.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - `group.id` decides which broker your consumer depends on. If the groups of two applications are in one partition, both applications depend on one broker.
-# - If a consumer restarts and its group has no offset, `auto.offset.reset` decides: `latest` (the default), `earliest`, or `none`. With `none`, `poll` throws an error, and no record is skipped.
-# - If a group commits too often, do not commit after each `poll` (line 10 in lesson 00). Commit every few seconds.
+# - `group.id` decides which broker your consumer depends on. If the groups of two applications are in one partition, both depend on one broker.
+# - If a consumer restarts and its group has no offset, `auto.offset.reset` decides: `latest` (the default), `earliest`, or `none`. With `none`, `poll` throws an error, so no record is skipped unnoticed.
+# - If a group commits too often, commit every few seconds instead of after each `poll`.
 
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the folders of all partitions (lesson 00). `kafkagroups partition billing --partitions 50` prints the partition of a group.
+# PATH is a copy of the folders of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
-# | One broker has much more load | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit less often |
+# | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit less often |
 # | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It names the old number, the new number, and each group whose records are in two partitions | Stop the consumers of these groups, and set their offsets (below) |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | You cannot avoid the restart forever, so prepare it. Stop the consumers of all groups that move. Restart all brokers. Then set the offsets of these groups (below) |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | You cannot avoid the restart forever, so prepare it: stop the consumers of [all groups that move](../docs/operator.md#6-a-group-in-two-partitions), restart all brokers, and set the offsets of these groups (below) |
 #
 # To set the offsets of `billing`, read them from the folder of the old partition. Then set each of them:
 #
@@ -304,33 +273,8 @@ course.check("after_widening", after_widening)
 #     --topic orders:0 --reset-offsets --to-offset 50 --execute
 # ```
 #
-# <details><summary>Which groups move?</summary>
-#
-# These commands print each group that moves, with its partition before (`<`) and after (`>`). The consumers of the other groups can continue.
-#
-# ```
-# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --list > groups.txt
-# xargs -d '\n' kafkagroups partition --partitions 50 < groups.txt > before.txt
-# xargs -d '\n' kafkagroups partition --partitions 60 < groups.txt > after.txt
-# diff before.txt after.txt
-# ```
-#
-# </details>
-#
-# <details><summary>In Kafka</summary>
-#
-# | what | where |
-# |---|---|
-# | the partition | `GroupCoordinatorService.partitionFor` (4.x), `GroupMetadataManager.partitionFor` (1.0.1 to 3.9) |
-# | the absolute value | `org.apache.kafka.common.utils.Utils.abs` |
-# | the number of partitions | `offsets.topic.num.partitions`, read when the topic is created |
-#
-# </details>
-#
 # ## What we left out, and why
 #
-# How a partition gets its leader, and how another broker becomes the leader, is replication. That is another course. Here you need one fact: the leader of the partition is the coordinator of all its groups.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How a partition gets its leader is replication, which is another course. Here you need one fact: the leader of the partition is the coordinator of all its groups. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [03 · The log](03_the_log.ipynb): what the file of such a partition looks like.

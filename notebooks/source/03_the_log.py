@@ -7,22 +7,22 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} | no |
 #
+# **Which Kafka:** files of a 4.3.1 broker. Their format has been the same since 0.11, so all this holds for 3.9, too; the few differences stand near the end.
+#
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# Four things to hold on to:
+# You may never read such a file, but it keeps promises that your program relies on: the offsets of one commit are stored together or not at all, and those of an aborted transaction never count. Four things to hold on to:
 #
 # 1. A broker only **appends** to the file. It never changes a byte in the middle.
-# 2. The broker appends whole [**batches**](../docs/handbook/glossary.md#batch). A commit of three offsets becomes three records in one batch. The log contains all three records or none.
-# 3. The header of a batch contains its length. So a reader can go from batch to batch.
+# 2. The broker appends whole [**batches**](../docs/handbook/glossary.md#batch). A commit of three offsets becomes three records in one batch, so the log contains all three or none.
+# 3. The header of a batch contains its length, so a reader can go from batch to batch without understanding the records.
 # 4. A checksum protects the records and most of the header.
 
 # %% [markdown]
 # ## A segment
 #
-# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment). Each segment is one file.
-#
-# This is partition 37 of the shop's 4.3.1 broker. Its first 987 bytes are the life of the group `promo`: a consumer joined, committed twice and left. Then the topic `promo-spring` was deleted. These are the first 96 bytes:
+# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment), each of which is one file; after 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next one. This is partition 37 of the shop's broker. The first 987 bytes of the file hold everything about the group `promo`: a consumer joined, committed twice and left, and later its topic `promo-spring` was deleted. These are the first 96 bytes:
 
 # %%
 from pathlib import Path
@@ -49,7 +49,7 @@ batches = [batch for batch in kg.open_log(log) if batch.position < 987]
 course.reveal("second_batch", second_batch, batches[1].position)
 
 # %% [markdown]
-# `kg.open_log` reads the offset and the length of a batch, and jumps to the next batch. It found these batches:
+# `kg.open_log` reads the offset and the length of a batch, jumps to the next one, and so finds these batches:
 
 # %%
 for batch in batches:
@@ -61,14 +61,14 @@ for batch in batches:
 # %% [markdown]
 # ## One batch, byte by byte
 #
-# The batch that begins at byte 406 of the file is a commit of one partition. This figure counts **from the start of the batch**. Press *next*, or click a block:
+# The batch that begins at byte 406 of the file is a commit of one partition. The figure counts **from the start of the batch**. Press *next*, or click a block, and notice where the header of 61 bytes ends:
 
 # %%
 # figure
 course.BatchRibbon(promo, batches[2].position)
 
 # %% [markdown]
-# The key and the value have the form of lesson 01:
+# Inside the record you find a key and a value, in the form of lesson 01:
 
 # %%
 record = kg.decode(batches[2].records[0].key, batches[2].records[0].value)
@@ -78,18 +78,18 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## Varints
 #
-# A record stores its lengths and differences as [**varints**](../docs/handbook/glossary.md#varint), so a small number takes only one byte. To read a varint:
+# The numbers in the header have a fixed size. A record, however, stores its lengths, and its differences to the header, as [**varints**](../docs/handbook/glossary.md#varint), so that a small number takes only one byte. To read a varint:
 #
-# 1. The first byte holds the lowest seven bits, the next byte the next seven. If the **highest bit** of a byte is 1, another byte follows.
-# 2. The result n is in the code *zigzag*. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
-#
-# Zigzag gives small negative numbers one byte, too. A *uvarint* (lesson 01) has step 1 only.
+# 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
+# 2. The result n is *zigzag-encoded*, so that small negative numbers are short as well: if n is even, the number is n / 2; if n is odd, it is −(n + 1) / 2.
 #
 # | bytes | the seven bits | n | after zigzag |
 # |---|---|---|---|
 # | `36` | 0x36 = 54 | 54 | even: 54 / 2 = **27** |
 # | `ae 01` | 0x2e = 46, and another byte follows; then 1 | 46 + 1 · 128 = 174 | even: 174 / 2 = **87** |
 # | `01` | 1 | 1 | odd: −(1 + 1) / 2 = **−1** |
+#
+# A *uvarint* (lesson 01) has only step 1, because it is never negative.
 
 # %% [markdown]
 # ## Exercise: a varint
@@ -108,11 +108,11 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## The checksum
 #
-# Bytes 17 to 20 of a batch are a checksum, a *CRC-32C* of all later bytes in the batch. If one of these bytes changes, the checksum no longer fits.
+# A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum, it *truncates* the log: it removes this batch and everything after it.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. If it skipped only the batch, it could answer with an older offset. Other brokers with a copy of the partition still have the removed records.
 #
-# This figure counts **from the start of the file**. Choose a *broken byte*. Then step from *the file* to *after recovery*: what does the broker keep? Find a byte whose change goes unnoticed. You can also type a position and a byte.
+# This figure counts **from the start of the file**. Choose a *broken byte*, or type a position and a byte, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
 # %%
 # figure
@@ -140,25 +140,19 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The checksum does not cover the offset and the leader epoch of a batch. These bytes are before the checksum: for example, bytes 563 and 571 of the file.
+# The offset and the leader epoch of a batch stand before the checksum, for example bytes 563 and 571 of the file. Normally a client computes the checksum, and the broker sets these two fields later, when it appends the batch. If they were protected, it would have to compute each checksum again.
 #
-# Normally, a client makes a batch and computes its checksum. Later, a broker sets the offset and the leader epoch, and appends the batch. The checksum stays right, because it does not cover these two fields.
-#
-# - A wrong epoch goes unnoticed, and usually a wrong offset, too. A broker notices a wrong offset only in two cases: it is smaller than the number in the file's name, or it is more than 2,147,483,647 larger.
-# - A wrong length is noticed: the broker then computes the checksum of too many or too few bytes.
-# - A wrong *magic* is noticed. Byte 16 of a batch is the number of its format. In another format, the bytes make no sense.
+# So a wrong leader epoch goes unnoticed, and so does a wrong offset that could stand at this place of the file. A wrong length is noticed, because the broker then computes the checksum of too many or too few bytes.
 #
 # </details>
-
-# %% [markdown]
+#
 # ## What a transaction is
 #
-# A *producer* is a program that writes records. It can write several records in a [**transaction**](../docs/handbook/glossary.md#transaction): then all of these records become valid, or none of them. The records can also be offsets. The shop's group `fraud-check` commits its offsets in transactions.
-
-# %% [markdown]
+# Some records must become valid together. A *producer*, a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid or none. Offsets can be among them, and the shop's group `fraud-check` commits its offsets in this way.
+#
 # ## What a transaction leaves in the log
 #
-# A broker appends the offsets of a transaction immediately. At the end of the transaction, it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*:
+# How can the broker leave a decision open if it may only append? It appends the offsets immediately, and when the transaction ends it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
 #
 # ```
 #  batch   offsets of fraud-check   producer id 1   not valid yet
@@ -166,28 +160,18 @@ course.check("unnoticed_change", unnoticed_change)
 #  batch   marker: commit           producer id 1   now the offsets are valid
 # ```
 #
-# The [*producer id*](../docs/handbook/glossary.md#producer-id) in the header of a batch connects a marker with the records of its transaction. A marker is the only record of a [**control batch**](../docs/handbook/glossary.md#control-batch): a batch that Kafka writes for itself.
-
-# %% [markdown]
+# The [*producer id*](../docs/handbook/glossary.md#producer-id) in the header connects a marker with the records of its transaction. A marker is the only record of its batch, a [**control batch**](../docs/handbook/glossary.md#control-batch), which Kafka writes for itself and never hands to an application.
+#
 # ## How to recognise a marker
 #
-# Bytes 21 and 22 of a batch are its *attributes*. Each bit has a meaning:
+# The header says what a batch is. Bytes 21 and 22 are its *attributes*. Two of their bits matter here: `10` (in hex) is set if the batch belongs to a transaction, and `20` if it is a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, because `10` + `20` = `30`. The lowest three bits say how the records are compressed, from 0 (not at all) to 4 (zstd).
 #
-# | bits | in hex | meaning |
-# |---|---|---|
-# | 0–2 | `00` to `04` | the compression: none, gzip, snappy, lz4, zstd |
-# | 3 | `08` | who set the timestamp: 0 is the client, 1 is the broker |
-# | 4 | `10` | 1: the batch belongs to a transaction |
-# | 5 | `20` | 1: the batch is a control batch |
-#
-# So `00 10` is a batch in a transaction. `00 30` is a marker, because `10` + `20` = `30`.
-#
-# The key of the marker begins at byte 66 of the batch. It has two bytes of version, `00 00`, and two bytes of type. Type `00 00` means abort, and type `00 01` means commit.
+# The key of the marker begins at byte 66 of the batch. It has two bytes of version, `00 00`, and two bytes of type: `00 00` means abort, and `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
 #
-# Partition 9 contains two transactions of `fraud-check`, one after the other. One transaction was committed, the other one was aborted. These are the batches of their markers. The numbers on the left are positions in the file:
+# Partition 9 contains two transactions of `fraud-check`, one after the other. One was committed, the other one was aborted. These are the batches of their markers. The numbers on the left are positions in the file:
 
 # %%
 shared = (Path(course.find_data("harbour/4.3.1/__consumer_offsets-9")) / "00000000000000000000.log").read_bytes()
@@ -210,7 +194,7 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## The epoch of a marker
 #
-# The producer id says which producer wrote a batch. The [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) is a counter of this producer. The *leader epoch* is another counter. It belongs to the partition. The batches of both transactions:
+# Three counters have the word *epoch* in their names. The leader epoch in the header of a batch says under which leader *of this partition* it was appended. The leader epoch in a commit (lesson 01) is that of the partition which the group reads, for example `orders-0`. The [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) belongs to a producer: by it, a broker distinguishes old requests from new ones. These are the batches of both transactions:
 
 # %%
 for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
@@ -219,14 +203,11 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9"))
         print(f"offset {batch.base_offset}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. The marker already has the new epoch. A late request of the old transaction has the old epoch, so the broker refuses it.
+# Each marker has an epoch one higher than the offsets before it. Since Kafka 4.0, the end of a transaction raises the producer epoch, if the client has version 4.0 or newer as well. A late request of the old transaction still has the old epoch, so the broker refuses it. Up to 3.9, it can do harm (lesson 08).
 #
-# Up to Kafka 3.9, a late request can do harm (lesson 08).
-
-# %% [markdown]
 # ## A tombstone in the file
 #
-# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1. The varint of −1 is `01`, the second-to-last byte. The last byte is the number of headers, 0:
+# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1, which is `01` as a varint: the second-to-last byte. The last byte is the number of headers, 0:
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -238,7 +219,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # %% [markdown]
 # ## A small incident: 20 GB of parse errors per night
 #
-# A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction: 20 GB per night. `kg.decode` cannot read this key, either:
+# A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
 
 # %%
 try:
@@ -249,14 +230,15 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>What does the program read?</summary>
 #
-# The program reads the key of a commit marker. It takes `00 00` for record type 0. It takes `00 01` for the length of a group name, but no name follows.
+# It reads the key of a commit marker. It takes `00 00` for record type 0, and `00 01` for the length of a group name, but no name follows.
 #
-# Kafka's consumers skip control batches. If you read the files yourself, read the header of a batch first. If the batch is a control batch, skip it.
+# Kafka's consumers skip control batches. If you read the files yourself, read the header of a batch first, and skip control batches.
 #
 # </details>
-
-# %% [markdown]
+#
 # ## Where the classic coordinator differs
+#
+# Both coordinators write the same format. But the new one can wait for more requests (`group.coordinator.append.linger.ms`) and append them together. Neither divides a request over two batches.
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
@@ -264,15 +246,11 @@ except kg.InvalidRecord as error:
 # | the setting `offsets.topic.compression.codec` | 0 (no compression, the default) to 4 (zstd) | also 0 to 4 |
 # | the producer epoch of a marker | usually one more than the epoch of its records | usually the epoch of its records |
 #
-# - The new coordinator can wait for more requests (`group.coordinator.append.linger.ms`) and put them into one batch. No coordinator divides a request over two batches.
-# - A broker compresses the records of a batch, but not its header. If you change the setting, old batches stay as they are.
-
-# %% [markdown]
+# A broker compresses the records of new batches, but not the header. Old batches stay as they are.
+#
 # <details><summary>Other versions</summary>
 #
-# The *magic* in byte 16 of a batch is the number of its format. Kafka 0.11 and later have magic 2. Before 0.11, there were no batches: each message had its own header (magic 0 and 1). To compress messages, a client put many of them into the value of one outer message, the *wrapper*. `kg.open_log` also reads these old files.
-#
-# Before each write, the classic coordinator looks up the magic of the partition (`getMagic`), and writes a batch with this magic. If the broker does not have this log, it answers `NOT_COORDINATOR`. In older releases, the setting `message.format.version` can choose magic 0 or 1. Transactions need magic 2. Kafka 4.x writes only magic 2.
+# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before, each message had its own header (magic 0 and 1). The classic coordinator looks up the magic of the partition before each write (`getMagic`), because `message.format.version` could choose an older one; if the broker does not have this log, it answers `NOT_COORDINATOR`. Kafka 4.x writes only magic 2.
 #
 # </details>
 #
@@ -280,14 +258,14 @@ except kg.InvalidRecord as error:
 #
 # <details><summary>You set offsets.topic.compression.codec to 4. What happens to the old batches?</summary>
 #
-# They stay as they are. In new batches, the broker compresses the records with zstd, but not the header.
+# They stay as they are. Only the records of new batches are compressed with zstd.
 #
 # </details>
 #
 # ## In five lines
 #
 # - A partition is a folder, a segment is a file, and a file is a sequence of batches.
-# - A batch has a header of 61 bytes with offset, length, checksum, attributes and producer id.
+# - A batch is appended as a whole, so the offsets of one commit are in the log together or not at all.
 # - The checksum covers all bytes after it. The offset, the length and the leader epoch are before it.
 # - A marker is in a control batch, with the attributes `00 30`. Its key says abort or commit.
 # - A tombstone is a record whose value has the length −1.
@@ -301,7 +279,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a folder such as `__consumer_offsets-9` (lesson 00).
+# PATH is a copy of a folder such as `__consumer_offsets-9`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
@@ -309,21 +287,8 @@ except kg.InvalidRecord as error:
 # | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts. The start truncates the file |
 # | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Skip control batches |
 #
-# <details><summary>In Kafka</summary>
-#
-# | what | where |
-# |---|---|
-# | batch and record | `DefaultRecordBatch`, `DefaultRecord` (clients) |
-# | magic 0 and 1 | `LegacyRecord`, `AbstractLegacyRecordBatch` |
-# | markers | `ControlRecordType`, `EndTransactionMarker` |
-# | recovery after a crash | `LogSegment.recover` |
-#
-# </details>
-#
 # ## What we left out, and why
 #
-# A segment also has an index and a file about its producers. A broker can rebuild both from the `.log` file, so this course reads only this file.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# A segment also has an index and a file about its producers. A broker can rebuild both from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer.

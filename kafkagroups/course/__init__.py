@@ -25,7 +25,6 @@ from kafkagroups.course.compared_brokers import BrokerComparison, compare_broker
 from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges
 from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
-from kafkagroups.course.deletions import delete_while_pending
 from kafkagroups.course.fetch_table import print_fetches
 from kafkagroups.course.figures.batch_ribbon import BatchRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
@@ -71,6 +70,7 @@ from kafkagroups.course.notebook_helpers import (
     read_string,
 )
 from kafkagroups.course.offset_places import print_offset_places
+from kafkagroups.course.open_transactions import delete_while_pending, end_transaction
 from kafkagroups.course.played_conversation import play_conversation
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
@@ -112,6 +112,7 @@ __all__ = [
     "copy_failing_partition",
     "delete_while_pending",
     "describe_consumer_crash",
+    "end_transaction",
     "fetch_offsets",
     "find_data",
     "find_deletion_day",

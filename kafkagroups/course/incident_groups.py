@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.group_life import GroupLife
 
 
-def run_silent_member() -> GroupLife:
+def run_silent_member(broker: GroupCoordinator | None = None) -> GroupLife:
     """Return the group `billing`, whose second member has sent nothing for 50 seconds.
 
     The session of `billing-2` has ended, and `billing-1` has not joined again yet.
     """
-    life = GroupLife("billing", verbose=False)
+    life = GroupLife("billing", verbose=False, broker=broker)
     # The response to the first JoinGroup of a client contains only the member id.
     life.join("billing-1")
     life.join("billing-1")
@@ -27,9 +28,9 @@ def run_silent_member() -> GroupLife:
     return life
 
 
-def start_two_vans() -> GroupLife:
+def start_two_vans(broker: GroupCoordinator | None = None) -> GroupLife:
     """Return the group `shipping`, Stable in generation 2, with the static members van-1, the leader, and van-2."""
-    life = GroupLife("shipping", verbose=False)
+    life = GroupLife("shipping", verbose=False, broker=broker)
     life.join("van-1", instance="van-1")
     life.wait(3)
     life.sync("van-1")

@@ -102,15 +102,15 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         1: "The end of the first transaction raised the epoch to 1. Two more transactions have ended since then.",
         4: "The fourth transaction has not ended. Only three ends have raised the epoch.",
     },
+    "after_the_load": {
+        None: "The tombstone removed only the committed offset. The marker found 41 in the other map.",
+        20: "The tombstone removed offset 20 from the map of committed offsets.",
+    },
     # Lesson 09
     "mailer_is_deleted_on": {
         7: "The group had members until day 4. The retention begins when the group becomes Empty.",
         4: "The group becomes Empty on day 4. Then the retention begins.",
         10: "The expiry day is the day on which the group became Empty plus 7.",
-    },
-    "after_the_load": {
-        None: "The tombstone removed only the committed offset. The marker found 41 in the other map.",
-        1: "The tombstone removed offset 1 from the map of committed offsets.",
     },
     # Lesson 10
     "records_left": {

@@ -3,6 +3,8 @@
 #
 # **Which checks does a coordinator make before it stores a commit?**
 #
+# **Which Kafka:** the coordinator of 4.x and that of 3.9, side by side, with classic groups
+#
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
 # | say which error a refused commit gets; explain why a late consumer cannot overwrite newer offsets; use static members; find two processes with one instance id | {{minutes}} | no |
@@ -12,76 +14,124 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. A consumer that has lost its partitions must not commit for them. Otherwise it could overwrite newer offsets.
-# 2. The checks have a fixed **order**. The first check that fails decides the error.
-# 3. A group **without members** accepts commits without a generation. They are called *simple* commits.
-# 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name. A new process with this name takes the place of the old process.
-#
-# The coordinator of this lesson follows the rules of Kafka 3.9. The table at the end shows what differs in Kafka 4.x.
+# 1. A consumer that has lost its partitions must not commit for them, because it could overwrite newer offsets.
+# 2. The checks have a fixed **order**, and the first one that fails decides the error.
+# 3. A group **without members** accepts commits without a generation, which are called *simple* commits.
+# 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 
 # %% [markdown]
 # ## A commit that is too late
 #
-# `billing-1` and `billing-2` divide the partitions of `orders`. Then `billing-2` hangs, for example in a long pause of Java (a garbage collection). It sends nothing for 50 seconds. `billing-1` is healthy and sends heartbeats. `course.run_silent_member` brings the group into this situation:
+# `billing-1` and `billing-2` divide the partitions of `orders` when `billing-2` hangs, for example in a long garbage collection of Java. For 50 seconds it sends nothing, which is longer than its session timeout of 45 seconds, so the coordinator removes it and begins a rebalance. `billing-1` is healthy, takes over `orders-2`, and commits what it has read.
+#
+# This script plays the story on two brokers. `course.run_silent_member` brings the group to the moment when the 50 seconds are over, and each `yield` is a row of the table that follows:
 
 # %%
-from kafkagroups import course
+from IPython.display import display
 
-life = course.run_silent_member()
-print(life.read_state_name())
+import kafkagroups as kg
+from kafkagroups import course
+from kafkagroups.coordinator import OffsetCommit
+
+
+def silent_member(broker):
+    billing = course.run_silent_member(broker)
+    yield "billing-2 was silent for 50 s", billing.read_state_name()
+    billing.join("billing-1")
+    billing.sync("billing-1")
+    billing.commit("billing-1", {"orders-2": 31})
+    yield "billing-1 takes over and commits orders-2 = 31", billing.events[-1].response
+    billing.commit("billing-2", {"orders-2": 20})
+    yield "billing-2 wakes up and commits orders-2 = 20", billing.events[-1].response
+    yield "a fetch of the group's offsets", broker.offset_fetch("billing")
+
 
 # %% [markdown]
-# `billing-2` sent nothing for 50 seconds, and its session timeout is 45 seconds. So the coordinator has removed it, and the group prepares a rebalance.
-#
-# *Predict*: `billing-2` wakes up and commits `orders-2`. What is the answer? Write the name of an error, or `"NONE"`.
+# *Predict*: `billing-2` wakes up and commits `orders-2`. What is the answer of Kafka 4.3.1? Write the name of an error, or `"NONE"`.
 
 # %%
 # prediction
 late_commit = ...
 
 # %%
-life.commit("billing-2", {"orders-2": 20})
+silent = course.compare_brokers(silent_member)
 
-course.reveal("late_commit", late_commit, life.events[-1].response)
+with course.fold("late_commit", late_commit, silent.steps[2].answers[1]):
+    display(silent)
 
 # %% [markdown]
-# <details><summary>Why?</summary>
+# Both brokers refuse the late commit with `UNKNOWN_MEMBER_ID`, because `billing-2` is not a member any more. Had they stored it, the group's offset would go back from 31 to 20, and the next consumer would process eleven records a second time.
 #
-# `billing-2` is not a member any more. After the rebalance, another member reads `orders-2` and commits newer offsets. The late commit of `billing-2` would overwrite them.
+# A coordinator never compares the offsets themselves, because going back is sometimes what an operator wants. All it can ask is who sends the commit, and whether this sender still owns the partitions.
 #
-# </details>
+# The brokers differ only in the first row: the new coordinator also writes a group record when it creates a group, with generation 0.
 
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1.
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. The coordinator goes from the general to the particular: first what it can decide without looking at the group, then whether the group exists, who the sender is, and last whether the sender is up to date. A generation means nothing before the member is known, which is why it is checked after the member id.
 #
-# | this is wrong | the error |
-# |---|---|
-# | The client does not have the permission READ for the group. | `GROUP_AUTHORIZATION_FAILED` |
-# | The client does not have the permission READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` |
-# | The partition does not exist. | `UNKNOWN_TOPIC_OR_PARTITION` |
-# | This broker does not lead the group's partition. | `NOT_COORDINATOR` |
-# | This broker has not yet loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` |
-# | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) |
-# | The group is Empty, and the generation is 0 or more. | `UNKNOWN_MEMBER_ID` |
-# | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` |
-# | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` |
-# | The group has members, and the generation is not the current one. | `ILLEGAL_GENERATION` |
-# | The group has members, and they do not have their new assignments yet (CompletingRebalance). | `REBALANCE_IN_PROGRESS` |
-# | The metadata is too long. | `OFFSET_METADATA_TOO_LARGE` |
+# | this is wrong | the error | why it stands here |
+# |---|---|---|
+# | The client does not have the permission READ for the group. | `GROUP_AUTHORIZATION_FAILED` | a stranger must learn nothing about the group |
+# | The client does not have the permission READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` | the same, for the topic |
+# | The partition does not exist. | `UNKNOWN_TOPIC_OR_PARTITION` | every broker knows all topics |
+# | This broker does not lead the group's partition. | `NOT_COORDINATOR` | only the leader knows the group |
+# | This broker has not yet loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` | it does not know the group yet |
+# | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) | nobody can be a member of it |
+# | The group is Empty, and the generation is 0 or more. | `UNKNOWN_MEMBER_ID` | it has no members |
+# | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` | the sender must stop, not join again |
+# | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` | the sender was removed |
+# | The group has members, and the generation is not the current one. | `ILLEGAL_GENERATION` | the member missed a rebalance |
+# | The group has members, and they do not have their new assignments yet (CompletingRebalance). | `REBALANCE_IN_PROGRESS` | nobody knows who owns the partition |
+# | The metadata is too long. | `OFFSET_METADATA_TOO_LARGE` | it concerns one offset only |
 #
-# If the group does not exist and the commit passes all checks, the coordinator creates the group. (Kafka 4.x creates it before the last check: see *Other versions*.)
+# If the topic, the partition or the metadata is wrong, the coordinator refuses only the commit of this partition and stores the others. In all other rows it refuses the whole request. If the group does not exist and the commit passes all checks, the coordinator creates the group.
+#
+# This script meets most of the rows. `course.start_two_vans` starts `shipping`, a group of two members in generation 2:
+
+# %%
+ORDERS_0 = kg.TopicPartition("orders", 0)
+
+
+def refused_commits(broker):
+    def commit(group, generation=-1, member_id="", partition=ORDERS_0, **more):
+        commits = {partition: OffsetCommit(5)}
+        return broker.offset_commit(group, commits, generation=generation, member_id=member_id, **more)
+
+    yield "the topic does not exist", commit("backup", partition=kg.TopicPartition("missing", 0))
+    yield "the group does not exist, generation 0", commit("backup", 0, "member-a")
+    yield "the group does not exist, generation −1", commit("backup")
+    yield "the group is Empty, generation 0", commit("backup", 0, "member-a")
+    vans = course.start_two_vans(broker)
+    van_1 = vans.consumers["van-1"].member_id
+    yield "two members joined", vans.read_state_name()
+    yield "no member, generation −1", commit("shipping")
+    yield "a stranger, generation 99", commit("shipping", 99, "stranger")
+    yield "the name of van-1, another member id", commit("shipping", 2, "stranger", group_instance_id="van-1")
+    yield "van-1, generation 1", commit("shipping", 1, van_1)
+    yield "van-1, generation 2", commit("shipping", 2, van_1)
+    vans.join("van-3", instance="van-3")
+    yield "a third member joins", vans.read_state_name()
+    yield "van-1, generation 2, once more", commit("shipping", 2, van_1)
+    vans.join("van-1")
+    vans.join("van-2")
+    vans.wait(3)
+    yield "all three have joined", vans.read_state_name()
+    yield "van-1, generation 3", commit("shipping", 3, van_1)
+
+
+course.compare_brokers(refused_commits)
 
 # %% [markdown]
-# If the topic, the partition or the metadata is wrong, the coordinator refuses only the commit of this partition. It stores the others. In all other rows of the table, it refuses the whole request.
+# Both coordinators make these checks in the same order and differ in one answer. `ILLEGAL_GENERATION`, the classic answer for a group that does not exist, made a client believe that its generation was old, so the new coordinator says what is true: there is no such group.
 #
 # A commit that is accepted is also a sign of life: the session timeout of the member starts again.
 
 # %% [markdown]
 # ## Exercise: three refused commits, on paper
 #
-# The group `sub` is Stable. It has one member, `member-a`, in generation 1. The group `g5` is Empty. A broker of Kafka 3.9.2 received these three commits without an instance id, and it refused all of them:
+# The group `sub` is Stable and has one member, `member-a`, in generation 1. The group `g5` is Empty. A broker of Kafka 3.9.2 refused these three commits, which had no instance id:
 #
 # 1. group `sub`, member `stranger`, generation 99
 # 2. group `sub`, member `member-a`, generation 0
@@ -100,95 +150,78 @@ course.check("three_refusals", three_refusals)
 # %% [markdown]
 # ## The state of the group decides, too
 #
-# Lesson 06 showed two commits during a rebalance: the first was accepted, the second was refused. This is the whole rule for a group with members:
+# During a rebalance, the answer depends on its phase, as the last rows of the table showed:
 #
-# | state | member, current generation | member, old generation | not a member |
-# |---|---|---|---|
-# | PreparingRebalance | **accepted** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID |
-# | CompletingRebalance | REBALANCE_IN_PROGRESS | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID |
-# | Stable | **accepted** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID |
+# | state | member, current generation | member, old generation | not a member | why |
+# |---|---|---|---|---|
+# | PreparingRebalance | **accepted** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID | the members still own their partitions, and should commit before they join again |
+# | CompletingRebalance | REBALANCE_IN_PROGRESS | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID | the new owners are not known yet |
+# | Stable | **accepted** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID | each partition has one owner |
 #
-# In PreparingRebalance, the members still own their partitions. They should commit before they join again. In CompletingRebalance, the new assignments do not exist yet, so the coordinator accepts no commit.
-#
-# <details><summary>A group that is Dead</summary>
-#
-# A group is Dead for a moment when it is deleted, or when it moves to another broker. A commit that arrives in this moment is answered `COORDINATOR_NOT_AVAILABLE`.
-#
-# A commit can also wait for the replicas in this moment. If the group moves, this commit gets `NOT_COORDINATOR` (lesson 11). If the group is deleted, it gets `NONE`, but its offset is not cached. In both cases, the record can be in the log.
-#
-# </details>
-
-# %% [markdown]
 # ## Simple commits
 #
-# Some clients commit and are not members of the group:
+# Some clients commit and are not members of the group: a tool that sets an offset, as in lesson 02, or a consumer that chooses its partitions itself, with `assign` instead of `subscribe`. They send the generation −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty, because otherwise a member may be committing the same partition. In the table above, the same commit is stored for `backup` and refused for `shipping`.
 #
-# - a tool, for example the command of lesson 02 that sets an offset.
-# - a consumer that chooses its partitions itself. It calls `assign`. A consumer that lets the group divide the partitions calls `subscribe`.
-#
-# They send the generation −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty. If the group has members, it answers `UNKNOWN_MEMBER_ID`. So you cannot reset an offset, not even of one partition, while the group has a member.
+# So you cannot reset an offset while the group has a member, not even the offset of one partition.
 
 # %% [markdown]
 # ## A static member
 #
-# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group. When a process starts again with this [instance id](../docs/handbook/glossary.md#instance-id), it takes the old place, and there is no rebalance.
+# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group, so its partitions keep their owner, although nobody reads them meanwhile. When a process starts again with this [instance id](../docs/handbook/glossary.md#instance-id), it takes the old place, and there is no rebalance. A static member that stays away longer than its session timeout is removed like any other.
 #
-# Harbour Coffee has two vans. Their consumers are static members of `shipping`. `course.start_two_vans` starts both. Then `van-1` is started again:
+# Harbour Coffee has two vans, and their consumers are static members of `shipping`. Then `van-1` is started again:
 
 # %%
-vans = course.start_two_vans()
-old_process = vans.consumers["van-1"].member_id
+def restart_of_van_1(broker):
+    vans = course.start_two_vans(broker)
+    old_process = vans.consumers["van-1"].member_id
+    yield "two vans", f"{vans.read_state_name()}, generation {vans.group.generation}"
+    vans.join("van-1", instance="van-1", new_process=True)
+    yield "a new process joins as van-1", vans.events[-1].response
+    vans.sync("van-1")
+    yield "it asks for its partitions", vans.events[-1].response
+    yield "the old process sends a heartbeat", broker.heartbeat("shipping", 2, old_process, group_instance_id="van-1")
+    identity = {"generation": 2, "member_id": old_process, "group_instance_id": "van-1"}
+    yield "the old process commits", broker.offset_commit("shipping", {ORDERS_0: OffsetCommit(3)}, **identity)
 
-vans.verbose = True
-vans.join("van-1", instance="van-1", new_process=True)
-vans.sync("van-1")
 
-# %% [markdown]
-# The generation stays 2, and `van-1` has its old partitions. `skip_assignment` tells the leader that it need not compute assignments. The new process has a new member id. So the coordinator writes the group record again, with the same generation. Without this record, the next coordinator would load the old member id, and refuse the new process.
-#
-# <details><summary>When does a restart cause a rebalance?</summary>
-#
-# The new process may support other assignors. If another assignor now wins the vote (lesson 06), a rebalance begins. Otherwise, there is no rebalance.
-#
-# </details>
-#
-# A 3.9.2 broker wrote records with the same generations:
-
-# %%
-written = [line.value for line in vans.log_lines if line.record_type == "group"]
-harbour = course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-8"))
-
-course.compare_with_broker(written, [line.value for line in harbour if line.record_type == "group"], "3.9.2", verb="wrote")
+restart = course.compare_brokers(restart_of_van_1)
 
 # %% [markdown]
-# *Predict*: the old process of `van-1` was not dead. It only had no network for a moment. Now it sends a heartbeat with its old member id and its instance id. The coordinator checks both ids in the same order as for a commit. What is the answer? Write the name of an error.
+# The new process gets a new member id, so the coordinator writes the group record again. Without this record, the next coordinator would load the old member id and refuse the new process. The generation does not change, because the partitions of the members do not.
+
+# %% [markdown]
+# *Predict*: the old process of `van-1` was not dead. It only had no network for a moment. Now it sends a heartbeat with its old member id and its instance id, which the coordinator checks in the same order as for a commit. What is the answer? Write the name of an error.
 
 # %%
 # prediction
 heard_by_the_old_process = ...
 
 # %%
-fenced = vans.coordinator.heartbeat("shipping", 2, old_process, group_instance_id="van-1").name
-
-course.reveal("heard_by_the_old_process", heard_by_the_old_process, fenced)
+with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.steps[3].answers[1]):
+    display(restart)
 
 # %% [markdown]
-# <details><summary>Why not UNKNOWN_MEMBER_ID?</summary>
+# The generation stays 2, and `van-1` has its old partitions. `skip_assignment` tells the leader that it need not compute assignments.
 #
-# The instance id is checked before the member id, and `van-1` belongs to another member id now. FENCED_INSTANCE_ID tells the old process that it must stop. With UNKNOWN_MEMBER_ID, it would join again and take the place of the new process.
+# The old process gets `FENCED_INSTANCE_ID`, because the instance id is checked before the member id, and `van-1` now belongs to another member id. This error tells the old process to stop. After `UNKNOWN_MEMBER_ID` it would join again and take the place of the new process, which would then do the same.
 #
-# </details>
-#
-# Commits of the old process are refused in this way, too. So only the new process can change the offsets.
-#
-# A static member that stays away is removed when its session timeout ends. So its session timeout must be longer than a restart.
+# A 3.9.2 broker wrote records with the same generations in the log of the shop:
+
+# %%
+classic_vans = course.start_two_vans()
+classic_vans.join("van-1", instance="van-1", new_process=True)
+written = [line.value for line in classic_vans.log_lines if line.record_type == "group"]
+harbour = course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-8"))
+
+course.compare_with_broker(written, [line.value for line in harbour if line.record_type == "group"], "3.9.2", verb="wrote")
 
 # %% [markdown]
 # ## Exercise: which name is used twice?
 #
-# Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, with three members and always the same generation. But every few seconds, one of the processes logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."*
+# Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, always in the same generation. But every few seconds, a process logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."*
 #
-# These are the group records of `shipping`, with the instance id and the member id of each member. The log also has commits at other offsets. They are left out:
+# These are the group records of `shipping`, with the instance id and the member id of each member:
 
 # %%
 shipping = course.run_duplicate_static_member()
@@ -212,24 +245,21 @@ course.check("copied", copied)
 # %% [markdown]
 # ## The length of the metadata
 #
-# A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). The limit is `offset.metadata.max.bytes`, 4,096 by default. A 3.9.2 broker received texts of one repeated character, `m`, `ü` or `𝄞`:
+# A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). Its limit is `offset.metadata.max.bytes`, 4,096 by default. Despite the setting's name, the broker does not count bytes:
 
 # %%
-talk = course.read_exchanges("3.9.2-commits")
-answers = {}
-for commit in course.read_commits(talk):
-    if len(commit.metadata) > 1000:
-        answers[commit.metadata] = commit.broker_error.name
+def long_metadata(broker):
+    for text in ("m" * 4096, "m" * 4097, "ü" * 4096, "𝄞" * 2048, "𝄞" * 2049):
+        label = f"{text[0]}: {len(text)} characters, {len(text.encode())} bytes of UTF-8"
+        yield label, broker.offset_commit("backup", {ORDERS_0: OffsetCommit(5, text)})
 
-for text, answer in answers.items():
-    print(f"{text[0]}: {len(text)} characters, {len(text.encode())} bytes of UTF-8     {answer}")
+
+course.compare_brokers(long_metadata)
 
 # %% [markdown]
 # ## Exercise: does it fit?
 #
-# What does the broker count? It does not count characters, and it does not count bytes of UTF-8. Lesson 02 showed how Java counts.
-#
-# Write `fits(metadata, limit)`. It returns whether a broker accepts this text.
+# What does the broker count? Lesson 02 showed how Java counts. Write `fits(metadata, limit)`, which returns whether a broker accepts this text.
 
 # %%
 # exercise: fits
@@ -241,42 +271,28 @@ course.check("fits", fits)
 # course.hint("fits")
 
 # %% [markdown]
-# These texts are part of a longer conversation with the 3.9.2 broker. It has commits with right and wrong members, generations and partitions. Our coordinator received the same requests:
+# A real 3.9.2 broker got a long conversation of commits with right and wrong members, generations, partitions and metadata. Our classic coordinator received the same requests:
 
 # %%
+talk = course.read_exchanges("3.9.2-commits")
 print(len(talk), "requests")
 course.compare_with_broker([each.our_response for each in talk], [each.broker_response for each in talk], "3.9.2")
 
 # %% [markdown]
 # <details><summary>Members of the new protocol</summary>
 #
-# A consumer with `group.protocol=consumer` uses a new protocol, which [lesson 13](13_the_new_protocols.ipynb) explains. Its members have no common generation. Each member has its own number, the **member epoch**. For commits, these are the rules:
-#
-# - If the member id is unknown, the answer is `UNKNOWN_MEMBER_ID`.
-# - If the commit has the current epoch of the member, it is accepted.
-# - If the commit has another epoch, the answer is `STALE_MEMBER_EPOCH`.
-# - Since 4.3, a commit with an older epoch is also accepted, if the member did not lose these partitions. It must have owned them in that epoch, and ever since.
-# - A member that commits with version 8 or older of the request OffsetCommit gets `UNSUPPORTED_VERSION`. These versions have no epoch.
+# A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`. Since 4.3, an older epoch is accepted too, if the member has owned the partition without interruption since that epoch.
 #
 # </details>
 
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
-# |---|---|---|
-# | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` | `ILLEGAL_GENERATION` |
-# | The commit has an unknown topic id. | `UNKNOWN_TOPIC_ID` | The request has no topic ids. |
-#
-# The checks of the member have the same order in both.
+# You saw the one difference that a client can meet, the answer for a group that does not exist. All other checks, and their order, are the same, because clients depend on these errors: they decide whether a consumer retries, joins again, or stops.
 #
 # <details><summary>Other versions</summary>
 #
-# Static members exist since 2.3. If `inter.broker.protocol.version` is below 2.3, a broker refuses them with `UNSUPPORTED_VERSION`. An older broker would lose the instance id in its load. Before 2.4, REBALANCE_IN_PROGRESS came before the check of the member. Up to 2.2, the answer for a Dead group was UNKNOWN_MEMBER_ID. Kafka 1.0.1 checks that the topic exists, but not the partition.
-#
-# `GROUP_ID_NOT_FOUND` needs version 9 of the request OffsetCommit. For older versions, Kafka 4.x also answers `ILLEGAL_GENERATION`.
-#
-# In Kafka 4.x, a simple commit to an unknown group first creates this group in memory. Then the coordinator checks the metadata. If the metadata is too long, the commit is refused. But the group, without offsets, stays in memory until the broker restarts.
+# Static members exist since 2.3. `GROUP_ID_NOT_FOUND` needs version 9 of the request OffsetCommit; to older clients, Kafka 4.x also answers `ILLEGAL_GENERATION`. Before 2.4, REBALANCE_IN_PROGRESS came before the check of the member. Kafka 1.0.1 checks that the topic exists, but not the partition. The handbook lists [the errors of each request](../docs/handbook/errors.md).
 #
 # </details>
 
@@ -292,7 +308,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # ## For your consumer
 #
 # - Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
-# - A consumer throws `CommitFailedException` after `UNKNOWN_MEMBER_ID` or `ILLEGAL_GENERATION`: the group continued without this member. Another member reads this member's records again. Your processing must tolerate records that come twice.
+# - A consumer throws `CommitFailedException` after `UNKNOWN_MEMBER_ID` or `ILLEGAL_GENERATION`: the group continued without this member, and another one reads its records again. So your processing must tolerate records that come twice.
 # - After a `FencedInstanceIdException`, do not retry. Stop the process, and look for the other one.
 
 # %% [markdown]
@@ -303,7 +319,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A consumer throws `CommitFailedException`. | `kafkagroups timeline PATH --group billing` | The member was removed. The command shows the generation without it. | Raise `max.poll.interval.ms`, or let `poll` return fewer records (`max.poll.records`). |
-# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It shows the instance id, the consumer id (the member id) and the host of each member. Repeat it. If the consumer id of an instance id changes again and again, two processes have this id. The host may stay the same. | Find the second process: a copied configuration, or an old machine. Stop it. |
+# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | Repeat it. If the consumer id (the member id) of an instance id changes again and again, two processes have this id. | Find the second process: a copied configuration, or an old machine. Stop it. |
 # | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]

@@ -3,9 +3,11 @@
 #
 # **When does an offset in a transaction count?**
 #
+# **Which Kafka:** the coordinator of 4.x and that of 3.9, side by side
+#
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which offset counts after commits, aborts and plain commits; explain UNSTABLE_OFFSET_COMMIT; say why a producer's epoch rises; find a hanging transaction and end it safely | {{minutes}} | no |
+# | say which offset counts after commits, aborts and plain commits; explain UNSTABLE_OFFSET_COMMIT; find a hanging transaction and end it safely | {{minutes}} | no |
 #
 # ![In the log, an offset of producer 1 is pending until the marker that commits the transaction, and counts from there on.](pictures/08.svg)
 
@@ -13,24 +15,22 @@
 # Four things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
-# 2. The marker decides **whether** a pending offset *counts*: a fetch can return it. If several offsets of one partition count, the coordinator uses the offset whose record is later in the log.
+# 2. The marker decides **whether** a pending offset *counts*, which means that a fetch can return it. If several offsets of a partition count, the one whose record is later in the log wins.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
-# 4. If no marker comes, the offset stays pending forever. The *log cleaner* (lesson 10) does not go beyond it.
+# 4. If no marker comes, the offset stays pending forever, and the partition can no longer be cleaned (lesson 10).
 
 # %% [markdown]
 # ## Why offsets are in transactions
 #
-# `fraud-check` reads payments and writes alarms to another topic. If the service writes an alarm and crashes before its commit, the next process writes a second alarm. If the service commits first and then crashes, the alarm is lost.
-#
-# A transaction prevents both: the alarms and the offsets count together, or not at all. This is called [*exactly once*](../docs/handbook/glossary.md#exactly-once).
+# `fraud-check` reads payments and writes alarms to another topic. If the service writes an alarm and crashes before its commit, the next process writes the alarm again. If it commits first and then crashes, the alarm is lost. A transaction prevents both, because the alarms and the offsets count together or not at all. This is called [*exactly once*](../docs/handbook/glossary.md#exactly-once).
 
 # %% [markdown]
-# Two coordinators take part in a transaction:
+# Two coordinators take part:
 #
-# - The producer of `fraud-check` sends its offsets to the **group coordinator**, with `sendOffsetsToTransaction`. The group coordinator appends the offsets to `__consumer_offsets`.
-# - At the end, the producer asks the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator) for a commit or an abort. The transaction coordinator writes a **marker** into each partition with records of this transaction.
+# - The producer of `fraud-check` sends its offsets to the **group coordinator**, with `sendOffsetsToTransaction`. The group coordinator appends them to `__consumer_offsets`.
+# - At the end, the producer asks the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator) for a commit or an abort. The transaction coordinator writes a **marker** into each partition that has records of the transaction.
 #
-# `sendOffsetsToTransaction` can name the member. Then an unknown member gets `UNKNOWN_MEMBER_ID`, and an old generation gets `ILLEGAL_GENERATION`. If it names no member, these checks are left out. Offsets are accepted in CompletingRebalance, too.
+# If `sendOffsetsToTransaction` names the member, the group coordinator makes the checks of lesson 07, except that of CompletingRebalance. A call that names no member is not checked.
 
 # %% [markdown]
 # ## Four transactions in a real log
@@ -38,7 +38,7 @@
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
 # - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody set `payments-0` back with a [*plain* commit](../docs/handbook/glossary.md#plain-commit). A plain commit is outside of transactions, so it counts without a marker.
+# - During the third transaction, somebody set `payments-0` back with a [*plain* commit](../docs/handbook/glossary.md#plain-commit), which is outside of transactions and so counts without a marker.
 # - The fourth transaction has no marker, because the brokers were killed before it ended.
 
 # %%
@@ -71,21 +71,18 @@ course.reveal("payments_1", payments_1, before.offsets[kg.TopicPartition("paymen
 #
 # ## The record later in the log wins
 #
-# Now the broker loads the whole log. The marker at 32 commits the third transaction, so its records 29 and 30 may count:
+# Now the broker loads the whole log. The marker at 32 commits the third transaction, so its records 29 and 30 are now candidates:
 
 # %%
 for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# - `payments-1`: record 30 now counts, so the offset is 31.
-# - `payments-0`: record 29 and the plain commit at 31 both count. Record 31 is later in the log, so the offset is 25.
-#
-# The position of the **record** decides. The position of the marker does not matter.
+# For `payments-1`, record 30 now counts, so the offset is 31. For `payments-0`, record 29 and the plain commit at 31 both count, and record 31 is later in the log, so the offset is 25. The position of the **record** decides, not that of the marker.
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory: one for offsets that count, and one for pending offsets. The figure shows both maps for a shorter log with two producers. Load the log record by record. Then let the transactions end in another way:
+# Each coordinator has two maps in memory, one for offsets that count and one for pending offsets. Load a shorter log with two producers record by record, then let the transactions end in another way:
 
 # %%
 # figure
@@ -94,11 +91,34 @@ course.TwoMaps()
 # %% [markdown]
 # ## Stable offsets
 #
-# With *requireStable* (lesson 05), a client asks for stable offsets only. While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`. The client waits and asks again.
+# With *requireStable* (lesson 05), a client asks for stable offsets only. While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again later. With the old offset, it would process the records of the transaction a second time if the transaction is committed a moment later.
 #
-# Why not the old offset? It is too small if the transaction is committed a moment later. A consumer that starts there processes the records of the transaction a second time.
-#
-# A client asked a broker that had loaded the log of `fraud-check` for stable offsets:
+# Here two brokers live through the third transaction of the log. `course.end_transaction` does what the transaction coordinator does:
+
+# %%
+from IPython.display import display
+
+from kafkagroups.coordinator import OffsetCommit
+
+PAYMENTS_0 = kg.TopicPartition("payments", 0)
+TRANSACTION = {"transactional_id": "fraud-check", "producer_id": 1, "producer_epoch": 0}
+
+
+def third_transaction(broker):
+    group = "fraud-check"
+    yield "a commit of 20", broker.offset_commit(group, {PAYMENTS_0: OffsetCommit(20)})
+    yield "a commit of 30 in a transaction", broker.txn_offset_commit(group, {PAYMENTS_0: OffsetCommit(30)}, **TRANSACTION)
+    yield "a fetch", broker.offset_fetch(group)
+    yield "a fetch of stable offsets", broker.offset_fetch(group, require_stable=True)
+    yield "a plain commit of 25", broker.offset_commit(group, {PAYMENTS_0: OffsetCommit(25)})
+    yield "the transaction ends", course.end_transaction(broker, group, 1, commits=True)
+    yield "a fetch of stable offsets, again", broker.offset_fetch(group, require_stable=True)
+
+
+course.compare_brokers(third_transaction)
+
+# %% [markdown]
+# Both coordinators do the same. A real broker that had loaded the log of `fraud-check` was asked for stable offsets, too:
 
 # %%
 answers = course.read_answers("harbour/4.3.1")
@@ -110,12 +130,12 @@ ours = course.fetch_offsets(kg.load(log), ["fraud-check"], require_stable=True)[
 course.compare_with_broker(ours, stable, "4.3.1")
 
 # %% [markdown]
-# The fourth transaction is still open. At the end of its timeout (`transaction.timeout.ms`, 60 seconds by default), the transaction coordinator writes an abort marker. Then the answer for `payments-1` is 31.
+# The fourth transaction is still open. At the end of its timeout (`transaction.timeout.ms`, 60 seconds by default), the transaction coordinator writes an abort marker, and the answer for `payments-1` becomes 31.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
 #
-# A log has these records of one group. All offsets are for `orders-0`:
+# A log has these records of one group, all for `orders-0`:
 #
 # | offset in the log | record |
 # |---|---|
@@ -139,18 +159,13 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## The epoch of a producer
 #
-# An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id*, which is a number, and an *epoch*. Both are in the header of each batch in a transaction.
+# An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id* and a *producer epoch*. Both are in the header of each batch in a transaction. A second process with the same `transactional.id` gets the same producer id and a higher producer epoch. From then on, brokers refuse requests with the old one: the first process is [*fenced*](../docs/handbook/glossary.md#fence), so a slow process cannot end a transaction of its successor.
 #
-# If a second process starts with the same `transactional.id`, it gets the same producer id and a higher epoch. From then on, brokers refuse requests with the old epoch. The first process is [*fenced*](../docs/handbook/glossary.md#fence). So a slow process cannot end a transaction of its successor.
-
-# %% [markdown]
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. Up to Kafka 3.6, the broker could accept this late request, because its producer id and its epoch were still right. The late record came after the marker, so it began a new transaction, which no client ended.
+# A request with offsets can be delayed in the network until its transaction has ended. Up to Kafka 3.6, the broker could accept it, because its producer id and its epoch were still right, and the late record began a new transaction, which no client ever ended. Kafka 3.7 to 3.9 ask the transaction coordinator first, so the late offset can only slip into the producer's *next* transaction.
 #
-# Kafka 3.7 to 3.9 refuse the late request, unless the producer has begun its next transaction: the late offset can then join it.
-#
-# Since Kafka 4.0, each end of a transaction raises the producer's epoch by one. The marker already has the new epoch. A late request has the old epoch, so the broker refuses it. The client must have 4.0, too.
+# Kafka 4.0 closes this gap, too. Each end of a transaction raises the producer epoch by one, beginning with the marker, so a late request has an old epoch and is refused. The client must have 4.0, too.
 
 # %% [markdown]
 # *Predict*: the records of the first transaction in the log above have epoch 0. Which epoch do the records of the **fourth** transaction have?
@@ -167,27 +182,23 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# A coordinator that **loads** a log does not compare epochs. A marker of producer 1 ends all pending offsets of producer 1, with any epoch.
+# A coordinator that **loads** a log does not compare producer epochs, because its broker did so before each append. A marker of producer 1 ends all pending offsets of producer 1, with any epoch.
 
 # %% [markdown]
 # ## A transaction that hangs
 #
-# A [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction) is open in the log of a partition, but not in the transaction coordinator. So the marker never comes. A late request is one cause. A hanging transaction has three effects:
+# A [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction) is open in the log of a partition, but not in the transaction coordinator, so its marker never comes. A late request is one cause. Clients that ask for stable offsets get `UNSTABLE_OFFSET_COMMIT` again and again. The log cleaner stops before the first record of the transaction, so the partition grows without limit, and failovers take longer.
 #
-# - Clients that ask for stable offsets get `UNSTABLE_OFFSET_COMMIT`, again and again.
-# - The log cleaner does not go beyond the first record of the transaction. So the partition grows without limit.
-# - Each failover takes longer, because the next broker reads the whole log.
-#
-# `kafka-transactions.sh list` prints the state of each producer. `Ongoing` means an open transaction. `CompleteCommit` and `CompleteAbort` mean that the last transaction has ended. `kafka-transactions.sh abort` writes a missing marker. "At 3 am" has the complete commands.
+# `kafka-transactions.sh list` prints the state of each producer: `Ongoing` means an open transaction, `CompleteCommit` or `CompleteAbort` that the last one has ended.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
 #
-# The brokers have version 3.6, and it is 10:05. Transactions have a timeout of 15 minutes. The end of a log has records of three producers:
+# Brokers of version 3.6, at 10:05; transactions have a timeout of 15 minutes. A log ends with records of three producers:
 #
-# - **A**: an offset of producer 1 is from 10:00. No marker of producer 1 follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
-# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows producer 2 as `CompleteAbort`.
-# - **C**: an offset of producer 3 is from 10:03. An abort marker of producer 3 follows at 10:04. The list shows producer 3 as `CompleteAbort`.
+# - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
+# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
+# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows it as `CompleteAbort`.
 #
 # Which producer has a hanging transaction? Write the letter as a text.
 
@@ -200,28 +211,9 @@ course.check("which_hangs", which_hangs)
 # course.hint("which_hangs")
 
 # %% [markdown]
-# ## Tombstones and group records in a transactional batch
-#
-# Coordinators write only offsets into transactional batches. But a tool that copies the topic can write **all** records in its own transactions.
-#
-# **Commits wait for the marker.** A group record and the tombstone of a group count immediately, even if the transaction is aborted. For tombstones of offsets, the coordinators differ:
-#
-# | tombstone of an offset | the new coordinator deletes | the classic coordinator deletes |
-# |---|---|---|
-# | in a transactional batch | the committed offset and all pending offsets | only the pending offset of the same producer |
-# | outside of transactions, as brokers write it (lesson 09) | the same | only the committed offset |
-#
-# Real brokers loaded these two test logs. `g` is the group:
-
-# %%
-course.print_crafted_log("t-txn-tomb-committed")
-print()
-course.print_crafted_log("t-gt-in-txn-abort")
-
-# %% [markdown]
 # ## Exercise: replay with transactions
 #
-# `course.read_lines` returns one line for each record. A line has these fields:
+# `course.read_lines` returns a line for each record, with these fields:
 #
 # | field | content |
 # |---|---|
@@ -231,7 +223,7 @@ course.print_crafted_log("t-gt-in-txn-abort")
 # | `line.value` | the committed offset, or `None` for a tombstone |
 # | `line.producer` | the producer's id, or `None` outside of transactions |
 #
-# Write `replay_transactions(lines)`. It returns a dictionary. Each key is a pair `(group, partition)`. Its value is the offset that counts at the end. In the logs of this exercise, no tombstone is in a transaction. When a tombstone deletes an offset, nothing is pending.
+# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. Here no tombstone is in a transaction, and when one deletes an offset, nothing is pending.
 
 # %%
 # exercise: replay_transactions
@@ -243,16 +235,43 @@ course.check("replay_transactions", replay_transactions)
 # course.hint("replay_transactions")
 
 # %% [markdown]
+# ## A deletion during a transaction
+#
+# To delete an offset, a coordinator appends a *tombstone*, a record with its key and no value (lesson 09). Suppose that 20 is committed and 41 is pending. Should a deletion also delete what is pending?
+#
+# *Predict*: an operator deletes the offset, and then the transaction is committed. Neither broker now finds an offset. Then each dies, and another one of the same version loads the log. Which offset does the **classic** coordinator answer? `None` means that there is no offset.
+
+# %%
+# prediction
+after_the_load = ...
+
+# %%
+deletion = course.compare_brokers(course.delete_while_pending)
+classic_answer = deletion.steps[-1].answers[0]
+
+with course.fold("after_the_load", after_the_load, int(classic_answer.removeprefix("payments-0: "))):
+    display(deletion)
+
+# %% [markdown]
+# Both logs have the same four records, but in 4.x a tombstone deletes whatever the partition has, committed or pending, so the marker finds nothing. In a classic load, a tombstone outside of transactions reaches only the map of committed offsets. Offset 41 is still in the other map, and the marker commits it: the deleted offset is back. `DeleteGroups` and the deletion of the topic end in the same way.
+#
+# ## Tombstones and group records in a transactional batch
+#
+# Coordinators write only offsets into transactional batches, but a tool that copies the topic can write **all** records in its own transactions. Then only commits wait for the marker. Real brokers loaded these two test logs of the group `g`:
+
+# %%
+course.print_crafted_log("t-txn-tomb-committed")
+print()
+course.print_crafted_log("t-gt-in-txn-abort")
+
+# %% [markdown]
 # ## Where the classic coordinator differs
 #
-# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
-# |---|---|---|
-# | epoch of the marker | one more than the epoch of the records, if the client has 4.0 or newer | equal to the epoch of the records. After a timeout, or if a new process takes over, it is higher |
-# | topic id in transactional commits | since 4.4 | never |
+# The answers differ after a deletion during a transaction, and the logs in the marker: with a client of 4.0 or newer it has the next producer epoch, whereas up to 3.9 it has the epoch of the records, unless the transaction timed out or a new process took over.
 #
 # <details><summary>Other versions</summary>
 #
-# Transactions exist since 0.11. If the topic still has an older message format, a broker refuses transactional commits with `UNSUPPORTED_FOR_MESSAGE_FORMAT`. *requireStable* exists since 2.5. Before that, a consumer got the old offset while a transaction was open. `kafka-transactions.sh` exists since 3.0. Since 3.7, a group coordinator first asks the transaction coordinator whether the transaction is open. With `transaction.partition.verification.enable=false`, it does not ask, and a late request can cause a hanging transaction.
+# Transactions exist since 0.11. *requireStable* exists since 2.5, and `kafka-transactions.sh` since 3.0. With `transaction.partition.verification.enable=false`, Kafka 3.7 and later do not ask the transaction coordinator, and a late request can cause a hanging transaction.
 #
 # </details>
 #
@@ -260,13 +279,13 @@ course.check("replay_transactions", replay_transactions)
 #
 # <details><summary>When does a group record in a transactional batch count?</summary>
 #
-# Immediately, even if the transaction is aborted. The same is true for the tombstone of a group.
+# At once, even if the transaction is aborted. The same is true for the tombstone of a group.
 #
 # </details>
 #
 # <details><summary>What does the tombstone of an offset delete if it is in a transactional batch?</summary>
 #
-# The new coordinator immediately deletes the committed offset and all pending offsets of the partition. The classic coordinator deletes only the pending offset of the same producer. Outside of transactions, it is the other way round: the classic coordinator deletes only the committed offset.
+# The new coordinator at once deletes the committed offset and all pending offsets of the partition. The classic coordinator deletes only the pending offset of the same producer.
 #
 # </details>
 #
@@ -281,10 +300,10 @@ course.check("replay_transactions", replay_transactions)
 # %% [markdown]
 # ## For your consumer
 #
-# - If your application reads topics of a transactional service, set `isolation.level=read_committed`. Otherwise it also reads records of aborted transactions.
-# - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group. The commit that is later in the log wins, and the plain commit may be later.
-# - Restart a crashed service with the same `transactional.id`: the new process first aborts the open transaction. Without this restart, other consumers wait until `transaction.timeout.ms` is over.
-# - After an abort, the group continues at its last offset that counts. The service reads the later payments again, and writes the alarms again. A consumer with `read_committed` never sees the aborted alarms.
+# - To read topics of a transactional service, set `isolation.level=read_committed`, or you also read records of aborted transactions.
+# - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group, because the plain commit may be the later one, and win.
+# - Restart a crashed service with the same `transactional.id`, because the new process first aborts the open transaction.
+# - After an abort, the service reads the payments again from the last offset that counts, and writes the alarms again.
 #
 # ## At 3 am
 #
@@ -302,17 +321,15 @@ course.check("replay_transactions", replay_transactions)
 # | what | where (4.x) | where (3.9) |
 # |---|---|---|
 # | a transactional commit | `OffsetMetadataManager.commitTransactionalOffset` | `GroupMetadata.prepareTxnOffsetCommit`, `onTxnOffsetCommitAppend` |
-# | its append failed | the records are not replayed | `GroupMetadata.failPendingTxnOffsetCommit` |
 # | the marker | `OffsetMetadataManager.replayEndTransactionMarker` | `GroupMetadata.completePendingTxnOffsetCommit` |
 # | which one is newer | `OffsetAndMetadata.recordOffset` | `CommitRecordMetadataAndOffset.olderThan` |
-# | epochs | `TransactionMetadata`, `prepareComplete` | the same |
 #
 # </details>
 
 # %% [markdown]
 # ## What we left out, and why
 #
-# The transaction coordinator has its own topic, `__transaction_state`. It contains no offsets of groups.
+# The transaction coordinator has its own topic, `__transaction_state`, which contains no offsets of groups.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

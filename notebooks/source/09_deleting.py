@@ -3,9 +3,11 @@
 #
 # **How do you delete from a file that only grows?**
 #
+# **Which Kafka:** the coordinator of 4.x and that of 3.9, side by side
+#
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which offsets are deleted on which day; read a deletion in the log; say what a deletion with an open transaction does; explain offsets that are gone on Monday | {{minutes}} | no |
+# | say which offsets are deleted on which day; read a deletion in the log; delete single offsets safely; explain offsets that are gone on Monday | {{minutes}} | no |
 #
 # ![The log has a group record, three offsets and another group record, and then one batch with a tombstone for each key.](pictures/09.svg)
 
@@ -14,8 +16,8 @@
 #
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
 # 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire).
-# 3. An offset does not expire while a **member** of its group reads the topic.
-# 4. A deletion during an open **transaction** has its own rule. The two coordinators differ.
+# 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
+# 4. A group without members keeps its offsets for the *retention*, seven days by default.
 
 # %% [markdown]
 # ## A group is deleted
@@ -26,7 +28,7 @@
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete --group mailer
 # ```
 #
-# The command sends the request `DeleteGroups`. The 4.3.1 broker wrote these records last:
+# The command sends the request `DeleteGroups`. Finally, the 4.3.1 broker wrote these records:
 
 # %%
 from kafkagroups import course
@@ -35,7 +37,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# The broker wrote record 5 when the last member left: the group has no members and generation 2. Here, the records 6 to 9 are the deletion: a tombstone for each offset, and a tombstone for the group.
+# The broker wrote record 5 when the last member left: the group has no members and generation 2. The records 6 to 9 are the deletion: a tombstone for each offset, and one for the group.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -48,17 +50,12 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## The order of tombstones
 #
-# - All tombstones of a deletion are in one batch. So after a crash, the log contains all of them, or none.
-# - The tombstones of the offsets come first, in any order. The tombstone of the group is last.
-# - Each offset needs a tombstone, because each offset has its own key.
+# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and that of the group is last. All of them are in one batch, so after a crash the log contains all of them or none, and no offset is left without its group.
 
 # %% [markdown]
 # ## Groups without a group record
 #
-# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members. Its generation is 0, and the log has no group record. When the group is deleted:
-#
-# - Kafka 4.x writes a tombstone for the group.
-# - The classic coordinator writes this tombstone only if the generation is above 0.
+# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, the classic coordinator writes a tombstone for the group only if the generation is above 0, because otherwise there is no record to delete. Kafka 4.x always writes it, which does no harm.
 
 # %% [markdown]
 # ## Exercise: count the tombstones, on paper
@@ -82,25 +79,37 @@ course.check("records_of_dashboard", records_of_dashboard)
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# If a member of a consumer group reads the topic, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. If a group of another type, for example of Kafka Connect, has members, the answer is `NON_EMPTY_GROUP`.
+# If a member of a consumer group reads the topic, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`, so the group need not be stopped as long as nobody reads the topic. In a group of another type, for example of Kafka Connect, the coordinator cannot see what the members read, so it answers `NON_EMPTY_GROUP`.
 #
-# Here, a member of `billing` reads `orders`. An operator deletes offsets of both topics:
+# Here a member of `billing` reads `orders`, and an operator tries both requests, before and after the member leaves:
 
 # %%
-billing = course.GroupLife("billing", verbose=False)
-billing.join("billing-1")
-billing.join("billing-1")
-billing.wait(3)
-billing.sync("billing-1")
-billing.commit("billing-1", {"orders-0": 5, "payments-0": 8})
+import kafkagroups as kg
 
-billing.verbose = True
-billing.delete_offsets("orders-0", "payments-0")
+
+def deletions(broker):
+    billing = course.GroupLife("billing", broker=broker, verbose=False)
+    billing.join("billing-1")
+    billing.join("billing-1")
+    billing.wait(3)
+    billing.sync("billing-1")
+    billing.commit("billing-1", {"orders-0": 5, "payments-0": 8})
+    yield "billing-1 reads orders, and commits", billing.events[-1].response
+    partitions = [kg.TopicPartition("orders", 0), kg.TopicPartition("payments", 0)]
+    yield "OffsetDelete of orders-0 and payments-0", broker.offset_delete("billing", partitions)
+    yield "DeleteGroups", broker.delete_groups(["billing"])["billing"]
+    billing.leave("billing-1")
+    yield "billing-1 leaves", billing.events[-1].response
+    yield "DeleteGroups of the Empty group", broker.delete_groups(["billing"])["billing"]
+    yield "DeleteGroups, once more", broker.delete_groups(["billing"])["billing"]
+
+
+course.compare_brokers(deletions)
 
 # %% [markdown]
-# The answer has one error code for each partition. The offset of `orders-0` stays, because `billing-1` reads `orders`. The offset of `payments-0` is deleted.
+# The answer to `OffsetDelete` has an error for each partition. The offset of `orders-0` stays, because `billing-1` reads `orders`, and that of `payments-0` is deleted. Both coordinators decide alike; only the record of the group's creation is new in 4.x (lesson 06).
 #
-# If a **topic** is deleted, all groups immediately lose their offsets of this topic, even groups that read the topic. Here, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records of `promo`:
+# If a **topic** is deleted, all groups immediately lose their offsets of this topic, even groups that read the topic. In the shop, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
 
 # %%
 for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-37")):
@@ -108,7 +117,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(line)
 
 # %% [markdown]
-# Record 5 deletes the offset. Later, a regular check found that `promo` was Empty and had no offset. So record 6 deletes the group.
+# Record 5 deletes the offset. Later, a regular check found that `promo` was Empty and had no offset, so record 6 deletes the group. A deletion while a transaction is open is a case of its own, which [lesson 08](08_transactions.ipynb) shows.
 
 # %% [markdown]
 # ## Time: the retention of offsets
@@ -128,7 +137,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # Three cases are special:
 #
 # - A commit into an **Empty** group does not start the retention again. If you set an offset when the group has been Empty for six days, it expires one day later.
-# - The *protocol type* of a group is `consumer` for consumers. Other programs, for example Kafka Connect, have another type. The coordinator cannot see what their members read. So while a group of another type has members, none of its offsets expire.
+# - While a group whose *protocol type* is not `consumer`, for example of Kafka Connect, has members, none of its offsets expire, because the coordinator cannot see what they read.
 # - An old client can ask for its own expiry time (lesson 01). The offset then expires at this time, except where the table says *do not expire*.
 
 # %% [markdown]
@@ -139,17 +148,20 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 mailer_is_deleted_on = ...
 
 # %%
-day = course.find_deletion_day("3.9.2", commit_day=0, leaves_on=4, retention=7)
+days = {
+    kafka: course.find_deletion_day(kafka, commit_day=0, leaves_on=4, retention=7) for kafka in ("4.3.1", "3.9.2")
+}
 
-course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, day)
+with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
+    for kafka, day in days.items():
+        print(f"Kafka {kafka}: day {day}")
 
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows the offset of the prediction and its two clocks. *Kafka 2.4+* follows the table above. Kafka 2.1 to 2.3 keep all offsets while the group has members:
+# The figure shows the offset of the prediction and its two clocks, that of the commit and that of the Empty group. *Kafka 2.4+* follows the table above:
 #
-# - Step through it with *next*. Which clock counts in each version?
-# - Let the member stay, or read only `payments`. What changes?
+# Step through it with *next*, then let the member stay, or read only `payments`. What changes?
 
 # %%
 # figure
@@ -199,36 +211,6 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 # - `late`: its member left after 26 seconds. Then the group was Empty, so its offset expired one minute later.
 
 # %% [markdown]
-# ## A deletion and an open transaction
-#
-# `fraud-check` is a simple group and has committed offset 1. A commit of 41 is pending in an open transaction. Now an administrator deletes the offset, and then the transaction is committed. On a **classic** broker, `OffsetDelete`, `DeleteGroups` and the deletion of the topic write the same records here:
-
-# %%
-outcome = course.delete_while_pending("OffsetDelete")
-print(*outcome.log, sep="\n")
-
-# %% [markdown]
-# The classic coordinator now answers: no offset. Then its broker dies, and another **classic** coordinator loads the log. A classic load has two maps: committed offsets and pending offsets. A tombstone outside of transactions removes an offset only from the map of committed offsets.
-#
-# *Predict*: which offset does the second coordinator answer? `None` means that there is no offset.
-
-# %%
-# prediction
-after_the_load = ...
-
-# %%
-course.reveal("after_the_load", after_the_load, outcome.loaded_offset)
-
-# %% [markdown]
-# <details><summary>Why, and what does Kafka 4.x do?</summary>
-#
-# The tombstone removed offset 1. Offset 41 was still pending, so the marker committed it. The answer was "no offset" before the failover, and it is 41 after the failover.
-#
-# In the new coordinator, a tombstone deletes the pending offset, too. So the marker has no effect, and there is no offset, before and after a failover.
-#
-# </details>
-
-# %% [markdown]
 # ## Exercise: gone on Monday
 #
 # A cluster of Kafka 3.9.2 has a retention of offsets of one day. The last orders came on Friday at 18:00, and all groups committed their offsets. On Monday at 8:00, all services are restarted:
@@ -254,26 +236,14 @@ course.check("weekend", weekend)
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | immediately. After a crash, the group can be back, although the answer was `NONE` |
-# | an offset is deleted while a commit is pending in a transaction | the pending commit is deleted, too | after a failover, a commit marker can make the pending offset count |
-#
-# <details><summary>Rare cases</summary>
-#
-# | | New coordinator | Classic coordinator |
-# |---|---|---|
 # | an offset expires while a commit is pending in a transaction | it stays until the transaction ends | it is deleted |
-# | `OffsetDelete` deletes the last offset of an Empty group | the group stays until the next regular check | the group is deleted, too |
-# | the tombstones of expired offsets | one batch for the partition | one batch for each group |
-# | `OffsetDelete`, and the subscription of a member cannot be read | `GROUP_SUBSCRIBED_TO_TOPIC` for each partition | the same |
-#
-# </details>
 #
 # <details><summary>Other versions</summary>
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time, in value version 1. This time still counts after an upgrade to 2.1. If it is over, the coordinator deletes the offset soon after the upgrade. Use `kafkagroups stats` before the upgrade: it shows whether records of this version exist.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time, in value version 1. This time still counts after an upgrade to 2.1. If it is over, the coordinator deletes the offset soon after the upgrade. `kafkagroups stats` shows whether such records exist.
 #
 # A group record of version 0 or 1 (up to 2.0) does not contain the time at which the group became Empty. After such a record is loaded, the retention begins at the commit.
-#
-# Kafka 2.4 to 2.8.1, 3.0.0 and 3.1.0 can delete offsets during a rebalance.
+# Kafka 2.1 to 2.3 keep all offsets while the group has members. Kafka 2.4 to 2.8.1, 3.0.0 and 3.1.0 can delete offsets during a rebalance.
 #
 # </details>
 #
@@ -283,7 +253,7 @@ course.check("weekend", weekend)
 # - Offsets are deleted by a request, with their topic, or at the end of their retention.
 # - While a member reads a topic, the group's offsets of this topic stay. In a classic group that had members, the retention begins when the group becomes Empty.
 # - In a simple group, the retention of each offset begins at its commit.
-# - In a classic coordinator, a deletion does not stop an open transaction. Its pending offset can appear after a failover.
+# - All tombstones of a group are in one batch, and that of the group is last.
 
 # %% [markdown]
 # ## For your consumer

@@ -1,9 +1,13 @@
 """The tools of lesson 09: the day of a deletion, the weekend, and deletions of pending commits."""
 
+from functools import partial
+
 import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from kafkagroups.coordinator import HeldLogs, OffsetCommit
+from kafkagroups.course.broker import restart_after_crash
 from tests.course.test_widgets import DATA
 
 HOUR_MS = 3_600_000
@@ -15,31 +19,53 @@ def test_the_predicted_day_follows_the_rule_of_the_version(kafka, day):
     assert course.find_deletion_day(kafka, commit_day=0, leaves_on=4, retention=7) == day
 
 
-@pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])
-def test_a_deleted_offset_comes_back_from_an_open_transaction(how):
+@pytest.mark.parametrize("request_name", ["OffsetDelete", "DeleteGroups", "the topic is deleted"])
+def test_a_deleted_offset_comes_back_from_an_open_transaction(request_name):
     """Recorded in 3.9.2-deletes (requests 66 to 73 and 94), 3.9.2-topicdel, and for 4.x in the crafted case x-t-m."""
-    outcome = course.delete_while_pending(how)
-    assert [(line.record_type, line.value) for line in outcome.log] == [
-        ("offset", 1),
-        ("offset", 41),
-        ("offset", None),
-        ("commit", None),
+    compared = course.compare_brokers(partial(course.delete_while_pending, request=request_name))
+    assert [step.records[0] for step in compared.steps[:4]] == [
+        ("fraud-check: offset of payments-0 = 20",),
+        ("fraud-check: offset of payments-0 = 41, producer 1",),
+        ("fraud-check: offset of payments-0 deleted",),
+        ("commit marker, producer 1",),
     ]
-    assert outcome[1:] == ("NONE", None, 41, None)
+    assert [step.answers for step in compared.steps[-2:]] == [("nothing", "nothing"), ("payments-0: 41", "nothing")]
     recorded = course.play_conversation("3.9.2-deletes")
     assert recorded.read_offsets(73) == {} and recorded.read_offsets(94) == {"orders-0": 41}
 
 
-@pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])
-@pytest.mark.parametrize(("before", "loaded"), [(True, None), (False, 41)])
-def test_a_plain_commit_in_flight_while_its_offset_is_deleted(how, before, loaded):
+@pytest.mark.parametrize("request_name", ["OffsetDelete", "DeleteGroups", "topic"])
+@pytest.mark.parametrize(("before", "loaded"), [(True, "nothing"), (False, "orders-0: 41")])
+def test_a_plain_commit_in_flight_while_its_offset_is_deleted(request_name, before, loaded):
     """The commit is not cached, its client receives NONE, and a tombstone follows only if an offset was committed.
 
     Source: removeOffsets and onOffsetCommitAppend (3.9). The deletion removes the pending entry.
     """
-    outcome = course.delete_while_pending(how, transactional=False, commits_first=before)
-    assert outcome[1:4] == ("NONE", None, loaded)
-    assert [line.value for line in outcome.log] == ([1, 41, None] if before else [41])
+    orders_0 = kg.TopicPartition("orders", 0)
+
+    def script(broker):
+        logs = HeldLogs(broker.manager.logs, holds_answers=False)
+        broker = course.start_broker(logs, offsets_topic_num_partitions=1)
+        if before:
+            broker.offset_commit("mailer", {orders_0: OffsetCommit(1)})
+        logs.holds_answers = True
+        commit = broker.offset_commit("mailer", {orders_0: OffsetCommit(41)})
+        if request_name == "OffsetDelete":
+            broker.offset_delete("mailer", [orders_0])
+        elif request_name == "DeleteGroups":
+            broker.delete_groups(["mailer"])
+        else:
+            broker.partitions_deleted([orders_0])
+        logs.release()
+        yield "the commit", commit
+        yield "a fetch", broker.offset_fetch("mailer")
+        yield "a fetch after a failover", restart_after_crash(broker).offset_fetch("mailer")
+
+    compared = course.compare_brokers(script, ["3.9.2"])
+    assert [step.answers[0] for step in compared.steps] == ["NONE", "nothing", loaded]
+    written = ["offset of orders-0 = 1", "offset of orders-0 = 41", "offset of orders-0 deleted"]
+    expected = written if before else written[1:2]
+    assert compared.steps[0].records[0] == tuple(f"mailer: {line}" for line in expected)
 
 
 def test_expirations_are_printed_with_their_offsets_and_groups(capsys):

@@ -125,6 +125,10 @@ def _start_at_state_start(group: ExpiringGroup, commit_day: int) -> int:
     return group.state_start if group.type else commit_day
 
 
+def _start_each_empty_group_at_state_start(group: ExpiringGroup, commit_day: int) -> int:
+    return group.state_start if group.state == "Empty" else commit_day
+
+
 # Functions for `keeps_topic` that contain mistakes of learners.
 
 
@@ -197,6 +201,9 @@ EXPIRED_EXERCISE = Exercise(
     known_mistakes={
         "the retention of an Empty group starts when the group became Empty, not at the commit": _make_wrong_function(
             find_start=_start_at_commit
+        ),
+        "a simple group (type '') never had members, so the retention of each offset starts at its commit": (
+            _make_wrong_function(find_start=_start_each_empty_group_at_state_start)
         ),
         "an offset expires on the last day of its retention: use >=, not >": _make_wrong_function(
             includes_expiry_day=False

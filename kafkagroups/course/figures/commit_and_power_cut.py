@@ -47,7 +47,7 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
     dead = Tone.ERROR if is_cut else Tone.MUTED
     marks: list[Mark] = [
         Label("client title", 60, 22, "client", "middle", is_bold=True),
-        Box("broker", 150, 30, 250, 132, tone=dead, is_dashed=is_cut, is_crossed=is_cut),
+        Box("broker", 150, 30, 250, 132, tone=dead, is_dashed=is_cut, is_gone=is_cut),
         Label(
             "broker title", 275, 22, "coordinator" if not is_cut else "coordinator: no power", "middle", is_bold=True
         ),
@@ -105,7 +105,7 @@ def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone,
         tone = Tone.DEAD
     elif is_new:
         tone = Tone.NEW
-    return Box(key, *slot, 46, (key, value), tone, is_bold=is_new, is_crossed=is_lost)
+    return Box(key, *slot, 46, (key, value), tone, is_bold=is_new, is_gone=is_lost)
 
 
 def _draw_responses(responses: list[str], before: list[str] | None) -> Box:

@@ -292,5 +292,5 @@ def _draw_record(offset: int, entry: _Entry, result: str | None, word: str | Non
         tone,
         11,
         is_dashed=entry.is_transactional,
-        is_crossed=is_gone,
+        is_gone=is_gone,
     )

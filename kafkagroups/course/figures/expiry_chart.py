@@ -254,7 +254,7 @@ def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
     lines = () if words is None else (words,)
     marks: list[Mark] = [
         Box(key, start, top, end - start, _BAR_HEIGHT, lines, Tone.LIVE, _SIZE, is_bold=True),
-        Box(f"deletion {number}", end, top, _DAY_WIDTH, _BAR_HEIGHT, tone=Tone.ERROR, is_crossed=True),
+        Box(f"deletion {number}", end, top, _DAY_WIDTH, _BAR_HEIGHT, tone=Tone.ERROR, is_gone=True),
     ]
     if words is None:
         x = end + _DAY_WIDTH + 6

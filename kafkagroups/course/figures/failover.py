@@ -165,7 +165,7 @@ def _draw_broker(number: int, state: str, size: int | None) -> list[Mark]:
             104,
             tone=_TONES[state],
             is_dashed=is_dead,
-            is_crossed=is_dead,
+            is_gone=is_dead,
             choice=("broker", number),
         ),
         Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True),

@@ -175,7 +175,7 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> list[Mark]:
         Label("dot words", last_x + 28, last_y + 15, "a group", tone=Tone.MUTED, size=11),
         Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW),
         Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11),
-        Box("copy legend", last_x + 10, last_y + 24, 24, 12, tone=Tone.DEAD, is_dashed=True, is_crossed=True),
+        Box("copy legend", last_x + 10, last_y + 24, 24, 12, tone=Tone.DEAD, is_dashed=True, is_gone=True),
         Label("copy words", last_x + 40, last_y + 34, "records of an old home", tone=Tone.MUTED, size=11),
     ]
     for partition in range(count):
@@ -237,7 +237,7 @@ def _draw_name(
         11,
         is_bold=not is_old,
         is_dashed=is_old,
-        is_crossed=is_old,
+        is_gone=is_old,
     )
 
 

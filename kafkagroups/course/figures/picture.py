@@ -8,32 +8,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from html import escape
-from typing import NamedTuple
 
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, find_hatch
+from kafkagroups.course.figures.palette import LIGHT, LIGHT_HUES, PAGE_COLOUR, Colours, Hue, Tone, find_hue
 
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 LINE_HEIGHT = 1.3
 """The distance of two lines of text in a box, as a part of the font size."""
-
-
-class _Colours(NamedTuple):
-    fill: str
-    stroke: str
-    text: str
-
-
-PAGE_COLOUR = "#ffffff"
-COLOURS = {
-    Tone.PLAIN: _Colours("#eef1f5", "#5b6675", "#1c2430"),
-    Tone.LIVE: _Colours("#d6f0dd", "#1b7a3d", "#0b4a22"),
-    Tone.NEW: _Colours("#d8e8ff", "#1a5fc4", "#0a3a80"),
-    Tone.WAIT: _Colours("#fff0c9", "#9a6a00", "#5c3f00"),
-    Tone.DEAD: _Colours("#ececec", "#8a8a8a", "#5e5e5e"),
-    Tone.ERROR: _Colours("#ffe0dc", "#b3261e", "#7d130d"),
-    Tone.MUTED: _Colours("none", "#9aa3ae", "#566170"),
-}
-"""The colours of each tone. They are those of the light theme in figure.css."""
 
 
 def draw_svg(scene: Scene, height: float, title: str) -> str:
@@ -42,7 +23,7 @@ def draw_svg(scene: Scene, height: float, title: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
         f'width="{WIDTH}" height="{_number(height)}" role="img" font-family="{escape(FONT)}">',
         f"<title>{escape(title)}</title>",
-        f'<rect width="{WIDTH}" height="{_number(height)}" fill="{PAGE_COLOUR}"/>',
+        f'<rect width="{WIDTH}" height="{_number(height)}" rx="6" fill="{PAGE_COLOUR}"/>',
     ]
     for mark in scene.marks:
         parts += _draw_mark(mark)
@@ -55,34 +36,34 @@ def encode_data_address(svg: str) -> str:
 
 
 def _draw_mark(mark: Mark) -> Iterator[str]:
-    colours = COLOURS[mark.tone]
+    colours = LIGHT[mark.tone]
     if isinstance(mark, Box):
         yield from _draw_box(mark, colours)
     elif isinstance(mark, Label):
-        yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark.size, colours.text, mark.is_bold)
+        yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark.size, colours.ink, mark.is_bold)
     elif isinstance(mark, Arrow):
         yield from _draw_arrow(mark, colours)
     else:
         points = " ".join(f"{_number(x)},{_number(y)}" for x, y in mark.points)
         dashes = ' stroke-dasharray="5 4"' if mark.is_dashed else ""
-        yield f'<polyline points="{points}" fill="none" stroke="{colours.stroke}" stroke-width="2"{dashes}/>'
+        yield f'<polyline points="{points}" fill="none" stroke="{colours.line}" stroke-width="2"{dashes}/>'
 
 
-def _draw_box(box: Box, colours: _Colours) -> Iterator[str]:
+def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
+    hue = LIGHT_HUES[find_hue(box.hue)] if box.hue else Hue(colours.fill, colours.line)
+    line = hue.line if box.tone is Tone.PLAIN or box.is_solid else colours.line
+    fill = hue.line if box.is_solid else hue.fill
     dashes = ' stroke-dasharray="4 3"' if box.is_dashed else ""
+    faded = ' fill-opacity="0.4"' if box.is_gone else ""
     place = f'x="{_number(box.x)}" y="{_number(box.y)}" width="{_number(box.width)}" height="{_number(box.height)}"'
-    yield f'<rect {place} rx="3" fill="{colours.fill}" stroke="{colours.stroke}"{dashes}/>'
-    if box.is_crossed:
-        left = _number(box.x)
-        right = _number(box.x + box.width)
-        top = _number(box.y)
-        bottom = _number(box.y + box.height)
-        line = f"M{left} {top}L{right} {bottom}M{right} {top}L{left} {bottom}"
-        yield f'<path d="{line}" stroke="{colours.stroke}" fill="none" opacity="0.6"/>'
+    yield f'<rect {place} rx="3" fill="{PAGE_COLOUR if box.is_hollow else fill}"{faded} stroke="{line}"{dashes}/>'
+    if box.is_gone:
+        moved = f'transform="translate({_number(box.x)} {_number(box.y)})"'
+        yield f'<path {moved} d="{find_hatch(box)}" stroke="{colours.line}" fill="none" opacity="0.35"/>'
     for line_number, line in enumerate(box.lines):
         base_line = find_base_line(box, line_number)
         middle = box.x + box.width / 2
-        yield _draw_text(middle, base_line, line, "middle", box.size, colours.text, box.is_bold)
+        yield _draw_text(middle, base_line, line, "middle", box.size, colours.ink, box.is_bold)
 
 
 def find_base_line(box: Box, line_number: int) -> float:
@@ -90,13 +71,13 @@ def find_base_line(box: Box, line_number: int) -> float:
     return first_middle + line_number * box.size * LINE_HEIGHT + box.size * 0.35
 
 
-def _draw_arrow(arrow: Arrow, colours: _Colours) -> Iterator[str]:
+def _draw_arrow(arrow: Arrow, colours: Colours) -> Iterator[str]:
     dashes = ' stroke-dasharray="5 4"' if arrow.is_dashed else ""
     ends = f'x1="{_number(arrow.x1)}" y1="{_number(arrow.y1)}" x2="{_number(arrow.x2)}" y2="{_number(arrow.y2)}"'
-    yield f'<line {ends} stroke="{colours.stroke}" stroke-width="1.6"{dashes}/>'
+    yield f'<line {ends} stroke="{colours.line}" stroke-width="1.6"{dashes}/>'
     if arrow.has_head:
         points = " ".join(f"{_number(x)},{_number(y)}" for x, y in find_arrow_head(arrow))
-        yield f'<polygon points="{points}" fill="{colours.stroke}"/>'
+        yield f'<polygon points="{points}" fill="{colours.line}"/>'
 
 
 def find_arrow_head(arrow: Arrow) -> list[tuple[float, float]]:

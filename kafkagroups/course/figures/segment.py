@@ -228,7 +228,7 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
             (words,) if is_wide else (),
             tone or Tone.PLAIN,
             11,
-            is_crossed=is_cut,
+            is_gone=is_cut,
         ),
     ]
     if not is_wide:

@@ -175,7 +175,7 @@ def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fat
         return [Box(key, _WAITS_LEFT, _SLOT_TOPS[commit.producer], _BOX_WIDTH, 40, lines, Tone.WAIT, is_dashed=True)]
     if fate:
         top = _SLOT_TOPS[commit.producer]
-        return [Box(key, _WAITS_LEFT, top, _BOX_WIDTH, 40, (lines[0], fate), Tone.DEAD, is_crossed=True)]
+        return [Box(key, _WAITS_LEFT, top, _BOX_WIDTH, 40, (lines[0], fate), Tone.DEAD, is_gone=True)]
     return []
 
 

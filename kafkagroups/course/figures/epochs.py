@@ -90,8 +90,13 @@ class Epochs(Figure):
             caption = f"Record {title}. {_explain(record_type, state, before)}"
             scenes[(number,)] = _draw(caption, state, before, list(last.members), epochs)
             before = state
-        controls = (Control("record", "step", tuple(names)),)
+        revokes = (number for number, (_, _, state) in enumerate(steps, 1) if _has_to_revoke(state))
+        controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
         super().__init__(Content(f"The epochs of the consumer group {group}", height, controls, scenes))
+
+
+def _has_to_revoke(state: _State) -> bool:
+    return any(member.revoking for member in state.members.values())
 
 
 def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
@@ -195,7 +200,8 @@ def _draw_member(
 def _draw_partition(key: str, partition: str, top: float, tone: Tone, *, is_dashed: bool = False) -> Box:
     number = TopicPartition.parse(partition).partition
     left = _PARTITIONS_LEFT + number * (_PARTITION_WIDTH + 4)
-    return Box(key, left, top, _PARTITION_WIDTH, 26, (partition,), tone, is_dashed=is_dashed)
+    hue = "" if tone is Tone.MUTED else partition
+    return Box(key, left, top, _PARTITION_WIDTH, 26, (partition,), tone, is_dashed=is_dashed, hue=hue)
 
 
 def _explain(record_type: int, state: _State, before: _State) -> str:

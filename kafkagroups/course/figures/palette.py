@@ -67,7 +67,7 @@ LIGHT_HUES = (
     Hue("#f2d3e6", "#b04f87"),
     Hue("#fcd3bf", "#c44e00"),
     Hue("#d9d6f5", "#5a4fb0"),
-    Hue("#f3edad", "#837600"),
+    Hue("#c9eff0", "#007b85"),
     Hue("#d9dee5", "#4d5866"),
 )
 _DARK_HUES = (
@@ -77,7 +77,7 @@ _DARK_HUES = (
     Hue("#522444", "#e59cc6"),
     Hue("#592609", "#ff8f4d"),
     Hue("#302a66", "#a79df2"),
-    Hue("#47420a", "#e0d64a"),
+    Hue("#08434a", "#4fd0da"),
     Hue("#363e49", "#a9b4c2"),
 )
 _NAMES = ("billing", "fraud-check", "shipping", "loyalty", "mailer", "promo", "dashboard", "stock-audit")
@@ -85,7 +85,13 @@ _KEYS = "ABCDEFGH"
 
 
 def find_hue(name: str) -> int:
-    """Return the number of the hue of a group or of a key: always the same one for the same name."""
+    """Return the number of the hue of a group or of a key: always the same one for the same name.
+
+    Partitions, members and producers have a number at the end, which decides.
+    """
+    number = name.rpartition("-")[2]
+    if number.isdecimal():
+        return int(number) % len(LIGHT_HUES)
     for names in (_NAMES, _KEYS):
         if name in names:
             return names.index(name)

@@ -137,7 +137,7 @@ def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Conte
     scenes: dict[tuple[int, ...], Scene] = {(0,): _draw(records, None)}
     for number, reader in enumerate(READERS):
         scenes[(number + 1,)] = _draw(records, reader)
-    control = Control("reader", "reader", options, is_sequence=False)
+    control = Control("reader", "reader", options, is_sequence=False, initial=3)
     height = _ROW_HEIGHT * len(records) + 2
     free_input = FreeInput("leader epoch of the commit", "-1")
     return Content("One commit in different value versions", height, (control,), scenes, free_input)

@@ -69,6 +69,7 @@ LIGHT_HUES = (
     Hue("#d9d6f5", "#5a4fb0"),
     Hue("#c9eff0", "#007b85"),
     Hue("#d9dee5", "#4d5866"),
+    Hue("#f1ecb0", "#7d7000"),
 )
 _DARK_HUES = (
     Hue("#123c5c", "#5ab4ea"),
@@ -79,8 +80,9 @@ _DARK_HUES = (
     Hue("#302a66", "#a79df2"),
     Hue("#08434a", "#4fd0da"),
     Hue("#363e49", "#a9b4c2"),
+    Hue("#45400a", "#e0d64a"),
 )
-_NAMES = ("billing", "fraud-check", "shipping", "loyalty", "mailer", "promo", "dashboard", "stock-audit")
+_NAMES = ("billing", "fraud-check", "shipping", "loyalty", "mailer", "promo", "dashboard", "stock-audit", "café-☕")
 _KEYS = "ABCDEFGH"
 
 

@@ -3,7 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in picture.py.
-const OPTIONS_AS_BUTTONS = 6; // More alternatives than these become a drop-down list.
+const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
 const STEP_MS = 1800; // While a sequence plays.
 const LEAVE_MS = 250; // As in figure.css.
 
@@ -182,7 +182,7 @@ function makeSequence(parent, control, choose) {
 
 function makeAlternatives(parent, control, choose) {
   lastId += 1;
-  if (control.options.length > OPTIONS_AS_BUTTONS) {
+  if (control.options.join("    ").length > OPTIONS_AS_BUTTONS) {
     const row = makeElement(parent, "div", { class: "kg-row" });
     makeElement(row, "label", { for: `kg-${lastId}` }, control.label);
     const list = makeElement(row, "select", { id: `kg-${lastId}` });

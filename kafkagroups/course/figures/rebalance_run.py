@@ -24,11 +24,6 @@ class Death:
     step: int | None = None
     second: int | None = None
 
-    @property
-    def words(self) -> str:
-        time = f"at second {self.second}" if self.step is None else f"after event {self.step}"
-        return f"{self.member} dies {time}"
-
 
 def run_group(death: Death | None) -> Iterator[Moment]:
     """Yield a moment for each request of the script, and after the death for each change of the group."""

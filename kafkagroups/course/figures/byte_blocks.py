@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Tone, measure_text
@@ -12,7 +12,8 @@ MARGIN = 6
 _GAP = 4
 _SIZE = 11
 _BLOCK_HEIGHT = 44
-_ROW_HEIGHT = _BLOCK_HEIGHT + 4
+_CUT_HEIGHT = 6
+_ROW_HEIGHT = _BLOCK_HEIGHT + _CUT_HEIGHT + 6
 _HEADING_HEIGHT = 18
 _SHOWN_BYTES = 11
 _NAME_OF_REST = "rest"
@@ -122,3 +123,26 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> list[Mark]:
     start = place.x + place.width / 2 - characters * _SIZE * CHARACTER_WIDTH / 2
     x = start + index * step - 2
     return [Box("changed byte", x, place.y + 15, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)]
+
+
+def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
+    """Yield strips below the blocks: where a reader cuts the same bytes. A field of `wrong` has another value."""
+    for span in spans:
+        name = (span.part, find_name(span))
+        is_wrong = name in wrong
+        for number, place in enumerate(places):
+            block = place.span
+            start = max(span.start, block.start)
+            end = min(span.end, block.end)
+            if span.part != block.part or start >= end:
+                continue
+            byte_width = place.width / (block.end - block.start)
+            yield Box(
+                f"cut {name} {number}",
+                place.x + (start - block.start) * byte_width + 1,
+                place.y + _BLOCK_HEIGHT + 2,
+                (end - start) * byte_width - 2,
+                _CUT_HEIGHT,
+                tone=Tone.ERROR if is_wrong else Tone.LIVE,
+                is_solid=is_wrong,
+            )

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from kafkagroups.course.figures.byte_blocks import MARGIN, arrange_blocks, draw_block, draw_changed_byte, find_name
+from kafkagroups.course.figures.byte_blocks import (
+    MARGIN,
+    arrange_blocks,
+    draw_block,
+    draw_changed_byte,
+    draw_cuts,
+    find_name,
+)
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone
 from kafkagroups.errors import BadBytes, UsageError
@@ -47,8 +54,12 @@ class ByteChange:
 class Reading:
     """What a reader believes: nothing if it refuses the bytes, with the reason in `error`."""
 
-    value_by_name: Mapping[tuple[str, str], str]
+    spans: Sequence[Span]
     error: str | None = None
+
+    @property
+    def value_by_name(self) -> dict[tuple[str, str], str]:
+        return {(span.part, find_name(span)): span.text for span in self.spans}
 
 
 class ByteRibbon(Figure):
@@ -56,6 +67,7 @@ class ByteRibbon(Figure):
         self._title = title
         self.bytes_by_part = bytes_by_part
         self.spans = self.read_spans(bytes_by_part)
+        self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
         self._height = self._panel_y + _PANEL_HEIGHT + _BELIEF_HEIGHT
         most_changes = max(_MOST_SCENES // len(self.spans) - 1, 1)
@@ -107,15 +119,19 @@ class ByteRibbon(Figure):
         several_parts = len(self.bytes_by_part) > 1
         fields = tuple((f"{span.part}: " if several_parts else "") + find_name(span) for span in self.spans)
         options = tuple("none" if change is None else self._describe_change(change) for change in changes)
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for change_number, change in enumerate(changes):
-            bytes_by_part = change.apply(self.bytes_by_part) if change else self.bytes_by_part
-            reading = self._read(bytes_by_part)
-            for number, _ in enumerate(self.spans):
-                scenes[number, change_number] = self._draw(number, change, bytes_by_part, reading)
-        controls = (Control("field", "field", fields), Control("change", "changed byte", options, is_sequence=False))
+        bytes_after = [change.apply(self.bytes_by_part) if change else self.bytes_by_part for change in changes]
+        readings = [self._read(bytes_by_part) for bytes_by_part in bytes_after]
+
+        def draw(number: int, change: int) -> Scene:
+            return self._draw(number, changes[change], bytes_after[change], readings[change])
+
+        jumps = [("field", self.spans.index(self._find_span(change))) if change else None for change in changes]
+        controls = (
+            Control("field", "field", fields),
+            Control("change", "changed byte", options, is_sequence=False, jumps=tuple(jumps), is_answer=True),
+        )
         free_input = FreeInput("change a byte (position=hex)", self._example)
-        return Content(self._title, self._height, controls, scenes, free_input)
+        return Content.draw(self._title, self._height, controls, draw, free_input)
 
     def _describe_change(self, change: ByteChange) -> str:
         old = self.bytes_by_part[change.part][change.position]
@@ -133,8 +149,8 @@ class ByteRibbon(Figure):
             spans = self.read_spans(bytes_by_part)
         except BadBytes as error:
             field = f"{error.field}: " if error.field else ""
-            return Reading({}, field + error.reason)
-        return Reading({(span.part, find_name(span)): span.text for span in spans})
+            return Reading((), field + error.reason)
+        return Reading(spans)
 
     def _draw(
         self, selected: int, change: ByteChange | None, bytes_by_part: Mapping[str, bytes], reading: Reading
@@ -176,14 +192,17 @@ class ByteRibbon(Figure):
             f"value: {value}",
             f"meaning: {span.meaning}",
         ]
+        wrong = {key for key, value in reading.value_by_name.items() if self._written.get(key) != value}
+        marks += draw_cuts(self._places, reading.spans, wrong)
         if change is None:
-            lines = ["No byte is changed. A reader accepts the bytes."]
-            tone = Tone.MUTED
+            words = "The strips below the blocks show where a reader cuts."
+            marks.append(Label("belief", MARGIN, y + _PANEL_HEIGHT + 20, words, tone=Tone.MUTED))
             count = span.end - span.start
-            takes = "one byte" if count == 1 else f"{count} bytes"
-            caption = (
-                f"A reader treats {takes} as the field “{name}”. It counts bytes, because no field name is stored."
-            )
+            takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
+            caption = f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”."
+            if span.start == 0:
+                takes = "byte is" if count == 1 else f"{count} bytes are"
+                caption = f"No field name is stored, so a reader counts bytes: the first {takes} “{name}”."
         else:
             differences = self._list_differences(reading)
             lines, tone, belief = _describe_belief(reading, differences)
@@ -192,17 +211,17 @@ class ByteRibbon(Figure):
             changed = f"Byte {change.position} of the {change.part}"
             caption = f"{changed} was {old:02x}, and is now {change.byte:02x}. {explanation}"
             text += [f"changed byte: {change.byte:02x}", *belief]
-        belief_box = Box("belief", MARGIN, y + _PANEL_HEIGHT, WIDTH - 2 * MARGIN, 72, tuple(lines), tone)
-        return Scene((*marks, belief_box), caption, tuple(text))
+            marks.append(Box("belief", MARGIN, y + _PANEL_HEIGHT, WIDTH - 2 * MARGIN, 72, tuple(lines), tone))
+        return Scene(tuple(marks), caption, tuple(text))
 
     def _list_differences(self, reading: Reading) -> list[str]:
         if reading.error is not None:
             return []
-        written = {(span.part, find_name(span)): span.text for span in self.spans}
         differences = []
-        for name in [*written, *(name for name in reading.value_by_name if name not in written)]:
-            old = written.get(name)
-            new = reading.value_by_name.get(name)
+        believed = reading.value_by_name
+        for name in self._written | believed:
+            old = self._written.get(name)
+            new = believed.get(name)
             if old != new:
                 old_text = "nothing" if old is None else _shorten(old, 24)
                 new_text = "nothing" if new is None else _shorten(new, 24)

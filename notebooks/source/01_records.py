@@ -48,7 +48,7 @@ course.hexdump(value)
 # %% [markdown]
 # Go through the fields with *next*, or click a block.
 #
-# Then choose a *changed byte*, or type a change, for example `value 15=54`. What does a reader believe now?
+# Then choose a *changed byte*<span class="live-only">, or type a change, for example `value 15=54`</span>. What does a reader believe now?
 
 # %%
 # figure

@@ -211,7 +211,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # - **Step 4**: the groups commit again, in their new partitions.
 # - **Step 5** widens the topic again, to 65 partitions. Look for groups that find an old offset.
 #
-# You can also type a name of your own.
+# <span class="live-only">You can also type a name of your own.</span>
 
 # %%
 # figure

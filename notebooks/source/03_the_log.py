@@ -112,7 +112,7 @@ course.check("read_varint", read_varint)
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum, it *truncates* the log: it removes this batch and everything after it.
 #
-# This figure counts **from the start of the file**. Choose a *broken byte*. Then step from *the file* to *after recovery*: what does the broker keep? Find a byte whose change goes unnoticed. You can also type a position and a byte.
+# This figure counts **from the start of the file**. Choose a *broken byte*. Then step from *the file* to *after recovery*: what does the broker keep? Find a byte whose change goes unnoticed. <span class="live-only">You can also type a position and a byte.</span>
 
 # %%
 # figure

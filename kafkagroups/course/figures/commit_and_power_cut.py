@@ -35,12 +35,11 @@ class CommitAndPowerCut(Figure):
             ),
             Control("power", "power", _POWER, is_sequence=False, initial=1),
         )
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for number, step in enumerate(self.steps):
-            previous = self.steps[number - 1] if number else None
-            for power, _ in enumerate(_POWER):
-                scenes[number, power] = _draw(step, previous, is_cut=power == 1)
-        super().__init__(Content("A commit, and a power cut at any step", _HEIGHT, controls, scenes))
+
+        def draw(step: int, power: int) -> Scene:
+            return _draw(self.steps[step], self.steps[step - 1] if step else None, is_cut=power == 1)
+
+        super().__init__(Content.draw("A commit, and a power cut at any step", _HEIGHT, controls, draw))
 
 
 def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Scene:
@@ -49,7 +48,7 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
     dead = Tone.ERROR if is_cut else Tone.MUTED
     marks: list[Mark] = [
         Label("client title", 60, 22, "client", "middle", is_bold=True),
-        Box("broker", 150, 30, 250, 132, tone=dead, is_dashed=is_cut, is_gone=is_cut),
+        Box("broker", 150, 30, 250, 132, tone=dead, is_dashed=is_cut, is_hollow=True),
         Label(
             "broker title", 275, 22, "coordinator" if not is_cut else "coordinator: no power", "middle", is_bold=True
         ),

@@ -109,15 +109,18 @@ class Compaction(Figure):
             Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
             Control("transaction", "the transaction of records 5 and 6 is", _TRANSACTIONS, is_sequence=False),
         )
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for active_number, active_start in enumerate(_ACTIVE_STARTS):
-            for transaction_number, _ in enumerate(_TRANSACTIONS):
-                is_open = transaction_number == 1
-                passes = _run_passes(folder / f"{active_start}-{transaction_number}", active_start, is_open)
-                for step, _ in enumerate(_STEPS):
-                    scene = _draw(step, passes, active_start, is_open)
-                    scenes[step, active_number, transaction_number] = scene
-        super().__init__(Content("Three passes of the log cleaner", _HEIGHT, controls, scenes))
+        passes = {
+            (start, is_open): _run_passes(folder / f"{start}-{is_open}", start, is_open)
+            for start in _ACTIVE_STARTS
+            for is_open in (False, True)
+        }
+
+        def draw(step: int, active: int, transaction: int) -> Scene:
+            start = _ACTIVE_STARTS[active]
+            is_open = transaction == 1
+            return _draw(step, passes[start, is_open], start, is_open)
+
+        super().__init__(Content.draw("Three passes of the log cleaner", _HEIGHT, controls, draw))
 
 
 def list_entries(is_open: bool) -> list[_Entry]:

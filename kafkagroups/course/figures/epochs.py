@@ -75,24 +75,20 @@ class Epochs(Figure):
         height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) + 6
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
         names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
-        empty = _State(0, 0, {})
-        scenes: dict[tuple[int, ...], Scene] = {
-            (0,): _draw(
-                "Load the records of the group one by one. Its commits are left out.",
-                empty,
-                empty,
-                list(last.members),
-                epochs,
-            )
-        }
-        before = empty
-        for number, (record_type, title, state) in enumerate(steps, 1):
-            caption = f"Record {title}. {_explain(record_type, state, before)}"
-            scenes[(number,)] = _draw(caption, state, before, list(last.members), epochs)
-            before = state
+        states = [_State(0, 0, {}), *(state for _, _, state in steps)]
+
+        def draw(number: int) -> Scene:
+            state = states[number]
+            before = states[max(number - 1, 0)]
+            caption = "Load the records of the group one by one. Its commits are left out."
+            if number:
+                record_type, title, _ = steps[number - 1]
+                caption = f"Record {title}. {_explain(record_type, state, before)}"
+            return _draw(caption, state, before, list(last.members), epochs)
+
         revokes = (number for number, (_, _, state) in enumerate(steps, 1) if _has_to_revoke(state))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
-        super().__init__(Content(f"The epochs of the consumer group {group}", height, controls, scenes))
+        super().__init__(Content.draw(f"The epochs of the consumer group {group}", height, controls, draw))
 
 
 def _has_to_revoke(state: _State) -> bool:

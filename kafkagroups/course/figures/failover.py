@@ -164,6 +164,7 @@ def _draw_broker(number: int, state: str, size: int | None) -> list[Mark]:
             _COLUMN_WIDTH,
             104,
             tone=_TONES[state],
+            is_hollow=True,
             is_dashed=is_dead,
             is_gone=is_dead,
             choice=("broker", number),

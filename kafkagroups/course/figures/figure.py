@@ -25,7 +25,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from kafkagroups.course.figures.marks import WIDTH, Box, Mark, Scene, find_hatch
+from kafkagroups.course.figures.marks import WIDTH, Box, Curve, Mark, Scene, find_hatch
 from kafkagroups.course.figures.palette import find_hue, style_sheet
 from kafkagroups.course.figures.picture import draw_svg, encode_data_address
 from kafkagroups.errors import UsageError
@@ -222,7 +222,7 @@ def _scene_to_json(scene: Scene, number_by_mark: dict[Mark, int]) -> dict[str, A
 
 def _mark_to_json(mark: Mark) -> dict[str, Any]:
     data = {"kind": type(mark).__name__.lower(), **asdict(mark)}
-    if isinstance(mark, Box) and mark.hue:
+    if isinstance(mark, Box | Curve) and mark.hue:
         data["hue"] = f"kg-hue-{find_hue(mark.hue)}"
     if isinstance(mark, Box) and mark.is_gone:
         data["hatch"] = find_hatch(mark)

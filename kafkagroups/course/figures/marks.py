@@ -91,6 +91,7 @@ class Curve:
     points: tuple[tuple[float, float], ...]
     tone: Tone = Tone.PLAIN
     is_dashed: bool = False
+    hue: str = ""
 
 
 Mark = Box | Label | Arrow | Curve

@@ -46,7 +46,8 @@ def _draw_mark(mark: Mark) -> Iterator[str]:
     else:
         points = " ".join(f"{_number(x)},{_number(y)}" for x, y in mark.points)
         dashes = ' stroke-dasharray="5 4"' if mark.is_dashed else ""
-        yield f'<polyline points="{points}" fill="none" stroke="{colours.line}" stroke-width="2"{dashes}/>'
+        line = LIGHT_HUES[find_hue(mark.hue)].line if mark.hue else colours.line
+        yield f'<polyline points="{points}" fill="none" stroke="{line}" stroke-width="2"{dashes}/>'
 
 
 def _draw_box(box: Box, colours: Colours) -> Iterator[str]:

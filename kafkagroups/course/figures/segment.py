@@ -18,8 +18,8 @@ from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.records.serde import decode
 
-_BAR_LEFT = 104
-_BAR_WIDTH = 316
+_BAR_LEFT = 120
+_BAR_WIDTH = 300
 _HEAD_HEIGHT = 62
 _ROW_HEIGHT = 25
 _BAR_HEIGHT = 19
@@ -79,21 +79,21 @@ class Segment(Figure):
 
     def _make_content(self, choices: Sequence[BrokenByte | None]) -> Content:
         options = tuple("none" if broken is None else self._describe(broken) for broken in choices)
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for number, broken in enumerate(choices):
-            recovery = recover(self.data, broken)
-            for moment, _ in enumerate(_MOMENTS):
-                scenes[number, moment] = self._draw(broken, recovery, moment)
+        recoveries = [recover(self.data, broken) for broken in choices]
+
+        def draw(number: int, moment: int) -> Scene:
+            return self._draw(choices[number], recoveries[number], moment)
+
         controls = (
-            Control("byte", "broken byte", options, is_sequence=False),
+            Control("byte", "broken byte", options, is_sequence=False, is_answer=True),
             Control("moment", "moment", _MOMENTS),
         )
         height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + 2
-        return Content(
+        return Content.draw(
             "A segment: batches and what their checksums cover",
             height,
             controls,
-            scenes,
+            draw,
             FreeInput("break a byte (position=hex)", _EXAMPLE),
         )
 
@@ -144,14 +144,14 @@ class Segment(Figure):
             tone = Tone.ERROR
         return [
             Label("state", 4, 15, words, tone=tone, is_bold=True),
-            Box("legend outside", 4, 22, 12, 14, tone=Tone.WAIT, is_dashed=True),
+            Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True),
             Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11),
-            Box("legend checksum", 222, 22, 6, 14, tone=Tone.NEW),
+            Box("legend checksum", 222, 22, 6, 14, is_solid=True),
             Label("legend checksum words", 234, 33, "checksum", size=11),
             Box("legend covered", 306, 22, 24, 14),
             Label("legend covered words", 336, 33, "what the checksum covers", size=11),
             Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11),
-            Label("head offset", 58, 55, "offset", tone=Tone.MUTED, size=11),
+            Label("head offset", 64, 55, "offset", tone=Tone.MUTED, size=11),
             Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11),
         ]
 
@@ -213,12 +213,12 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
     width = batch.size * scale
     words = _find_words(batch)
     is_wide = width > _BAR_WIDTH / 2
-    tone = Tone.DEAD if is_cut else None
+    tone = Tone.DEAD if is_cut else Tone.PLAIN
     marks: list[Mark] = [
         Label(f"byte {number}", 4, y + 14, str(batch.position), size=11),
-        Label(f"offset {number}", 58, y + 14, _format_offsets(batch).partition(" ")[2], size=11),
-        Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone or Tone.WAIT, is_dashed=True),
-        Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone or Tone.NEW),
+        Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11),
+        Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True),
+        Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True),
         Box(
             f"covered {number}",
             _BAR_LEFT + covered,
@@ -226,13 +226,13 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
             width - covered,
             _BAR_HEIGHT,
             (words,) if is_wide else (),
-            tone or Tone.PLAIN,
+            tone,
             11,
             is_gone=is_cut,
         ),
     ]
     if not is_wide:
-        marks.append(Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone or Tone.PLAIN, size=11))
+        marks.append(Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11))
     return marks
 
 

@@ -77,16 +77,21 @@ class TwoMaps(Figure):
             Control("step", "step", ("nothing is loaded", *after_records, "the end of the log"), initial=2),
             Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),
         )
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for ending_number, ending in enumerate(_ENDINGS.values()):
-            entries = (*_COMMITS, *ending)
-            log = folder / str(ending_number) / "__consumer_offsets-0"
-            _write_log(log, entries)
-            states = [_load_state(log, until) for until in range(len(entries) + 1)]
-            for step in range(_STEP_COUNT):
-                loaded = min(step, len(entries))
-                scenes[step, ending_number] = _draw(entries, states, loaded, step > len(entries))
-        super().__init__(Content("Two maps: what counts, and what waits for a marker", _HEIGHT, controls, scenes))
+        logs = [(*_COMMITS, *ending) for ending in _ENDINGS.values()]
+        states = [_load_states(folder / str(number), entries) for number, entries in enumerate(logs)]
+
+        def draw(step: int, ending: int) -> Scene:
+            count = len(logs[ending])
+            return _draw(logs[ending], states[ending], min(step, count), step > count)
+
+        super().__init__(Content.draw("Two maps: what counts, and what waits for a marker", _HEIGHT, controls, draw))
+
+
+def _load_states(folder: Path, entries: tuple[_Entry, ...]) -> list[_State]:
+    """Return what a coordinator has after each record, from none to all."""
+    log = folder / "__consumer_offsets-0"
+    _write_log(log, entries)
+    return [_load_state(log, until) for until in range(len(entries) + 1)]
 
 
 def _write_log(folder: Path, entries: tuple[_Entry, ...]) -> None:

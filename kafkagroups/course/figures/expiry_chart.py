@@ -8,7 +8,7 @@ deletion come from coordinators of this package (deletion_days.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
 
 from kafkagroups.course.deletion_days import LAST_DAY, Members, find_deletion_days
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
@@ -29,6 +29,7 @@ _SIZE = 11
 _VERSIONS = ("1.0.1", "3.9.2")
 _VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.4+")
 _STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
+_HUES = {"commit clock": "A", "empty clock": "B"}
 _LATEST_TYPED_DAY = 10
 _LONGEST_TYPED_RETENTION = 10
 
@@ -95,25 +96,24 @@ def _parse(value: str) -> tuple[int, int | None, int]:
 
 
 def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], retentions: tuple[int, ...]) -> Content:
-    scenes: dict[tuple[int, ...], Scene] = {}
-    numbers = product(range(len(_STEPS)), range(len(commit_days)), range(len(members)), range(len(retentions)))
-    for step, commit_number, members_number, retention_number in numbers:
-        commit_day = commit_days[commit_number]
-        retention = retentions[retention_number]
-        days = tuple(
-            find_deletion_days(kafka, commit_days, members, retention)[commit_number, members_number]
-            for kafka in _VERSIONS
-        )
-        case = _Case(commit_day, members[members_number], retention, (days[0], days[1]))
-        scenes[step, commit_number, members_number, retention_number] = _draw(step, case)
+    days = [
+        [find_deletion_days(kafka, commit_days, members, retention) for kafka in _VERSIONS] for retention in retentions
+    ]
+
+    def draw(step: int, commit: int, member: int, retention: int) -> Scene:
+        old_day, new_day = (by_case[commit, member] for by_case in days[retention])
+        return _draw(step, _Case(commit_days[commit], members[member], retentions[retention], (old_day, new_day)))
+
+    choose = partial(Control, is_sequence=False, is_answer=True)
     controls = (
         Control("step", "step", _STEPS),
-        Control("commit", "the commit is on", tuple(f"day {day}" for day in commit_days), is_sequence=False),
-        Control("members", "the member", tuple(_describe(choice) for choice in members), is_sequence=False),
-        Control("retention", "retention", tuple(_format_days(days) for days in retentions), is_sequence=False),
+        choose("commit", "the commit is on", tuple(f"day {day}" for day in commit_days)),
+        choose("members", "the member", tuple(map(_describe, members))),
+        choose("retention", "retention", tuple(map(_format_days, retentions))),
     )
     free_input = FreeInput("days of commit, departure (or never), retention", "1, 8, 5")
-    return Content("The two clocks of an offset of a classic group (orders-0)", _HEIGHT, controls, scenes, free_input)
+    title = "The two clocks of an offset of a classic group (orders-0)"
+    return Content.draw(title, _HEIGHT, controls, draw, free_input)
 
 
 def _describe(members: Members) -> str:
@@ -150,7 +150,7 @@ def _draw(step: int, case: _Case) -> Scene:
             marks += _draw_question(number, case.commit_day)
         else:
             day = case.deletion_days[number]
-            marks += _draw_result(number, case.commit_day, day)
+            marks += _draw_result(number, case)
             text.append(f"deletion in {name}: {'stays' if day is None else f'day {day}'}")
     return Scene(tuple(marks), _explain(step, case), tuple(text))
 
@@ -185,8 +185,7 @@ def _draw_members(members: Members) -> list[Mark]:
         width = leaves_at - start
         candidates = (f"a member reads {members.topic}", "a member", "")
         words = next(candidate for candidate in candidates if measure_text(candidate, _SIZE) <= width)
-        tone = Tone.LIVE if members.topic == "orders" else Tone.PLAIN
-        marks.append(Box("member", start, _MEMBERS_TOP, width, _BAR_HEIGHT, (words,), tone, _SIZE))
+        marks.append(Box("member", start, _MEMBERS_TOP, width, _BAR_HEIGHT, (words,), size=_SIZE))
     if leaves_at < end:
         words = _name_members(members)
         marks.append(
@@ -203,7 +202,16 @@ def _draw_clocks(step: int, case: _Case) -> list[Mark]:
     ]
     if step == 0:
         marks.append(
-            Box("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, _BAR_HEIGHT, ("commit",), Tone.NEW, _SIZE)
+            Box(
+                "commit clock",
+                commit_x,
+                _COMMIT_TOP,
+                _COMMIT_WIDTH,
+                _BAR_HEIGHT,
+                ("commit",),
+                size=_SIZE,
+                hue=_HUES["commit clock"],
+            )
         )
         return marks
     marks += _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
@@ -220,7 +228,7 @@ def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Ma
     width = retention * _DAY_WIDTH
     words = _format_days(retention)
     lines = (words,) if measure_text(words, _SIZE) <= width else ()
-    return [Box(key, start, top, width, _BAR_HEIGHT, lines, Tone.WAIT, _SIZE)]
+    return [Box(key, start, top, width, _BAR_HEIGHT, lines, size=_SIZE, hue=_HUES[key])]
 
 
 def _draw_question(number: int, commit_day: int) -> list[Mark]:
@@ -241,9 +249,11 @@ def _draw_end(number: int, case: _Case) -> Mark:
     return Arrow(f"end {number}", _find_x(day), clock_top + _BAR_HEIGHT, _find_x(day), _VERSION_TOPS[number], Tone.NEW)
 
 
-def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
+def _draw_result(number: int, case: _Case) -> list[Mark]:
+    day = case.deletion_days[number]
     top = _VERSION_TOPS[number]
-    start = _find_x(commit_day)
+    start = _find_x(case.commit_day)
+    hue = _HUES["empty clock" if _follows_empty_clock(case, number) else "commit clock"]
     key = f"offset {number}"
     if day is None:
         width = _find_x(LAST_DAY) - start
@@ -253,7 +263,7 @@ def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
     words = next((words for words in candidates if measure_text(words, _SIZE) <= end - start), None)
     lines = () if words is None else (words,)
     marks: list[Mark] = [
-        Box(key, start, top, end - start, _BAR_HEIGHT, lines, Tone.LIVE, _SIZE, is_bold=True),
+        Box(key, start, top, end - start, _BAR_HEIGHT, lines, size=_SIZE, is_bold=True, hue=hue),
         Box(f"deletion {number}", end, top, _DAY_WIDTH, _BAR_HEIGHT, tone=Tone.ERROR, is_gone=True),
     ]
     if words is None:

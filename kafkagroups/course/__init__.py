@@ -27,7 +27,7 @@ from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafte
 from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.deletions import delete_while_pending
 from kafkagroups.course.fetch_table import print_fetches
-from kafkagroups.course.figures.batch_ribbon import BatchRibbon
+from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.epochs import Epochs
@@ -37,7 +37,6 @@ from kafkagroups.course.figures.load_curves import LoadCurves
 from kafkagroups.course.figures.load_times import LoadTimes, measure_seconds, name_engine
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
-from kafkagroups.course.figures.record_ribbon import RecordRibbon
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Tone, measure_text
+from kafkagroups.errors import UsageError
 from kafkagroups.records.spans import Span
 
 MARGIN = 6
@@ -17,6 +19,7 @@ _ROW_HEIGHT = _BLOCK_HEIGHT + _CUT_HEIGHT + 6
 _HEADING_HEIGHT = 18
 _SHOWN_BYTES = 11
 _NAME_OF_REST = "rest"
+_CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
 
 @dataclass(frozen=True)
@@ -146,3 +149,36 @@ def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[s
                 tone=Tone.ERROR if is_wrong else Tone.LIVE,
                 is_solid=is_wrong,
             )
+
+
+@dataclass(frozen=True)
+class ByteChange:
+    """A new value for one byte. `part` is "key", "value", "batch" or "file"."""
+
+    part: str
+    position: int
+    byte: int
+
+    def apply(self, bytes_by_part: Mapping[str, bytes]) -> dict[str, bytes]:
+        changed = bytearray(bytes_by_part[self.part])
+        changed[self.position] = self.byte
+        return {**bytes_by_part, self.part: bytes(changed)}
+
+
+def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) -> ByteChange:
+    """Return the change that a reader typed, such as "value 9=24". With one part, its name can be left out."""
+    match = _CHANGE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"expected a position and one byte in hex, for example {example!r}; found {text[:40]!r}")
+    parts = list(bytes_by_part)
+    part = match["part"] or (parts[0] if len(parts) == 1 else "")
+    if part not in parts:
+        raise UsageError(f"expected {' or '.join(parts)} before the position, for example {example!r}")
+    position = int(match["position"])
+    size = len(bytes_by_part[part])
+    if position >= size:
+        raise UsageError(f"the {part} has the positions 0 to {size - 1}; found position {position}")
+    change = ByteChange(part, position, int(match["byte"], 16))
+    if bytes_by_part[part][position] == change.byte:
+        raise UsageError(f"byte {position} of the {part} is already {change.byte:02x}; type another value")
+    return change

@@ -1,4 +1,4 @@
-"""Lessons 01 and 03: the fields of some bytes as blocks. The base of the figures of a record and of a batch.
+"""Lessons 01 and 03: the fields of a record or of a batch as blocks.
 
 If the reader of the lesson changes one byte, the figure shows what a reader of Kafka's bytes believes: other values, or
 nothing because it refuses the bytes.
@@ -6,7 +6,6 @@ nothing because it refuses the bytes.
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,17 +13,21 @@ from textwrap import wrap
 
 from kafkagroups.course.figures.byte_blocks import (
     MARGIN,
+    ByteChange,
     arrange_blocks,
     draw_block,
     draw_changed_byte,
     draw_cuts,
     find_name,
+    parse_change,
 )
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import BadBytes
 from kafkagroups.helpers import escape
-from kafkagroups.records.spans import Span
+from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
+from kafkagroups.log.segment_file import find_frame
+from kafkagroups.records.spans import Span, annotate
 
 _PANEL_HEIGHT = 76
 _BELIEF_HEIGHT = 78
@@ -33,21 +36,6 @@ _SHOWN_CHARACTERS = 34
 _SHOWN_DIFFERENCES = 3
 _LINE_CHARACTERS = int((WIDTH - 4 * MARGIN) / (12 * CHARACTER_WIDTH))
 _MOST_SCENES = 160
-_CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
-
-
-@dataclass(frozen=True)
-class ByteChange:
-    """A new value for one byte. `part` is "key", "value" or "batch"."""
-
-    part: str
-    position: int
-    byte: int
-
-    def apply(self, bytes_by_part: Mapping[str, bytes]) -> dict[str, bytes]:
-        changed = bytearray(bytes_by_part[self.part])
-        changed[self.position] = self.byte
-        return {**bytes_by_part, self.part: bytes(changed)}
 
 
 @dataclass(frozen=True)
@@ -87,25 +75,7 @@ class ByteRibbon(Figure):
 
     def compute_content(self, value: str) -> Content:
         """Return the content with one more change, typed as "value 9=24"."""
-        return self._make_content([self._parse_change(value), None, *self.changes])
-
-    def _parse_change(self, text: str) -> ByteChange:
-        example = self._example
-        match = _CHANGE.fullmatch(text)
-        if match is None:
-            raise UsageError(f"expected a position and one byte in hex, for example {example!r}; found {text[:40]!r}")
-        parts = list(self.bytes_by_part)
-        part = match["part"] or (parts[0] if len(parts) == 1 else "")
-        if part not in parts:
-            raise UsageError(f"expected {' or '.join(parts)} before the position, for example {example!r}")
-        position = int(match["position"])
-        size = len(self.bytes_by_part[part])
-        if position >= size:
-            raise UsageError(f"the {part} has the positions 0 to {size - 1}; found position {position}")
-        change = ByteChange(part, position, int(match["byte"], 16))
-        if self.bytes_by_part[part][position] == change.byte:
-            raise UsageError(f"byte {position} of the {part} is already {change.byte:02x}; type another value")
-        return change
+        return self._make_content([parse_change(value, self.bytes_by_part, self._example), None, *self.changes])
 
     @property
     def _example(self) -> str:
@@ -254,3 +224,70 @@ def _shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
         return "“”"
     visible = escape(text)
     return visible if len(visible) <= limit else visible[: limit - 1] + "…"
+
+
+class RecordRibbon(ByteRibbon):
+    """The key and the value of a record. Without a value, it is a tombstone."""
+
+    def __init__(self, key: bytes, value: bytes | None) -> None:
+        parts = {"key": key} if value is None else {"key": key, "value": value}
+        super().__init__("One record, byte by byte", parts)
+
+    def read_spans(self, bytes_by_part: Mapping[str, bytes]) -> list[Span]:
+        return list(annotate(bytes_by_part["key"], bytes_by_part.get("value")))
+
+    def choose_changes(self) -> list[ByteChange]:
+        changes = []
+        for span in self.spans:
+            name = find_name(span)
+            last = self.bytes_by_part[span.part][span.end - 1]
+            if name in ("type", "partition", "version", "offset", "length of metadata"):
+                changes.append(ByteChange(span.part, span.end - 1, (last + 1) % 256))
+            if name == "version" and last:
+                changes.append(ByteChange(span.part, span.end - 1, last - 1))
+        return changes
+
+    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
+        if reading.error is not None:
+            return "The reader refuses the record. A broker that finds it stops its load."
+        if not has_other_values:
+            return "The reader still reads the same values."
+        return "A record has no checksum of its own, so the reader believes the new values."
+
+
+class BatchRibbon(ByteRibbon):
+    """The header and the records of the batch that begins at `position` of a segment's bytes."""
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        spans = list_batch_fields(data, position)
+        end = position + spans[-1].end
+        self._before = data[:position]
+        self._after = data[end:]
+        super().__init__("One batch, byte by byte", {"batch": data[position:end]})
+
+    def read_spans(self, bytes_by_part: Mapping[str, bytes]) -> list[Span]:
+        segment = self._before + bytes_by_part["batch"] + self._after
+        position = len(self._before)
+        frame = find_frame(segment, position)
+        parse_valid_batch(frame, segment[position : frame.end])
+        return list_batch_fields(segment, position)
+
+    def choose_changes(self) -> list[ByteChange]:
+        changes = []
+        batch = self.bytes_by_part["batch"]
+        for span in self.spans:
+            if span.field in ("baseOffset", "batchLength", "partitionLeaderEpoch", "magic", "crc"):
+                changes.append(ByteChange("batch", span.end - 1, batch[span.end - 1] ^ 1))
+        values = [span for span in self.spans if span.field.endswith("value") and span.type == "bytes"]
+        if values:
+            # The tenth byte of a commit is the last byte of its offset.
+            position = min(values[0].start + 9, values[0].end - 1)
+            changes.append(ByteChange("batch", position, batch[position] ^ 1))
+        return changes
+
+    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
+        if reading.error is not None:
+            return "The reader notices it and refuses the batch."
+        if not has_other_values:
+            return "The reader still reads the same values."
+        return "The checksum does not cover this byte, so the change goes unnoticed."

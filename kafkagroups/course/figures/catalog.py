@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from kafkagroups.course.figures.batch_ribbon import BatchRibbon
+from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.epochs import Epochs
@@ -18,7 +18,6 @@ from kafkagroups.course.figures.figure import Figure
 from kafkagroups.course.figures.load_curves import LoadCurves
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
-from kafkagroups.course.figures.record_ribbon import RecordRibbon
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay

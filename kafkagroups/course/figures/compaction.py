@@ -68,31 +68,31 @@ _LOG = (
     _Entry("D", 3),
 )
 _STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50", "after pass 3")
-_WORDS = {
-    "value kept": "stays",
-    "value gone": "replaced",
-    "tombstone set": "until",
-    "tombstone gone": "removed",
-    "marker kept": "needed",
-    "marker set": "until",
-    "marker gone": "removed",
-    "unchanged": "not read",
-}
-"""The word for each result of `find_results`. After "until" comes the hour of the delete horizon."""
 
-_TONES = {
-    "value kept": Tone.LIVE,
-    "tombstone set": Tone.WAIT,
-    "marker kept": Tone.WAIT,
-    "marker set": Tone.WAIT,
-    "unchanged": Tone.MUTED,
-}
-_SENTENCES = {
-    "tombstone set": "The tombstone waits for a day.",
-    "tombstone gone": "The delete horizon of the tombstone has passed, so the pass removes it.",
-    "marker kept": "The marker stays, because its transaction still had records.",
-    "marker set": "The marker has no records any more, so the pass sets its delete horizon.",
-    "marker gone": "The delete horizon of the marker has passed, so the pass removes it.",
+
+class _Result(NamedTuple):
+    """What a result of `find_results` is called. After "until" comes the hour of the delete horizon."""
+
+    word: str
+    tone: Tone = Tone.DEAD
+    sentence: str = ""
+
+
+_RESULTS = {
+    "value kept": _Result("stays", Tone.LIVE),
+    "value gone": _Result("replaced"),
+    "tombstone set": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
+    "tombstone gone": _Result(
+        "removed", Tone.DEAD, "The delete horizon of the tombstone has passed, so the pass removes it."
+    ),
+    "marker kept": _Result("needed", Tone.WAIT, "The marker stays, because its transaction still had records."),
+    "marker set": _Result(
+        "until", Tone.WAIT, "The marker has no records any more, so the pass sets its delete horizon."
+    ),
+    "marker gone": _Result(
+        "removed", Tone.DEAD, "The delete horizon of the marker has passed, so the pass removes it."
+    ),
+    "unchanged": _Result("not read", Tone.MUTED),
 }
 _OPEN = "The transaction is open, so the pass ends at the segment with its first record, which begins at 4."
 _END = "The newest value of each key before the active segment remains. The cleaner never reads the active segment."
@@ -209,7 +209,7 @@ def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
     }
     words = {}
     for offset, result in results.items():
-        words[offset] = _WORDS[result]
+        words[offset] = _RESULTS[result].word
         if result.endswith("set"):
             words[offset] += f" {(horizons[offset] - START_MS) // HOUR_MS}"
     return words
@@ -228,7 +228,7 @@ def _explain(step: int, results: dict[int, str], active_start: int, is_open: boo
     sentences = [f"{replaced} {'record has' if replaced == 1 else 'records have'} a newer one of the same key."]
     if not replaced:
         sentences = ["No record has a newer one of the same key."]
-    sentences += [_SENTENCES[result] for result in results.values() if result in _SENTENCES]
+    sentences += [sentence for result in results.values() if (sentence := _RESULTS[result].sentence)]
     if is_open:
         sentences.append(_OPEN)
     return " ".join(sentences)
@@ -275,7 +275,7 @@ def _draw_record(place: int, offset: int, entry: _Entry, result: str | None, wor
     x, y = _find_place(place)
     middle = x + (_CELL_WIDTH - 3) / 2
     is_gone = result is not None and result.endswith("gone")
-    tone = _TONES.get(result or "", Tone.DEAD if is_gone else Tone.PLAIN)
+    tone = _RESULTS[result].tone if result else Tone.PLAIN
     return [
         Label(f"offset {offset}", middle, y - 6, str(offset), "middle", Tone.MUTED),
         Box(

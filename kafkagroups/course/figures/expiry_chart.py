@@ -7,12 +7,14 @@ deletion come from coordinators of this package (deletion_days.py).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kafkagroups.course.deletion_days import LAST_DAY, Members, find_deletion_days
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
 from kafkagroups.errors import UsageError
 
 _HEIGHT = 250
@@ -30,6 +32,7 @@ _VERSIONS = ("1.0.1", "3.9.2")
 _VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.4+")
 _STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
 _HUES = {"commit clock": "A", "empty clock": "B"}
+_DAYS = re.compile(r"\s*([0-9]{1,2})\s*,\s*(never|[0-9]{1,2})\s*,\s*([0-9]{1,2})\s*")
 _LATEST_TYPED_DAY = 10
 _LONGEST_TYPED_RETENTION = 10
 
@@ -72,17 +75,15 @@ class ExpiryChart(Figure):
 
 
 def _parse(value: str) -> tuple[int, int | None, int]:
-    parts = [part.strip() for part in value.split(",")]
-    never = len(parts) == 3 and parts[1] == "never"
-    numbers = [part for number, part in enumerate(parts) if not (never and number == 1)]
-    if len(parts) != 3 or not all(part.isdecimal() and len(part) <= 2 for part in numbers):
+    match = _DAYS.fullmatch(value)
+    if match is None:
         raise UsageError(
             "expected the day of the commit, the day on which the member leaves (or 'never'), and the retention in "
             f"days, for example '1, 8, 5'; found {value[:40]!r}"
         )
-    commit_day = int(parts[0])
-    departure = None if never else int(parts[1])
-    retention = int(parts[2])
+    commit_day = int(match[1])
+    departure = None if match[2] == "never" else int(match[2])
+    retention = int(match[3])
     latest = _LATEST_TYPED_DAY if departure is None else departure
     if not 1 <= latest <= _LATEST_TYPED_DAY:
         raise UsageError(f"the member leaves on day 1 to {_LATEST_TYPED_DAY}, or 'never'; found day {departure}")
@@ -167,6 +168,10 @@ def _draw_axis() -> list[Mark]:
     return marks
 
 
+def _draw_bar(key: str, x: float, top: float, width: float, lines: tuple[str, ...] = (), **style: Any) -> Box:
+    return Box(key, x, top, width, _BAR_HEIGHT, lines, size=_SIZE, **style)
+
+
 def _name_members(members: Members) -> str:
     if not members.topic:
         return "the group never has members"
@@ -183,14 +188,11 @@ def _draw_members(members: Members) -> list[Mark]:
     if members.topic:
         leaves_at = end if members.leaves_on is None else _find_x(members.leaves_on)
         width = leaves_at - start
-        candidates = (f"a member reads {members.topic}", "a member", "")
-        words = next(candidate for candidate in candidates if measure_text(candidate, _SIZE) <= width)
-        marks.append(Box("member", start, _MEMBERS_TOP, width, _BAR_HEIGHT, (words,), size=_SIZE))
+        lines = fit_words(width, _SIZE, f"a member reads {members.topic}", "a member", "")
+        marks.append(_draw_bar("member", start, _MEMBERS_TOP, width, lines))
     if leaves_at < end:
         words = _name_members(members)
-        marks.append(
-            Box("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, _BAR_HEIGHT, (words,), size=_SIZE, is_dashed=True)
-        )
+        marks.append(_draw_bar("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, (words,), is_dashed=True))
     return marks
 
 
@@ -201,18 +203,8 @@ def _draw_clocks(step: int, case: _Case) -> list[Mark]:
         Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty"),
     ]
     if step == 0:
-        marks.append(
-            Box(
-                "commit clock",
-                commit_x,
-                _COMMIT_TOP,
-                _COMMIT_WIDTH,
-                _BAR_HEIGHT,
-                ("commit",),
-                size=_SIZE,
-                hue=_HUES["commit clock"],
-            )
-        )
+        hue = _HUES["commit clock"]
+        marks.append(_draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue))
         return marks
     marks += _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
@@ -226,19 +218,16 @@ def _draw_clocks(step: int, case: _Case) -> list[Mark]:
 def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Mark]:
     start = _find_x(start_day)
     width = retention * _DAY_WIDTH
-    words = _format_days(retention)
-    lines = (words,) if measure_text(words, _SIZE) <= width else ()
-    return [Box(key, start, top, width, _BAR_HEIGHT, lines, size=_SIZE, hue=_HUES[key])]
+    lines = fit_words(width, _SIZE, _format_days(retention))
+    return [_draw_bar(key, start, top, width, lines, hue=_HUES[key])]
 
 
 def _draw_question(number: int, commit_day: int) -> list[Mark]:
     x = _find_x(commit_day)
     top = _VERSION_TOPS[number]
     return [
-        Box(f"offset {number}", x, top, _COMMIT_WIDTH, _BAR_HEIGHT, ("offset",), Tone.MUTED, _SIZE, is_dashed=True),
-        Label(
-            f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED, size=_SIZE
-        ),
+        _draw_bar(f"offset {number}", x, top, _COMMIT_WIDTH, ("offset",), tone=Tone.MUTED, is_dashed=True),
+        Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED),
     ]
 
 
@@ -257,16 +246,14 @@ def _draw_result(number: int, case: _Case) -> list[Mark]:
     key = f"offset {number}"
     if day is None:
         width = _find_x(LAST_DAY) - start
-        return [Box(key, start, top, width, _BAR_HEIGHT, ("the offset stays",), Tone.LIVE, is_bold=True)]
+        return [_draw_bar(key, start, top, width, ("the offset stays",), tone=Tone.LIVE, is_bold=True)]
     end = _find_x(day)
-    candidates = (f"deleted on day {day}", f"until day {day}", f"day {day}")
-    words = next((words for words in candidates if measure_text(words, _SIZE) <= end - start), None)
-    lines = () if words is None else (words,)
+    lines = fit_words(end - start, _SIZE, f"deleted on day {day}", f"until day {day}", f"day {day}")
     marks: list[Mark] = [
-        Box(key, start, top, end - start, _BAR_HEIGHT, lines, size=_SIZE, is_bold=True, hue=hue),
-        Box(f"deletion {number}", end, top, _DAY_WIDTH, _BAR_HEIGHT, tone=Tone.ERROR, is_gone=True),
+        _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue),
+        _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True),
     ]
-    if words is None:
+    if not lines:
         x = end + _DAY_WIDTH + 6
         marks.append(Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True))
     return marks

@@ -133,3 +133,8 @@ def find_hatch(box: Box) -> str:
         right = min(box.width, start)
         lines.append(f"M{left:g} {start - left:g}L{right:g} {start - right:g}")
     return "".join(lines)
+
+
+def fit_words(width: float, size: float, *candidates: str) -> tuple[str, ...]:
+    """Return the first of these texts that is not wider, as the lines of a box; otherwise nothing."""
+    return next(((words,) for words in candidates if measure_text(words, size) <= width), ())

@@ -6,7 +6,7 @@ to, and fills it. Both also stand in words, so that no meaning rests on colour a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 from zlib import crc32
@@ -35,53 +35,13 @@ class Colours(NamedTuple):
     ink: str
 
 
-class Hue(NamedTuple):
-    fill: str
-    line: str
-
-
 PAGE_COLOUR = "#ffffff"
-LIGHT = {
-    Tone.PLAIN: Colours("#eef1f5", "#5b6675", "#1c2430"),
-    Tone.LIVE: Colours("#d6f0dd", "#1b7a3d", "#0b4a22"),
-    Tone.NEW: Colours("#d8e8ff", "#1a5fc4", "#0a3a80"),
-    Tone.WAIT: Colours("#fff0c9", "#9a6a00", "#5c3f00"),
-    Tone.DEAD: Colours("#f3f3f3", "#767676", "#5e5e5e"),
-    Tone.ERROR: Colours("#ffe0dc", "#b3261e", "#7d130d"),
-    Tone.MUTED: Colours("none", "#7f8996", "#566170"),
-}
-_DARK = {
-    Tone.PLAIN: Colours("#2a323c", "#8c98a6", "#e6eaf0"),
-    Tone.LIVE: Colours("#12351f", "#4fbf78", "#b7f0cb"),
-    Tone.NEW: Colours("#13305c", "#6ba6ff", "#cfe2ff"),
-    Tone.WAIT: Colours("#3c2e08", "#d7a520", "#ffe3a0"),
-    Tone.DEAD: Colours("#1c2025", "#7d8690", "#a6aeb7"),
-    Tone.ERROR: Colours("#47170f", "#ff8a7e", "#ffd2cc"),
-    Tone.MUTED: Colours("none", "#6f7a86", "#a5b0bd"),
-}
+_LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#7f8996")
+_DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#6f7a86")
+"""The border of each tone, in their order. Fills and words are mixtures of it with the page and with its ink."""
 # The colours of Okabe and Ito, which people with each kind of colour blindness tell apart.
-LIGHT_HUES = (
-    Hue("#cde4f6", "#0072b2"),
-    Hue("#fbdcae", "#a86500"),
-    Hue("#c6ebdc", "#00785a"),
-    Hue("#f2d3e6", "#b04f87"),
-    Hue("#fcd3bf", "#c44e00"),
-    Hue("#d9d6f5", "#5a4fb0"),
-    Hue("#c9eff0", "#007b85"),
-    Hue("#d9dee5", "#4d5866"),
-    Hue("#f1ecb0", "#7d7000"),
-)
-_DARK_HUES = (
-    Hue("#123c5c", "#5ab4ea"),
-    Hue("#553b08", "#f0ad33"),
-    Hue("#0d4637", "#35c79a"),
-    Hue("#522444", "#e59cc6"),
-    Hue("#592609", "#ff8f4d"),
-    Hue("#302a66", "#a79df2"),
-    Hue("#08434a", "#4fd0da"),
-    Hue("#363e49", "#a9b4c2"),
-    Hue("#45400a", "#e0d64a"),
-)
+LIGHT_HUES = ("#0072b2", "#a86500", "#00785a", "#b04f87", "#c44e00", "#5a4fb0", "#007b85", "#4d5866", "#7d7000")
+_DARK_HUES = ("#5ab4ea", "#f0ad33", "#35c79a", "#e59cc6", "#ff8f4d", "#a79df2", "#4fd0da", "#a9b4c2", "#e0d64a")
 _NAMES = ("billing", "fraud-check", "shipping", "loyalty", "mailer", "promo", "dashboard", "stock-audit", "café-☕")
 _KEYS = "ABCDEFGH"
 
@@ -100,14 +60,38 @@ def find_hue(name: str) -> int:
     return crc32(name.encode()) % len(LIGHT_HUES)
 
 
+def find_colours(tone: Tone) -> Colours:
+    """Return the colours of a tone on a light page."""
+    return _mix_colours(tone, _LIGHT_LINES, PAGE_COLOUR, "#101820")
+
+
+def find_fill(hue: str) -> str:
+    """Return the colour that fills a box of a hue on a light page."""
+    return _mix(hue, PAGE_COLOUR, 0.2)
+
+
 def style_sheet() -> str:
     """Return the rules that give each tone and each hue its colours, as variables of figure.css."""
-    return "\n".join([*_list_rules("", LIGHT, LIGHT_HUES), *_list_rules(".kg-dark ", _DARK, _DARK_HUES)])
+    light = _list_rules("", _LIGHT_LINES, LIGHT_HUES, PAGE_COLOUR, "#101820")
+    return "\n".join([*light, *_list_rules(".kg-dark ", _DARK_LINES, _DARK_HUES, "#14181e", "#f4f7fa")])
 
 
-def _list_rules(theme: str, tones: dict[Tone, Colours], hues: tuple[Hue, ...]) -> Iterator[str]:
-    for tone, colours in tones.items():
+def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str, ink: str) -> Iterator[str]:
+    for tone in Tone:
+        colours = _mix_colours(tone, lines, page, ink)
         variables = f"--fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink};"
         yield f"{theme}.kg-tone-{tone} {{ {variables} }}"
     for number, hue in enumerate(hues):
-        yield f"{theme}.kg-hue-{number} {{ --hue: {hue.fill}; --hue-line: {hue.line}; }}"
+        yield f"{theme}.kg-hue-{number} {{ --hue: {_mix(hue, page, 0.2)}; --hue-line: {hue}; }}"
+
+
+def _mix_colours(tone: Tone, lines: Sequence[str], page: str, ink: str) -> Colours:
+    line = lines[list(Tone).index(tone)]
+    fill = "none" if tone is Tone.MUTED else _mix(line, page, {Tone.DEAD: 0.06}.get(tone, 0.15))
+    return Colours(fill, line, _mix(line, ink, {Tone.PLAIN: 0.1, Tone.DEAD: 0.8}.get(tone, 0.6)))
+
+
+def _mix(colour: str, other: str, share: float) -> str:
+    """Return a mixture of two colours: this share of the first, and the rest of the other."""
+    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True)
+    return "#" + bytes(round(share * first + (1 - share) * second) for first, second in pairs).hex()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from html import escape
 
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, find_hatch
-from kafkagroups.course.figures.palette import LIGHT, LIGHT_HUES, PAGE_COLOUR, Colours, Hue, Tone, find_hue
+from kafkagroups.course.figures.palette import LIGHT_HUES, PAGE_COLOUR, Colours, Tone, find_colours, find_fill, find_hue
 
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 LINE_HEIGHT = 1.3
@@ -36,7 +36,7 @@ def encode_data_address(svg: str) -> str:
 
 
 def _draw_mark(mark: Mark) -> Iterator[str]:
-    colours = LIGHT[mark.tone]
+    colours = find_colours(mark.tone)
     if isinstance(mark, Box):
         yield from _draw_box(mark, colours)
     elif isinstance(mark, Label):
@@ -46,14 +46,16 @@ def _draw_mark(mark: Mark) -> Iterator[str]:
     else:
         points = " ".join(f"{_number(x)},{_number(y)}" for x, y in mark.points)
         dashes = ' stroke-dasharray="5 4"' if mark.is_dashed else ""
-        line = LIGHT_HUES[find_hue(mark.hue)].line if mark.hue else colours.line
+        line = LIGHT_HUES[find_hue(mark.hue)] if mark.hue else colours.line
         yield f'<polyline points="{points}" fill="none" stroke="{line}" stroke-width="2"{dashes}/>'
 
 
 def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
-    hue = LIGHT_HUES[find_hue(box.hue)] if box.hue else Hue(colours.fill, colours.line)
-    line = hue.line if box.tone is Tone.PLAIN or box.is_solid else colours.line
-    fill = hue.line if box.is_solid else hue.fill
+    hue = LIGHT_HUES[find_hue(box.hue)] if box.hue else colours.line
+    line = hue if box.tone is Tone.PLAIN or box.is_solid else colours.line
+    fill = find_fill(hue) if box.hue else colours.fill
+    if box.is_solid:
+        fill = hue
     dashes = ' stroke-dasharray="4 3"' if box.is_dashed else ""
     faded = ' fill-opacity="0.4"' if box.is_gone else ""
     place = f'x="{_number(box.x)}" y="{_number(box.y)}" width="{_number(box.width)}" height="{_number(box.height)}"'

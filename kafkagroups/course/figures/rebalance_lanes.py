@@ -8,9 +8,8 @@ from itertools import groupby, pairwise
 from textwrap import wrap
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
-from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Moment
-from kafkagroups.course.figures.rebalance_run import Death, run_group
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
+from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
 from kafkagroups.course.script_events import format_count
 from kafkagroups.errors import UsageError
 
@@ -178,8 +177,7 @@ def _draw_band(moments: list[Moment]) -> list[Mark]:
         count = len(list(group))
         width = count * _SLOT_WIDTH
         if state != "Dead":
-            words = _STATE_WORDS[state]
-            lines = (words,) if measure_text(words, _SIZE) <= width else ()
+            lines = fit_words(width, _SIZE, _STATE_WORDS[state])
             tone = _STATE_TONES.get(state, Tone.PLAIN)
             marks.append(Box(f"band {start}", _find_x(start), _BAND_TOP, width, 20, lines, tone, _SIZE))
         start += count
@@ -205,8 +203,7 @@ def _draw_lane(number: int, story: list[Moment], moments: list[Moment], moment_o
     if lane.session_end_s is not None:
         x = _find_x(min(_find_slot(story, lane.session_end_s - SESSION_S), len(moments) - 1))
         width = _find_x(_find_slot(story, lane.session_end_s)) - x
-        words = f"session to {lane.session_end_s:g} s"
-        lines = (words,) if measure_text(words, _SIZE) <= width else ()
+        lines = fit_words(width, _SIZE, f"session to {lane.session_end_s:g} s")
         marks.append(Box(f"session {name}", x, top + 27, width, 16, lines, Tone.WAIT, _SIZE, is_dashed=True))
     marks += _draw_requests(name, moments, top)
     death = story[moment_of_death] if moment_of_death is not None else None

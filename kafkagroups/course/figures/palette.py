@@ -82,7 +82,8 @@ def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str
         variables = f"--fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink};"
         yield f"{theme}.kg-tone-{tone} {{ {variables} }}"
     for number, hue in enumerate(hues):
-        yield f"{theme}.kg-hue-{number} {{ --hue: {_mix(hue, page, 0.2 if page == PAGE_COLOUR else 0.32)}; --hue-line: {hue}; }}"
+        fill = _mix(hue, page, 0.2 if page == PAGE_COLOUR else 0.32)
+        yield f"{theme}.kg-hue-{number} {{ --hue: {fill}; --hue-line: {hue}; }}"
 
 
 def _mix_colours(tone: Tone, lines: Sequence[str], page: str, ink: str) -> Colours:

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.comparisons import BASE, MILLION, WAYS, plan
-from kafkagroups.course.figures.load_curves import draw_curves
+from benchmarks.plot import HEIGHT, draw_curves
 from kafkagroups.course.figures.picture import draw_svg
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -121,4 +121,4 @@ def draw_plot(measured: dict) -> str:
             for way in PLOTTED.keys() & part["ways"].keys():
                 if seconds := least_time(part, way):
                     curves.setdefault(PLOTTED[way], {}).setdefault(part["records"], seconds)
-    return draw_svg(draw_curves(dict(sorted(curves.items()))), 270, "Seconds to load a topic") + "\n"
+    return draw_svg(draw_curves(dict(sorted(curves.items()))), HEIGHT, "Seconds to load a topic") + "\n"

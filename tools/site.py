@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
+from live_only import drop_live_only
 from nbformat import NotebookNode
 from sphinx.cmd.build import build_main
 
@@ -31,6 +32,7 @@ SOLUTIONS = ROOT / "notebooks" / "solutions"
 WORKED_SOLUTION = "course.show_worked_"  # Lesson 14: the reader opens the output.
 LESSONS_PLACE = "<!-- lessons -->"
 QUESTION = re.compile(r"^\*\*(.+)\*\*$", re.MULTILINE)
+FIGURE_CELL = "# figure"
 FIGURE_PLACE = re.compile(r"<!-- figure: (\S+) -->")
 # A solved lesson is one folder higher on the site than in the repository.
 MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../"}
@@ -50,10 +52,13 @@ def list_figures() -> dict[str, Figure]:
 def convert_lesson(notebook: NotebookNode, name: str, figures: dict[str, Figure]) -> None:
     """Replace the images of figures by the figures, fold the solutions, and correct the links."""
     has_script = False
+    drop_live_only(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = move_links(cell.source)
             continue
+        if cell.source.startswith(FIGURE_CELL):
+            cell.metadata.setdefault("tags", []).append("remove-input")
         if "exercise" in cell.metadata.get("tags", ()):
             cell.metadata.tags.append("hide-input")
         if cell.source.startswith(WORKED_SOLUTION):

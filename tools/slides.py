@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 from deck.lesson import Deck, UnknownFigure, make_deck
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from live_only import drop_live_only
 
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import page_script
@@ -33,6 +34,7 @@ def make_decks() -> list[Deck]:
     decks = []
     for path in sorted((NOTEBOOKS / "solutions").glob("[0-9][0-9]_*.ipynb")):
         solved = nbformat.read(path, 4)
+        drop_live_only(solved)
         learners = nbformat.read(NOTEBOOKS / path.name, 4)
         starters = {cell.id: cell.source for cell in learners.cells}
         try:

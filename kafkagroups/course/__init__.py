@@ -26,19 +26,17 @@ from kafkagroups.course.conversations import print_all_and_by_name, read_commits
 from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.fetch_table import print_fetches
-from kafkagroups.course.figures.batch_ribbon import BatchRibbon
+from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
-from kafkagroups.course.figures.load_curves import LoadCurves
 from kafkagroups.course.figures.load_tape import LoadTape
 from kafkagroups.course.figures.load_times import LoadTimes, measure_seconds, name_engine
 from kafkagroups.course.figures.offset_map import OffsetMap
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
-from kafkagroups.course.figures.record_ribbon import RecordRibbon
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
@@ -91,7 +89,6 @@ __all__ = [
     "ExpiryChart",
     "Failover",
     "GroupLife",
-    "LoadCurves",
     "LoadTape",
     "LoadTimes",
     "OffsetMap",

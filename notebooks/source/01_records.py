@@ -47,7 +47,7 @@ course.hexdump(value)
 # - **Tagged fields** are optional fields at the end, each with its own number. The field with the tag 0 is the id of the topic.
 
 # %% [markdown]
-# Go through the fields with *next*, or click a block. Then change one byte, for example with `value 15=54`, and watch which fields a decoder now gets wrong. A changed length shifts everything that follows it.
+# Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 15=54`</span>, and watch which fields a decoder now gets wrong. A changed length shifts everything that follows it.
 
 # %%
 # figure

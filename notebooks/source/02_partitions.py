@@ -194,7 +194,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 #
 # In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Each group commits the offset 50 while the topic has 50 partitions and 60 when it has 60, so the number shows how old an answer is.
 #
-# Before the change, look for the fullest cell and for empty cells. After the widening, the records that groups left behind are crossed. When the consumers restart, switch between the coordinators, and compare what they find. At last, the topic is widened again, to 65 partitions. Some groups then get their first partition back, and with it an offset that is long outdated. You can also type a name of your own.
+# Before the change, look for the fullest cell and for empty cells. After the widening, the records that groups left behind are crossed. When the consumers restart, switch between the coordinators, and compare what they find. At last, the topic is widened again, to 65 partitions. Some groups then get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
 
 # %%
 # figure

@@ -112,7 +112,7 @@ course.check("read_varint", read_varint)
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. If it skipped only the batch, it could answer with an older offset. Other brokers with a copy of the partition still have the removed records.
 #
-# This figure counts **from the start of the file**. Choose a *broken byte*, or type a position and a byte, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
+# This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
 # %%
 # figure

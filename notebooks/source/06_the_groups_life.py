@@ -139,10 +139,10 @@ life.sync("billing-1")
 # The figure shows the same requests and what follows. A session lasts only **10 seconds** here:
 #
 # 1. Step through the events with *next*. A dashed bar is a session. Which events start it again?
-# 2. Choose a death, for example *billing-1 dies after event 12*. Which request was its last sign of life?
+# 2. Choose a death, for example *billing-1 dies at 10 s, after its OffsetCommit*. Which request was its last sign of life?
 # 3. Look at the box at the bottom. When does a crash of the coordinator lose something?
 #
-# You can also type a death, for example `billing-1 at 9`.
+# <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
 
 # %%
 # figure

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / "build" / "screens" / "figures"
 # To draw every scene of a large figure takes minutes. So the test draws scenes at equal distances, and the last one.
 MOST_SCENES = 40
+MOST_STEPS = 6
 
 pytestmark = pytest.mark.browser
 
@@ -77,34 +78,87 @@ def choose(page, control, option):
             page.keyboard.press("ArrowRight")
 
 
-FIND_PLACES = """() => Object.fromEntries([...document.querySelectorAll('.kg-figure svg > g')].map((group) => {
-    const { e, f } = new DOMMatrix(getComputedStyle(group).transform);
-    return [group.dataset.key, [e, f]];
-}))"""
+WATCH_A_STEP = """async (duration) => {
+    const svg = document.querySelector('.kg-figure svg');
+    const read = () => Object.fromEntries([...svg.querySelectorAll(':scope > g[data-key]')].map((group) => {
+        const { e, f } = new DOMMatrix(getComputedStyle(group).transform);
+        return [group.dataset.key, [e, f, Number(getComputedStyle(group).opacity)]];
+    }));
+    const states = [read()];
+    [...document.querySelectorAll('.kg-figure button')].find((button) => button.textContent === 'next').click();
+    const leaving = svg.querySelectorAll('.kg-leaves').length;
+    const end = performance.now() + duration;
+    while (performance.now() < end) {
+        await new Promise(requestAnimationFrame);
+        states.push(read());
+    }
+    return { states, leaving, left: svg.querySelectorAll('.kg-leaves').length };
+}"""
 
 
-def test_a_mark_that_changes_its_place_moves_there(browser, named_figure):
-    """Soon after a step, each mark that gets another place is between the two; with reduced motion it is there."""
+def test_marks_move_come_and_go(browser, named_figure):
+    """A mark is seen between its two places, and new and old ones fade, unless the reader wants no motion."""
     _, figure = named_figure
     (sequence,) = [each for each in figure.content.controls if each.is_sequence][:1] or [None]
     if sequence is None or len(sequence.options) < 2:
         return
-    moved = {}
+    changes = {}
     for motion in ("no-preference", "reduce"):
         page = open_figure(browser, figure, "light", 1280, reduced_motion=motion)
-        for _ in sequence.options[1:]:
-            before = page.evaluate(FIND_PLACES)
-            page.get_by_role("button", name="next", exact=True).first.click()
-            page.wait_for_timeout(120)
-            between = page.evaluate(FIND_PLACES)
-            page.wait_for_timeout(500 if motion == "no-preference" else 0)
-            after = page.evaluate(FIND_PLACES)
-            changed = {key for key in before.keys() & after.keys() if before[key] != after[key]}
-            moved[motion] = moved.get(motion, 0) + len(changed)
-            jumped = {key for key in changed if between[key] in (before[key], after[key])}
-            assert jumped == (changed if motion == "reduce" else set())
+        changes[motion] = 0
+        for _ in range(min(MOST_STEPS, len(sequence.options) - 1 - sequence.initial)):
+            step = page.evaluate(WATCH_A_STEP, 900 if motion == "no-preference" else 50)
+            before, *between, after = step["states"]
+            moved = {key for key in before.keys() & after.keys() if before[key][:2] != after[key][:2]}
+            new = after.keys() - before.keys()
+            seen_between = {
+                key for key in moved for state in between if state[key][:2] not in (before[key][:2], after[key][:2])
+            }
+            faint = {key for key in new for state in between if state[key][2] < 1}
+            changes[motion] += len(moved)
+            assert seen_between == (moved if motion == "no-preference" else set())
+            assert faint == (new if motion == "no-preference" else set())
+            assert step["leaving"] == (len(before.keys() - after.keys()) if motion == "no-preference" else 0)
+            assert step["left"] == 0
         page.context.close()
-    assert moved["no-preference"] == moved["reduce"]
+    assert changes["no-preference"] == changes["reduce"]
+
+
+def test_a_sequence_plays_and_pauses(browser):
+    """The button plays the steps from the first to the last one. A step by hand ends the play."""
+    figure = FIGURES["two-maps"]()
+    page = open_figure(browser, figure, "light", 1280)
+    page.clock.install()
+    place = page.locator(".kg-place")
+    play = page.get_by_role("button", name="play")
+    play.click()
+    (steps, _) = figure.content.controls
+    for step in range(steps.initial + 2, len(steps.options) + 1):
+        assert place.inner_text().startswith(f"step {step} of"), step
+        page.clock.run_for(1_800)
+    play.click()
+    assert place.inner_text().startswith("step 1 of")
+    page.get_by_role("button", name="next").click()
+    page.clock.run_for(9_000)
+    assert place.inner_text().startswith("step 2 of")
+    assert play.count() == 1
+    page.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 800])
+def test_a_picture_that_is_cut_says_so(browser, named_figure, width):
+    """On a narrow page, a text keeps 13 pixels, and the side where the picture goes on has a sign until its end."""
+    _, figure = named_figure
+    page = open_figure(browser, figure, "light", width)
+    picture = page.locator(".kg-picture")
+    is_cut = width == 390
+    assert page.locator(".kg-sign").is_visible() == is_cut
+    assert picture.evaluate("picture => picture.classList.contains('kg-more-right')") == is_cut
+    picture.evaluate("picture => picture.scrollLeft = 9999")
+    page.wait_for_function("() => !document.querySelector('.kg-more-right')")
+    assert picture.evaluate("picture => picture.classList.contains('kg-more-left')") == is_cut
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+    page.context.close()
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 700)])
@@ -115,7 +169,8 @@ def test_a_figure_works_by_keyboard_and_has_no_barrier(browser, named_figure, sc
     heights = set()
     controls = figure.content.controls
     for options in choose_scenes(figure):
-        for control, option in zip(controls, options, strict=True):
+        # A choice that jumps comes first, because it also changes another control.
+        for control, option in sorted(zip(controls, options, strict=True), key=lambda each: not each[0].jumps):
             choose(page, control, option)
         scene = figure.content.scenes[options]
         assert read_labels(page) == list_labels(scene.marks), options
@@ -140,7 +195,8 @@ def test_a_sequence_does_not_wrap(browser, named_figure):
     assert read_labels(page) == list_labels(figure.first_scene.marks)
     for control in sequences:
         group = page.get_by_role("group", name=control.label, exact=True)
-        group.get_by_role("button", name="previous").click(force=True)
+        for _ in range(control.initial + 1):
+            group.get_by_role("button", name="previous").click(force=True)
         assert group.locator(".kg-place").inner_text().startswith(f"{control.label} 1 of ")
         for _ in range(len(control.options) + 1):
             group.get_by_role("button", name="next").click(force=True)

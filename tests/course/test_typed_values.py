@@ -20,7 +20,7 @@ REFUSED = [
     (course.BatchRibbon, (SEGMENT, 406), "7", "position"),
     (course.Segment, (SEGMENT,), "byte 3", "one byte in hex"),
     (course.Segment, (SEGMENT,), "99999999=00", "positions 0 to"),
-    (course.Segment, (SEGMENT,), f"100={SEGMENT[100]:02x}", "byte 100 is already"),
+    (course.Segment, (SEGMENT,), f"100={SEGMENT[100]:02x}", "byte 100 of the file is already"),
     (course.PartitionGrid, (("billing",), ("billing",)), "  ", "empty text"),
     (course.PartitionGrid, (("billing",), ("billing",)), "x" * 41, "at most 40"),
     (course.PartitionGrid, (("billing",), ("billing",)), "a\x00b", "printable"),

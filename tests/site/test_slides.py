@@ -88,3 +88,11 @@ def test_pieces_that_need_more_room_than_a_slide_get_several_slides(tools):
     tall = piece_tools.Piece("<p>tall</p>", piece_tools.ROOM - 60)
     pages = pieces.pack([piece_tools.Piece("<p>first</p>", 100), *introduction, tall])
     assert [len(page) for page in pages] == [1, 2]
+
+
+def test_a_sentence_that_asks_for_a_typed_value_is_not_on_a_slide(decks):
+    """A slide has no field. The lesson marks such a sentence, and other sentences of its paragraph stay."""
+    pages = [slide.body + slide.notes for deck in decks.values() for slide in deck.slides]
+    assert not any("live-only" in page for page in pages)
+    assert not any("type a death" in page or "type a name of your own" in page for page in pages)
+    assert any("Find a byte whose change goes unnoticed." in page for page in pages)

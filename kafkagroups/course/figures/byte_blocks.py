@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Tone, measure_text
+from kafkagroups.errors import UsageError
 from kafkagroups.records.spans import Span
 
 MARGIN = 6
 _GAP = 4
 _SIZE = 11
 _BLOCK_HEIGHT = 44
-_ROW_HEIGHT = _BLOCK_HEIGHT + 4
+_CUT_HEIGHT = 6
+_ROW_HEIGHT = _BLOCK_HEIGHT + _CUT_HEIGHT + 6
 _HEADING_HEIGHT = 18
 _SHOWN_BYTES = 11
 _NAME_OF_REST = "rest"
+_CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
 
 @dataclass(frozen=True)
@@ -122,3 +126,59 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> list[Mark]:
     start = place.x + place.width / 2 - characters * _SIZE * CHARACTER_WIDTH / 2
     x = start + index * step - 2
     return [Box("changed byte", x, place.y + 15, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)]
+
+
+def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
+    """Yield strips below the blocks: where a reader cuts the same bytes. A field of `wrong` has another value."""
+    for span in spans:
+        name = (span.part, find_name(span))
+        is_wrong = name in wrong
+        for number, place in enumerate(places):
+            block = place.span
+            start = max(span.start, block.start)
+            end = min(span.end, block.end)
+            if span.part != block.part or start >= end:
+                continue
+            byte_width = place.width / (block.end - block.start)
+            yield Box(
+                f"cut {name} {number}",
+                place.x + (start - block.start) * byte_width + 1,
+                place.y + _BLOCK_HEIGHT + 2,
+                (end - start) * byte_width - 2,
+                _CUT_HEIGHT,
+                tone=Tone.ERROR if is_wrong else Tone.LIVE,
+                is_solid=is_wrong,
+            )
+
+
+@dataclass(frozen=True)
+class ByteChange:
+    """A new value for one byte. `part` is "key", "value", "batch" or "file"."""
+
+    part: str
+    position: int
+    byte: int
+
+    def apply(self, bytes_by_part: Mapping[str, bytes]) -> dict[str, bytes]:
+        changed = bytearray(bytes_by_part[self.part])
+        changed[self.position] = self.byte
+        return {**bytes_by_part, self.part: bytes(changed)}
+
+
+def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) -> ByteChange:
+    """Return the change that a reader typed, such as "value 9=24". With one part, its name can be left out."""
+    match = _CHANGE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"expected a position and one byte in hex, for example {example!r}; found {text[:40]!r}")
+    parts = list(bytes_by_part)
+    part = match["part"] or (parts[0] if len(parts) == 1 else "")
+    if part not in parts:
+        raise UsageError(f"expected {' or '.join(parts)} before the position, for example {example!r}")
+    position = int(match["position"])
+    size = len(bytes_by_part[part])
+    if position >= size:
+        raise UsageError(f"the {part} has the positions 0 to {size - 1}; found position {position}")
+    change = ByteChange(part, position, int(match["byte"], 16))
+    if bytes_by_part[part][position] == change.byte:
+        raise UsageError(f"byte {position} of the {part} is already {change.byte:02x}; type another value")
+    return change

@@ -1,4 +1,4 @@
-"""Lessons 01 and 03: the fields of some bytes as blocks. The base of the figures of a record and of a batch.
+"""Lessons 01 and 03: the fields of a record or of a batch as blocks.
 
 If the reader of the lesson changes one byte, the figure shows what a reader of Kafka's bytes believes: other values, or
 nothing because it refuses the bytes.
@@ -6,18 +6,28 @@ nothing because it refuses the bytes.
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from kafkagroups.course.figures.byte_blocks import MARGIN, arrange_blocks, draw_block, draw_changed_byte, find_name
+from kafkagroups.course.figures.byte_blocks import (
+    MARGIN,
+    ByteChange,
+    arrange_blocks,
+    draw_block,
+    draw_changed_byte,
+    draw_cuts,
+    find_name,
+    parse_change,
+)
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import BadBytes
 from kafkagroups.helpers import escape
-from kafkagroups.records.spans import Span
+from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
+from kafkagroups.log.segment_file import find_frame
+from kafkagroups.records.spans import Span, annotate
 
 _PANEL_HEIGHT = 76
 _BELIEF_HEIGHT = 78
@@ -26,29 +36,18 @@ _SHOWN_CHARACTERS = 34
 _SHOWN_DIFFERENCES = 3
 _LINE_CHARACTERS = int((WIDTH - 4 * MARGIN) / (12 * CHARACTER_WIDTH))
 _MOST_SCENES = 160
-_CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
-
-
-@dataclass(frozen=True)
-class ByteChange:
-    """A new value for one byte. `part` is "key", "value" or "batch"."""
-
-    part: str
-    position: int
-    byte: int
-
-    def apply(self, bytes_by_part: Mapping[str, bytes]) -> dict[str, bytes]:
-        changed = bytearray(bytes_by_part[self.part])
-        changed[self.position] = self.byte
-        return {**bytes_by_part, self.part: bytes(changed)}
 
 
 @dataclass(frozen=True)
 class Reading:
     """What a reader believes: nothing if it refuses the bytes, with the reason in `error`."""
 
-    value_by_name: Mapping[tuple[str, str], str]
+    spans: Sequence[Span]
     error: str | None = None
+
+    @property
+    def value_by_name(self) -> dict[tuple[str, str], str]:
+        return {(span.part, find_name(span)): span.text for span in self.spans}
 
 
 class ByteRibbon(Figure):
@@ -56,6 +55,7 @@ class ByteRibbon(Figure):
         self._title = title
         self.bytes_by_part = bytes_by_part
         self.spans = self.read_spans(bytes_by_part)
+        self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
         self._height = self._panel_y + _PANEL_HEIGHT + _BELIEF_HEIGHT
         most_changes = max(_MOST_SCENES // len(self.spans) - 1, 1)
@@ -75,25 +75,7 @@ class ByteRibbon(Figure):
 
     def compute_content(self, value: str) -> Content:
         """Return the content with one more change, typed as "value 9=24"."""
-        return self._make_content([self._parse_change(value), None, *self.changes])
-
-    def _parse_change(self, text: str) -> ByteChange:
-        example = self._example
-        match = _CHANGE.fullmatch(text)
-        if match is None:
-            raise UsageError(f"expected a position and one byte in hex, for example {example!r}; found {text[:40]!r}")
-        parts = list(self.bytes_by_part)
-        part = match["part"] or (parts[0] if len(parts) == 1 else "")
-        if part not in parts:
-            raise UsageError(f"expected {' or '.join(parts)} before the position, for example {example!r}")
-        position = int(match["position"])
-        size = len(self.bytes_by_part[part])
-        if position >= size:
-            raise UsageError(f"the {part} has the positions 0 to {size - 1}; found position {position}")
-        change = ByteChange(part, position, int(match["byte"], 16))
-        if self.bytes_by_part[part][position] == change.byte:
-            raise UsageError(f"byte {position} of the {part} is already {change.byte:02x}; type another value")
-        return change
+        return self._make_content([parse_change(value, self.bytes_by_part, self._example), None, *self.changes])
 
     @property
     def _example(self) -> str:
@@ -107,15 +89,19 @@ class ByteRibbon(Figure):
         several_parts = len(self.bytes_by_part) > 1
         fields = tuple((f"{span.part}: " if several_parts else "") + find_name(span) for span in self.spans)
         options = tuple("none" if change is None else self._describe_change(change) for change in changes)
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for change_number, change in enumerate(changes):
-            bytes_by_part = change.apply(self.bytes_by_part) if change else self.bytes_by_part
-            reading = self._read(bytes_by_part)
-            for number, _ in enumerate(self.spans):
-                scenes[number, change_number] = self._draw(number, change, bytes_by_part, reading)
-        controls = (Control("field", "field", fields), Control("change", "changed byte", options, is_sequence=False))
+        bytes_after = [change.apply(self.bytes_by_part) if change else self.bytes_by_part for change in changes]
+        readings = [self._read(bytes_by_part) for bytes_by_part in bytes_after]
+
+        def draw(number: int, change: int) -> Scene:
+            return self._draw(number, changes[change], bytes_after[change], readings[change])
+
+        jumps = [("field", self.spans.index(self._find_span(change))) if change else None for change in changes]
+        controls = (
+            Control("field", "field", fields),
+            Control("change", "changed byte", options, is_sequence=False, jumps=tuple(jumps), is_answer=True),
+        )
         free_input = FreeInput("change a byte (position=hex)", self._example)
-        return Content(self._title, self._height, controls, scenes, free_input)
+        return Content.draw(self._title, self._height, controls, draw, free_input)
 
     def _describe_change(self, change: ByteChange) -> str:
         old = self.bytes_by_part[change.part][change.position]
@@ -133,8 +119,8 @@ class ByteRibbon(Figure):
             spans = self.read_spans(bytes_by_part)
         except BadBytes as error:
             field = f"{error.field}: " if error.field else ""
-            return Reading({}, field + error.reason)
-        return Reading({(span.part, find_name(span)): span.text for span in spans})
+            return Reading((), field + error.reason)
+        return Reading(spans)
 
     def _draw(
         self, selected: int, change: ByteChange | None, bytes_by_part: Mapping[str, bytes], reading: Reading
@@ -176,14 +162,17 @@ class ByteRibbon(Figure):
             f"value: {value}",
             f"meaning: {span.meaning}",
         ]
+        wrong = {key for key, value in reading.value_by_name.items() if self._written.get(key) != value}
+        marks += draw_cuts(self._places, reading.spans, wrong)
         if change is None:
-            lines = ["No byte is changed. A reader accepts the bytes."]
-            tone = Tone.MUTED
+            words = "The strips below the blocks show where a reader cuts."
+            marks.append(Label("belief", MARGIN, y + _PANEL_HEIGHT + 20, words, tone=Tone.MUTED))
             count = span.end - span.start
-            takes = "one byte" if count == 1 else f"{count} bytes"
-            caption = (
-                f"A reader treats {takes} as the field “{name}”. It counts bytes, because no field name is stored."
-            )
+            takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
+            caption = f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”."
+            if span.start == 0:
+                takes = "byte is" if count == 1 else f"{count} bytes are"
+                caption = f"No field name is stored, so a reader counts bytes: the first {takes} “{name}”."
         else:
             differences = self._list_differences(reading)
             lines, tone, belief = _describe_belief(reading, differences)
@@ -192,17 +181,17 @@ class ByteRibbon(Figure):
             changed = f"Byte {change.position} of the {change.part}"
             caption = f"{changed} was {old:02x}, and is now {change.byte:02x}. {explanation}"
             text += [f"changed byte: {change.byte:02x}", *belief]
-        belief_box = Box("belief", MARGIN, y + _PANEL_HEIGHT, WIDTH - 2 * MARGIN, 72, tuple(lines), tone)
-        return Scene((*marks, belief_box), caption, tuple(text))
+            marks.append(Box("belief", MARGIN, y + _PANEL_HEIGHT, WIDTH - 2 * MARGIN, 72, tuple(lines), tone))
+        return Scene(tuple(marks), caption, tuple(text))
 
     def _list_differences(self, reading: Reading) -> list[str]:
         if reading.error is not None:
             return []
-        written = {(span.part, find_name(span)): span.text for span in self.spans}
         differences = []
-        for name in [*written, *(name for name in reading.value_by_name if name not in written)]:
-            old = written.get(name)
-            new = reading.value_by_name.get(name)
+        believed = reading.value_by_name
+        for name in self._written | believed:
+            old = self._written.get(name)
+            new = believed.get(name)
             if old != new:
                 old_text = "nothing" if old is None else _shorten(old, 24)
                 new_text = "nothing" if new is None else _shorten(new, 24)
@@ -235,3 +224,70 @@ def _shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
         return "“”"
     visible = escape(text)
     return visible if len(visible) <= limit else visible[: limit - 1] + "…"
+
+
+class RecordRibbon(ByteRibbon):
+    """The key and the value of a record. Without a value, it is a tombstone."""
+
+    def __init__(self, key: bytes, value: bytes | None) -> None:
+        parts = {"key": key} if value is None else {"key": key, "value": value}
+        super().__init__("One record, byte by byte", parts)
+
+    def read_spans(self, bytes_by_part: Mapping[str, bytes]) -> list[Span]:
+        return list(annotate(bytes_by_part["key"], bytes_by_part.get("value")))
+
+    def choose_changes(self) -> list[ByteChange]:
+        changes = []
+        for span in self.spans:
+            name = find_name(span)
+            last = self.bytes_by_part[span.part][span.end - 1]
+            if name in ("type", "partition", "version", "offset", "length of metadata"):
+                changes.append(ByteChange(span.part, span.end - 1, (last + 1) % 256))
+            if name == "version" and last:
+                changes.append(ByteChange(span.part, span.end - 1, last - 1))
+        return changes
+
+    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
+        if reading.error is not None:
+            return "The reader refuses the record. A broker that finds it stops its load."
+        if not has_other_values:
+            return "The reader still reads the same values."
+        return "A record has no checksum of its own, so the reader believes the new values."
+
+
+class BatchRibbon(ByteRibbon):
+    """The header and the records of the batch that begins at `position` of a segment's bytes."""
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        spans = list_batch_fields(data, position)
+        end = position + spans[-1].end
+        self._before = data[:position]
+        self._after = data[end:]
+        super().__init__("One batch, byte by byte", {"batch": data[position:end]})
+
+    def read_spans(self, bytes_by_part: Mapping[str, bytes]) -> list[Span]:
+        segment = self._before + bytes_by_part["batch"] + self._after
+        position = len(self._before)
+        frame = find_frame(segment, position)
+        parse_valid_batch(frame, segment[position : frame.end])
+        return list_batch_fields(segment, position)
+
+    def choose_changes(self) -> list[ByteChange]:
+        changes = []
+        batch = self.bytes_by_part["batch"]
+        for span in self.spans:
+            if span.field in ("baseOffset", "batchLength", "partitionLeaderEpoch", "magic", "crc"):
+                changes.append(ByteChange("batch", span.end - 1, batch[span.end - 1] ^ 1))
+        values = [span for span in self.spans if span.field.endswith("value") and span.type == "bytes"]
+        if values:
+            # The tenth byte of a commit is the last byte of its offset.
+            position = min(values[0].start + 9, values[0].end - 1)
+            changes.append(ByteChange("batch", position, batch[position] ^ 1))
+        return changes
+
+    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
+        if reading.error is not None:
+            return "The reader notices it and refuses the batch."
+        if not has_other_values:
+            return "The reader still reads the same values."
+        return "The checksum does not cover this byte, so the change goes unnoticed."

@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from kafkagroups.course.figures.batch_ribbon import BatchRibbon
+from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.figure import Figure
-from kafkagroups.course.figures.load_curves import LoadCurves
 from kafkagroups.course.figures.load_tape import LoadTape
 from kafkagroups.course.figures.offset_map import OffsetMap
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
-from kafkagroups.course.figures.record_ribbon import RecordRibbon
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
@@ -49,15 +47,6 @@ def _make_partition_grid() -> Figure:
     return PartitionGrid(groups, shop)
 
 
-def _make_load_curves() -> Figure:
-    names = {
-        "package-1": "kg.load, one thread",
-        "package-2": "kg.load, two threads",
-        "package-spark": "Spark, two cores",
-    }
-    return LoadCurves(names)
-
-
 FIGURES: dict[str, Callable[[], Figure]] = {
     "byte-ribbon-record": _make_record_ribbon,
     "byte-ribbon-batch": lambda: BatchRibbon(_read_promo(), 406),
@@ -66,7 +55,6 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "epochs": lambda: Epochs(find_data("harbour/4.3.1/__consumer_offsets-24"), "loyalty"),
     "expiry-chart": ExpiryChart,
     "failover": Failover,
-    "load-curves": _make_load_curves,
     "load-tape": LoadTape,
     "offset-map": OffsetMap,
     "partition-grid": _make_partition_grid,

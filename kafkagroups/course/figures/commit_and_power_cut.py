@@ -6,7 +6,7 @@ with all records of the log and with those that the replicas have confirmed.
 
 from __future__ import annotations
 
-from kafkagroups.course.commit_script import CommitScript, CommitStep
+from kafkagroups.course.commit_script import GROUP, CommitScript, CommitStep
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 
@@ -30,15 +30,16 @@ class CommitAndPowerCut(Figure):
     def __init__(self, *script: str) -> None:
         self.steps = CommitScript(*script).steps
         controls = (
-            Control("step", "step", tuple(step.description for step in self.steps)),
-            Control("power", "power", _POWER, is_sequence=False),
+            Control(
+                "step", "step", tuple(step.description for step in self.steps), initial=min(4, len(self.steps) - 1)
+            ),
+            Control("power", "power", _POWER, is_sequence=False, initial=1),
         )
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for number, step in enumerate(self.steps):
-            previous = self.steps[number - 1] if number else None
-            for power, _ in enumerate(_POWER):
-                scenes[number, power] = _draw(step, previous, is_cut=power == 1)
-        super().__init__(Content("A commit, and a power cut at any step", _HEIGHT, controls, scenes))
+
+        def draw(step: int, power: int) -> Scene:
+            return _draw(self.steps[step], self.steps[step - 1] if step else None, is_cut=power == 1)
+
+        super().__init__(Content.draw("A commit, and a power cut at any step", _HEIGHT, controls, draw))
 
 
 def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Scene:
@@ -47,7 +48,7 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
     dead = Tone.ERROR if is_cut else Tone.MUTED
     marks: list[Mark] = [
         Label("client title", 60, 22, "client", "middle", is_bold=True),
-        Box("broker", 150, 30, 250, 132, tone=dead, is_dashed=is_cut, is_crossed=is_cut),
+        Box("broker", 150, 30, 250, 132, tone=dead, is_dashed=is_cut, is_hollow=True),
         Label(
             "broker title", 275, 22, "coordinator" if not is_cut else "coordinator: no power", "middle", is_bold=True
         ),
@@ -101,11 +102,15 @@ Slot = tuple[float, float, float]
 
 def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone, *, is_lost: bool = False) -> Box:
     is_new = before is not None and before != value
+    is_empty = value in ("", "–", "empty", "nothing")
     if is_lost:
         tone = Tone.DEAD
     elif is_new:
         tone = Tone.NEW
-    return Box(key, *slot, 46, (key, value), tone, is_bold=is_new, is_crossed=is_lost)
+    elif is_empty:
+        tone = Tone.MUTED
+    hue = "" if is_empty else GROUP
+    return Box(key, *slot, 46, (key, value), tone, is_bold=is_new, is_gone=is_lost, is_hollow=is_empty, hue=hue)
 
 
 def _draw_responses(responses: list[str], before: list[str] | None) -> Box:

@@ -1,4 +1,4 @@
-"""Lesson 10: a small log as squares, and what three passes of the log cleaner do with each record.
+"""Lesson 10: a small log as a tape, and what three passes of the log cleaner do with each record.
 
 `kafkagroups.compact` cleans the log. The keys A, B, C and D are offsets of the group `shop`. The reader can let the
 active segment begin earlier, and can leave the transaction open.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.pass_results import find_results
@@ -24,12 +24,12 @@ from kafkagroups.records.control import ControlType
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 
-_HEIGHT = 236
+_HEIGHT = 250
 _COLUMNS = 9
 _CELL_WIDTH = 60
-_CELL_HEIGHT = 46
+_CELL_HEIGHT = 36
 _LEFT = 10
-_ROW_TOPS = (42, 138)
+_ROW_TOPS = (42, 142)
 _PRODUCER = 7
 _SEGMENT_LENGTH = 4
 _PASS_HOURS = (0, 25, 50)
@@ -68,24 +68,31 @@ _LOG = (
     _Entry("D", 3),
 )
 _STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50", "after pass 3")
-_WORDS = {
-    "value kept": "stays",
-    "value gone": "replaced",
-    "tombstone set": "until",
-    "tombstone gone": "removed",
-    "marker kept": "needed",
-    "marker set": "until",
-    "marker gone": "removed",
-    "unchanged": "not read",
-}
-"""The word for each result of `find_results`. After "until" comes the hour of the delete horizon."""
 
-_SENTENCES = {
-    "tombstone set": "The tombstone waits for a day.",
-    "tombstone gone": "The delete horizon of the tombstone has passed, so the pass removes it.",
-    "marker kept": "The marker stays, because its transaction still had records.",
-    "marker set": "The marker has no records any more, so the pass sets its delete horizon.",
-    "marker gone": "The delete horizon of the marker has passed, so the pass removes it.",
+
+class _Result(NamedTuple):
+    """What a result of `find_results` is called. After "until" comes the hour of the delete horizon."""
+
+    word: str
+    tone: Tone = Tone.DEAD
+    sentence: str = ""
+
+
+_RESULTS = {
+    "value kept": _Result("stays", Tone.LIVE),
+    "value gone": _Result("replaced"),
+    "tombstone set": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
+    "tombstone gone": _Result(
+        "removed", Tone.DEAD, "The delete horizon of the tombstone has passed, so the pass removes it."
+    ),
+    "marker kept": _Result("needed", Tone.WAIT, "The marker stays, because its transaction still had records."),
+    "marker set": _Result(
+        "until", Tone.WAIT, "The marker has no records any more, so the pass sets its delete horizon."
+    ),
+    "marker gone": _Result(
+        "removed", Tone.DEAD, "The delete horizon of the marker has passed, so the pass removes it."
+    ),
+    "unchanged": _Result("not read", Tone.MUTED),
 }
 _OPEN = "The transaction is open, so the pass ends at the segment with its first record, which begins at 4."
 _END = "The newest value of each key before the active segment remains. The cleaner never reads the active segment."
@@ -98,19 +105,22 @@ class Compaction(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
         controls = (
-            Control("pass", "step", _STEPS),
+            Control("pass", "step", _STEPS, initial=1),
             Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
             Control("transaction", "the transaction of records 5 and 6 is", _TRANSACTIONS, is_sequence=False),
         )
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for active_number, active_start in enumerate(_ACTIVE_STARTS):
-            for transaction_number, _ in enumerate(_TRANSACTIONS):
-                is_open = transaction_number == 1
-                passes = _run_passes(folder / f"{active_start}-{transaction_number}", active_start, is_open)
-                for step, _ in enumerate(_STEPS):
-                    scene = _draw(step, passes, active_start, is_open)
-                    scenes[step, active_number, transaction_number] = scene
-        super().__init__(Content("Three passes of the log cleaner", _HEIGHT, controls, scenes))
+        passes = {
+            (start, is_open): _run_passes(folder / f"{start}-{is_open}", start, is_open)
+            for start in _ACTIVE_STARTS
+            for is_open in (False, True)
+        }
+
+        def draw(step: int, active: int, transaction: int) -> Scene:
+            start = _ACTIVE_STARTS[active]
+            is_open = transaction == 1
+            return _draw(step, passes[start, is_open], start, is_open)
+
+        super().__init__(Content.draw("Three passes of the log cleaner", _HEIGHT, controls, draw))
 
 
 def list_entries(is_open: bool) -> list[_Entry]:
@@ -163,23 +173,22 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
     is_pass = 1 <= step <= len(passes)
     results: dict[int, str] = {}
     words: dict[int, str] = {}
+    log = [passes[0].log_before, *(each.log_before for each in passes), passes[-1].log_after][step]
     if is_pass:
         results = find_results(passes[step - 1])
         words = _name_results(results, passes[step - 1].log_after)
-        present = _list_offsets(passes[step - 1].log_before)
-    else:
-        present = _list_offsets(passes[0].log_before if step == 0 else passes[-1].log_after)
-    marks = _draw_frames(active_start)
-    for offset, entry in enumerate(list_entries(is_open)):
-        if offset in present:
-            marks.append(_draw_record(offset, entry, results.get(offset), words.get(offset)))
+    present = _list_offsets(log)
+    marks = _draw_segments(log, present, active_start)
+    entries = list_entries(is_open)
+    for place, offset in enumerate(present):
+        marks += _draw_record(place, offset, entries[offset], results.get(offset), words.get(offset, ""))
     removed = [offset for offset, result in results.items() if result.endswith("gone")]
     left = [offset for offset in present if offset not in removed]
-    marks.append(Label("count", _LEFT, 224, f"records in the log: {len(left)} of {len(_LOG)}", is_bold=True))
+    marks.append(Label("count", _LEFT, 242, f"records in the log: {len(left)} of {len(_LOG)}", is_bold=True))
     text = [f"step: {_STEPS[step]}", f"records in the log: {len(left)} of {len(_LOG)}"]
     if is_pass:
         text.append(f"the pass ends at: {passes[step - 1].end_offset}")
-        marks.append(Label("end", 550, 224, f"the pass ends at: {passes[step - 1].end_offset}", "end"))
+        marks.append(Label("end", 550, 242, f"the pass ends at: {passes[step - 1].end_offset}", "end"))
     text += [
         f"{offset} {_name_entry(entry)}: {words[offset]}"
         for offset, entry in enumerate(list_entries(is_open))
@@ -200,7 +209,7 @@ def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
     }
     words = {}
     for offset, result in results.items():
-        words[offset] = _WORDS[result]
+        words[offset] = _RESULTS[result].word
         if result.endswith("set"):
             words[offset] += f" {(horizons[offset] - START_MS) // HOUR_MS}"
     return words
@@ -219,7 +228,7 @@ def _explain(step: int, results: dict[int, str], active_start: int, is_open: boo
     sentences = [f"{replaced} {'record has' if replaced == 1 else 'records have'} a newer one of the same key."]
     if not replaced:
         sentences = ["No record has a newer one of the same key."]
-    sentences += [_SENTENCES[result] for result in results.values() if result in _SENTENCES]
+    sentences += [sentence for result in results.values() if (sentence := _RESULTS[result].sentence)]
     if is_open:
         sentences.append(_OPEN)
     return " ".join(sentences)
@@ -231,66 +240,57 @@ def _name_entry(entry: _Entry) -> str:
     return f"{entry.key} = {'∅' if entry.value is None else entry.value}"
 
 
-def _find_place(offset: int) -> tuple[float, float]:
-    row, column = divmod(offset, _COLUMNS)
+def _find_place(place: int) -> tuple[float, float]:
+    row, column = divmod(place, _COLUMNS)
     return _LEFT + column * _CELL_WIDTH, _ROW_TOPS[row]
 
 
-def _draw_frames(active_start: int) -> list[Mark]:
-    marks: list[Mark] = []
-    for offset, _ in enumerate(_LOG):
-        x, y = _find_place(offset)
-        is_active = offset >= active_start
-        marks.append(Label(f"offset {offset}", x + 29, y - 6, str(offset), "middle", Tone.MUTED, 11, is_bold=is_active))
-    for base in range(_SEGMENT_LENGTH, active_start + 1, _SEGMENT_LENGTH):
-        x, y = _find_place(base)
-        line = Arrow(
-            f"segment {base}", x - 1.5, y - 16, x - 1.5, y + _CELL_HEIGHT + 4, Tone.NEW, is_dashed=True, has_head=False
-        )
-        marks.append(line)
-    marks.append(
-        Label(
-            "segment words",
-            _LEFT,
-            204,
-            "dashed line: the next segment begins   dashed box: in a transaction",
-            tone=Tone.MUTED,
-            size=11,
-        )
-    )
-    x, y = _find_place(active_start)
-    end, _ = _find_place(len(_LOG) - 1)
-    if y == _ROW_TOPS[0]:
-        marks.append(Arrow("active line above", x + 4, y - 20, x + 54, y - 20, Tone.NEW, has_head=False))
-        marks.append(
-            Arrow("active line", _LEFT + 4, _ROW_TOPS[1] - 20, end + 54, _ROW_TOPS[1] - 20, Tone.NEW, has_head=False)
-        )
-    else:
-        marks.append(Arrow("active line", x + 4, y - 20, end + 54, y - 20, Tone.NEW, has_head=False))
-    marks.append(Label("active word", end + 54, _ROW_TOPS[1] - 26, "active segment", "end", Tone.NEW, 11))
+def _draw_segments(log: Path, present: list[int], active_start: int) -> list[Mark]:
+    words = "dashed line: a segment begins   dashed cell: in a transaction"
+    marks: list[Mark] = [Label("words", _LEFT, 220, words, tone=Tone.MUTED)]
+    bases = [int(path.stem) for path in log.glob("*.log")]
+    for place, offset in enumerate(present):
+        x, y = _find_place(place)
+        if offset in bases and place:
+            x1 = x - 1.5
+            marks.append(
+                Arrow(
+                    f"segment {offset}", x1, y - 16, x1, y + _CELL_HEIGHT + 3, Tone.NEW, is_dashed=True, has_head=False
+                )
+            )
+        if offset >= active_start:
+            marks.append(Arrow(f"active {offset}", x, y - 20, x + 57, y - 20, Tone.NEW, has_head=False))
+        if offset == active_start:
+            is_wide = x + 105 < WIDTH
+            marks.append(
+                Label(
+                    "active", x if is_wide else 550, y - 26, "active segment", "start" if is_wide else "end", Tone.NEW
+                )
+            )
     return marks
 
 
-def _draw_record(offset: int, entry: _Entry, result: str | None, word: str | None) -> Box:
-    x, y = _find_place(offset)
-    lines = (_name_entry(entry),) if word is None else (_name_entry(entry), word)
-    tone = Tone.PLAIN
+def _draw_record(place: int, offset: int, entry: _Entry, result: str | None, word: str) -> list[Mark]:
+    """Draw a record at its place in the file. A removed record leaves no gap there."""
+    x, y = _find_place(place)
+    middle = x + (_CELL_WIDTH - 3) / 2
     is_gone = result is not None and result.endswith("gone")
-    if is_gone:
-        tone = Tone.DEAD
-    elif result == "value kept":
-        tone = Tone.LIVE
-    elif result is not None and result != "unchanged":
-        tone = Tone.WAIT
-    return Box(
-        f"record {offset}",
-        x,
-        y,
-        _CELL_WIDTH - 3,
-        _CELL_HEIGHT,
-        lines,
-        tone,
-        11,
-        is_dashed=entry.is_transactional,
-        is_crossed=is_gone,
-    )
+    tone = _RESULTS[result].tone if result else Tone.PLAIN
+    return [
+        Label(f"offset {offset}", middle, y - 6, str(offset), "middle", Tone.MUTED),
+        Box(
+            f"record {offset}",
+            x,
+            y,
+            _CELL_WIDTH - 3,
+            _CELL_HEIGHT,
+            (_name_entry(entry),),
+            tone,
+            is_bold=not is_gone,
+            is_dashed=entry.is_transactional,
+            is_gone=is_gone,
+            is_hollow=entry.value is None,
+            hue=entry.key,
+        ),
+        Label(f"result {offset}", middle, y + _CELL_HEIGHT + 15, word, "middle", tone, 11),
+    ]

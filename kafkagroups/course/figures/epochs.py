@@ -75,23 +75,24 @@ class Epochs(Figure):
         height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) + 6
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
         names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
-        empty = _State(0, 0, {})
-        scenes: dict[tuple[int, ...], Scene] = {
-            (0,): _draw(
-                "Load the records of the group one by one. Its commits are left out.",
-                empty,
-                empty,
-                list(last.members),
-                epochs,
-            )
-        }
-        before = empty
-        for number, (record_type, title, state) in enumerate(steps, 1):
-            caption = f"Record {title}. {_explain(record_type, state, before)}"
-            scenes[(number,)] = _draw(caption, state, before, list(last.members), epochs)
-            before = state
-        controls = (Control("record", "step", tuple(names)),)
-        super().__init__(Content(f"The epochs of the consumer group {group}", height, controls, scenes))
+        states = [_State(0, 0, {}), *(state for _, _, state in steps)]
+
+        def draw(number: int) -> Scene:
+            state = states[number]
+            before = states[max(number - 1, 0)]
+            caption = "Load the records of the group one by one. Its commits are left out."
+            if number:
+                record_type, title, _ = steps[number - 1]
+                caption = f"Record {title}. {_explain(record_type, state, before)}"
+            return _draw(caption, state, before, list(last.members), epochs)
+
+        revokes = (number for number, (_, _, state) in enumerate(steps, 1) if _has_to_revoke(state))
+        controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
+        super().__init__(Content.draw(f"The epochs of the consumer group {group}", height, controls, draw))
+
+
+def _has_to_revoke(state: _State) -> bool:
+    return any(member.revoking for member in state.members.values())
 
 
 def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
@@ -195,7 +196,8 @@ def _draw_member(
 def _draw_partition(key: str, partition: str, top: float, tone: Tone, *, is_dashed: bool = False) -> Box:
     number = TopicPartition.parse(partition).partition
     left = _PARTITIONS_LEFT + number * (_PARTITION_WIDTH + 4)
-    return Box(key, left, top, _PARTITION_WIDTH, 26, (partition,), tone, is_dashed=is_dashed)
+    hue = "" if tone is Tone.MUTED else partition
+    return Box(key, left, top, _PARTITION_WIDTH, 26, (partition,), tone, is_dashed=is_dashed, hue=hue)
 
 
 def _explain(record_type: int, state: _State, before: _State) -> str:

@@ -7,12 +7,14 @@ deletion come from coordinators of this package (deletion_days.py).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
+from typing import Any
 
 from kafkagroups.course.deletion_days import LAST_DAY, Members, find_deletion_days
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
 from kafkagroups.errors import UsageError
 
 _HEIGHT = 250
@@ -29,6 +31,8 @@ _SIZE = 11
 _VERSIONS = ("1.0.1", "3.9.2")
 _VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.4+")
 _STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
+_HUES = {"commit clock": "A", "empty clock": "B"}
+_DAYS = re.compile(r"\s*([0-9]{1,2})\s*,\s*(never|[0-9]{1,2})\s*,\s*([0-9]{1,2})\s*")
 _LATEST_TYPED_DAY = 10
 _LONGEST_TYPED_RETENTION = 10
 
@@ -71,17 +75,15 @@ class ExpiryChart(Figure):
 
 
 def _parse(value: str) -> tuple[int, int | None, int]:
-    parts = [part.strip() for part in value.split(",")]
-    never = len(parts) == 3 and parts[1] == "never"
-    numbers = [part for number, part in enumerate(parts) if not (never and number == 1)]
-    if len(parts) != 3 or not all(part.isdecimal() and len(part) <= 2 for part in numbers):
+    match = _DAYS.fullmatch(value)
+    if match is None:
         raise UsageError(
             "expected the day of the commit, the day on which the member leaves (or 'never'), and the retention in "
             f"days, for example '1, 8, 5'; found {value[:40]!r}"
         )
-    commit_day = int(parts[0])
-    departure = None if never else int(parts[1])
-    retention = int(parts[2])
+    commit_day = int(match[1])
+    departure = None if match[2] == "never" else int(match[2])
+    retention = int(match[3])
     latest = _LATEST_TYPED_DAY if departure is None else departure
     if not 1 <= latest <= _LATEST_TYPED_DAY:
         raise UsageError(f"the member leaves on day 1 to {_LATEST_TYPED_DAY}, or 'never'; found day {departure}")
@@ -95,25 +97,24 @@ def _parse(value: str) -> tuple[int, int | None, int]:
 
 
 def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], retentions: tuple[int, ...]) -> Content:
-    scenes: dict[tuple[int, ...], Scene] = {}
-    numbers = product(range(len(_STEPS)), range(len(commit_days)), range(len(members)), range(len(retentions)))
-    for step, commit_number, members_number, retention_number in numbers:
-        commit_day = commit_days[commit_number]
-        retention = retentions[retention_number]
-        days = tuple(
-            find_deletion_days(kafka, commit_days, members, retention)[commit_number, members_number]
-            for kafka in _VERSIONS
-        )
-        case = _Case(commit_day, members[members_number], retention, (days[0], days[1]))
-        scenes[step, commit_number, members_number, retention_number] = _draw(step, case)
+    days = [
+        [find_deletion_days(kafka, commit_days, members, retention) for kafka in _VERSIONS] for retention in retentions
+    ]
+
+    def draw(step: int, commit: int, member: int, retention: int) -> Scene:
+        old_day, new_day = (by_case[commit, member] for by_case in days[retention])
+        return _draw(step, _Case(commit_days[commit], members[member], retentions[retention], (old_day, new_day)))
+
+    choose = partial(Control, is_sequence=False, is_answer=True)
     controls = (
         Control("step", "step", _STEPS),
-        Control("commit", "the commit is on", tuple(f"day {day}" for day in commit_days), is_sequence=False),
-        Control("members", "the member", tuple(_describe(choice) for choice in members), is_sequence=False),
-        Control("retention", "retention", tuple(_format_days(days) for days in retentions), is_sequence=False),
+        choose("commit", "the commit is on", tuple(f"day {day}" for day in commit_days)),
+        choose("members", "the member", tuple(map(_describe, members))),
+        choose("retention", "retention", tuple(map(_format_days, retentions))),
     )
     free_input = FreeInput("days of commit, departure (or never), retention", "1, 8, 5")
-    return Content("The two clocks of an offset of a classic group (orders-0)", _HEIGHT, controls, scenes, free_input)
+    title = "The two clocks of an offset of a classic group (orders-0)"
+    return Content.draw(title, _HEIGHT, controls, draw, free_input)
 
 
 def _describe(members: Members) -> str:
@@ -150,7 +151,7 @@ def _draw(step: int, case: _Case) -> Scene:
             marks += _draw_question(number, case.commit_day)
         else:
             day = case.deletion_days[number]
-            marks += _draw_result(number, case.commit_day, day)
+            marks += _draw_result(number, case)
             text.append(f"deletion in {name}: {'stays' if day is None else f'day {day}'}")
     return Scene(tuple(marks), _explain(step, case), tuple(text))
 
@@ -165,6 +166,10 @@ def _draw_axis() -> list[Mark]:
         top = _AXIS_BASE + (2 if is_labelled else 6)
         marks.append(Arrow(f"tick {day}", x, top, x, _MEMBERS_TOP - 2, Tone.MUTED, has_head=False))
     return marks
+
+
+def _draw_bar(key: str, x: float, top: float, width: float, lines: tuple[str, ...] = (), **style: Any) -> Box:
+    return Box(key, x, top, width, _BAR_HEIGHT, lines, size=_SIZE, **style)
 
 
 def _name_members(members: Members) -> str:
@@ -183,15 +188,11 @@ def _draw_members(members: Members) -> list[Mark]:
     if members.topic:
         leaves_at = end if members.leaves_on is None else _find_x(members.leaves_on)
         width = leaves_at - start
-        candidates = (f"a member reads {members.topic}", "a member", "")
-        words = next(candidate for candidate in candidates if measure_text(candidate, _SIZE) <= width)
-        tone = Tone.LIVE if members.topic == "orders" else Tone.PLAIN
-        marks.append(Box("member", start, _MEMBERS_TOP, width, _BAR_HEIGHT, (words,), tone, _SIZE))
+        lines = fit_words(width, _SIZE, f"a member reads {members.topic}", "a member", "")
+        marks.append(_draw_bar("member", start, _MEMBERS_TOP, width, lines))
     if leaves_at < end:
         words = _name_members(members)
-        marks.append(
-            Box("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, _BAR_HEIGHT, (words,), size=_SIZE, is_dashed=True)
-        )
+        marks.append(_draw_bar("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, (words,), is_dashed=True))
     return marks
 
 
@@ -202,9 +203,8 @@ def _draw_clocks(step: int, case: _Case) -> list[Mark]:
         Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty"),
     ]
     if step == 0:
-        marks.append(
-            Box("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, _BAR_HEIGHT, ("commit",), Tone.NEW, _SIZE)
-        )
+        hue = _HUES["commit clock"]
+        marks.append(_draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue))
         return marks
     marks += _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
@@ -218,19 +218,16 @@ def _draw_clocks(step: int, case: _Case) -> list[Mark]:
 def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Mark]:
     start = _find_x(start_day)
     width = retention * _DAY_WIDTH
-    words = _format_days(retention)
-    lines = (words,) if measure_text(words, _SIZE) <= width else ()
-    return [Box(key, start, top, width, _BAR_HEIGHT, lines, Tone.WAIT, _SIZE)]
+    lines = fit_words(width, _SIZE, _format_days(retention))
+    return [_draw_bar(key, start, top, width, lines, hue=_HUES[key])]
 
 
 def _draw_question(number: int, commit_day: int) -> list[Mark]:
     x = _find_x(commit_day)
     top = _VERSION_TOPS[number]
     return [
-        Box(f"offset {number}", x, top, _COMMIT_WIDTH, _BAR_HEIGHT, ("offset",), Tone.MUTED, _SIZE, is_dashed=True),
-        Label(
-            f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED, size=_SIZE
-        ),
+        _draw_bar(f"offset {number}", x, top, _COMMIT_WIDTH, ("offset",), tone=Tone.MUTED, is_dashed=True),
+        Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED),
     ]
 
 
@@ -241,22 +238,22 @@ def _draw_end(number: int, case: _Case) -> Mark:
     return Arrow(f"end {number}", _find_x(day), clock_top + _BAR_HEIGHT, _find_x(day), _VERSION_TOPS[number], Tone.NEW)
 
 
-def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
+def _draw_result(number: int, case: _Case) -> list[Mark]:
+    day = case.deletion_days[number]
     top = _VERSION_TOPS[number]
-    start = _find_x(commit_day)
+    start = _find_x(case.commit_day)
+    hue = _HUES["empty clock" if _follows_empty_clock(case, number) else "commit clock"]
     key = f"offset {number}"
     if day is None:
         width = _find_x(LAST_DAY) - start
-        return [Box(key, start, top, width, _BAR_HEIGHT, ("the offset stays",), Tone.LIVE, is_bold=True)]
+        return [_draw_bar(key, start, top, width, ("the offset stays",), tone=Tone.LIVE, is_bold=True)]
     end = _find_x(day)
-    candidates = (f"deleted on day {day}", f"until day {day}", f"day {day}")
-    words = next((words for words in candidates if measure_text(words, _SIZE) <= end - start), None)
-    lines = () if words is None else (words,)
+    lines = fit_words(end - start, _SIZE, f"deleted on day {day}", f"until day {day}", f"day {day}")
     marks: list[Mark] = [
-        Box(key, start, top, end - start, _BAR_HEIGHT, lines, Tone.LIVE, _SIZE, is_bold=True),
-        Box(f"deletion {number}", end, top, _DAY_WIDTH, _BAR_HEIGHT, tone=Tone.ERROR, is_crossed=True),
+        _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue),
+        _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True),
     ]
-    if words is None:
+    if not lines:
         x = end + _DAY_WIDTH + 6
         marks.append(Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True))
     return marks

@@ -135,11 +135,8 @@ def _draw(phase: _Phase, sizes: list[int | None], asked: int, question: _Questio
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase.words}"]
-    text += [f"broker {number + 1}: {state}" for number, state in enumerate(phase.states)]
-    text += [
-        f"memory of broker {number + 1}: {_name_memory(state, size)}"
-        for number, (state, size) in enumerate(zip(phase.states, sizes, strict=True))
-    ]
+    for number, (state, size) in enumerate(zip(phase.states, sizes, strict=True), 1):
+        text += [f"broker {number}: {state}", f"memory of broker {number}: {_name_memory(state, size)}"]
     text += [f"group: {question.group}", f"broker {asked + 1} answers: {answer}"]
     return Scene(tuple(marks), f"{phase.words[0].upper()}{phase.words[1:]}. {meaning}", tuple(text))
 
@@ -164,8 +161,9 @@ def _draw_broker(number: int, state: str, size: int | None) -> list[Mark]:
             _COLUMN_WIDTH,
             104,
             tone=_TONES[state],
+            is_hollow=True,
             is_dashed=is_dead,
-            is_crossed=is_dead,
+            is_gone=is_dead,
             choice=("broker", number),
         ),
         Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True),

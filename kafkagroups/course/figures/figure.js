@@ -3,7 +3,9 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in picture.py.
-const OPTIONS_AS_BUTTONS = 6; // More alternatives than these become a drop-down list.
+const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
+const STEP_MS = 1800; // While a sequence plays.
+const LEAVE_MS = 250; // As in figure.css.
 
 let lastId = 0;
 
@@ -55,15 +57,16 @@ function drawText(parent, x, y, text, mark) {
   makeShape(parent, "text", attributes, text);
 }
 
-function drawBox(group, box) {
-  const rectangle = makeShape(group, "rect", { width: box.width, height: box.height, rx: 3 });
-  if (box.is_dashed) rectangle.setAttribute("stroke-dasharray", "4 3");
-  if (box.is_crossed) {
-    const line = `M0 0L${box.width} ${box.height}M${box.width} 0L0 ${box.height}`;
-    makeShape(group, "path", { d: line, class: "kg-cross" });
-  }
-  const first = box.height / 2 - ((box.lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
-  box.lines.forEach((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
+// A rectangle that was there before stays, so the style sheet changes its size and its colours step by step.
+function drawBox(group, box, rectangle) {
+  rectangle ??= makeShape(group, "rect", { rx: 3 });
+  rectangle.setAttribute("width", box.width);
+  rectangle.setAttribute("height", box.height);
+  rectangle.setAttribute("stroke-dasharray", box.is_dashed ? "4 3" : "none");
+  if (box.hatch) makeShape(group, "path", { d: box.hatch });
+  const lines = box.lines ?? [];
+  const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
+  lines.forEach((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
 }
 
 function drawArrow(group, arrow) {
@@ -85,31 +88,49 @@ function drawCurve(group, curve) {
 }
 
 function drawMark(group, mark) {
-  group.replaceChildren();
-  group.setAttribute("class", `kg-mark kg-${mark.kind} kg-tone-${mark.tone}`);
+  const rectangle = mark.kind === "box" ? group.querySelector("rect") : null;
+  for (const child of [...group.children]) if (child !== rectangle) child.remove();
+  const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
+  for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = mark.kind === "curve" ? [0, 0] : [mark.x ?? mark.x1, mark.y ?? mark.y1];
   group.style.transform = `translate(${x}px, ${y}px)`;
-  if (mark.kind === "box") drawBox(group, mark);
+  if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
   else if (mark.kind === "curve") drawCurve(group, mark);
   else drawText(group, 0, 0, mark.text, mark);
 }
 
+function leave(group) {
+  delete group.dataset.key;
+  group.classList.add("kg-leaves");
+  setTimeout(() => group.remove(), LEAVE_MS);
+}
+
 // Draws the marks of a scene. A mark whose key was there before keeps its element, so the style sheet moves it. An
 // element that is inserted again would jump, so only those in the wrong place are.
 function drawScene(svg, marks, choose) {
+  const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
-  const groups = marks.map((mark) => old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key }));
-  const kept = new Set(groups);
-  for (const group of old.values()) if (!kept.has(group)) group.remove();
-  const first = svg.children.length - groups.length;
-  marks.forEach((mark, number) => {
-    const group = groups[number];
+  const kept = new Set(marks.map((mark) => mark.key));
+  const leaving = [...old].filter(([key]) => !kept.has(key)).map(([, group]) => group);
+  svg.classList.toggle("kg-waits", leaving.length > 0);
+  for (const group of leaving) isStill ? group.remove() : leave(group);
+  const skip = (group) => {
+    while (group && !group.dataset.key) group = group.nextElementSibling;
+    return group;
+  };
+  let place = skip(svg.firstElementChild);
+  for (const mark of marks) {
+    const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
     drawMark(group, mark);
+    if (old.size && !old.has(mark.key)) group.classList.add("kg-enters");
     group.onclick = mark.choice ? () => choose(...mark.choice) : null;
     group.classList.toggle("kg-clickable", Boolean(mark.choice));
-    if (svg.children[first + number] !== group) svg.insertBefore(group, svg.children[first + number] ?? null);
-  });
+    place ??= group;
+    if (place === group) place = skip(group.nextElementSibling);
+    else svg.insertBefore(group, place);
+  }
 }
 
 // Controls ---------------------------------------------------------------------------------------------------------
@@ -117,27 +138,51 @@ function drawScene(svg, marks, choose) {
 function makeSequence(parent, control, choose) {
   const row = makeElement(parent, "div", { class: "kg-row", role: "group", "aria-label": control.label });
   const last = control.options.length - 1;
+  const play = makeElement(row, "button", { type: "button", class: "kg-play" });
   const previous = makeElement(row, "button", { type: "button" }, "previous");
   const slider = makeElement(row, "input", { type: "range", min: 0, max: last, step: 1, "aria-label": control.label });
   const next = makeElement(row, "button", { type: "button" }, "next");
   const place = makeElement(row, "span", { class: "kg-place" });
   let shown = 0;
-  previous.onclick = () => shown > 0 && choose(control.name, shown - 1);
-  next.onclick = () => shown < last && choose(control.name, shown + 1);
-  slider.oninput = () => choose(control.name, Number(slider.value));
-  return (option) => {
+  let timer = null;
+  const go = (option) => option >= 0 && option <= last && choose(control.name, option);
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "▶\uFE0E play";
+  };
+  const advance = () => {
+    if (!row.isConnected || shown === last) return stop();
+    go(shown + 1);
+    if (shown === last) stop();
+  };
+  play.onclick = () => {
+    if (timer) return stop();
+    timer = setInterval(advance, STEP_MS);
+    play.textContent = "❚❚ pause";
+    go(shown === last ? 0 : shown + 1);
+  };
+  const goAndStop = (option) => {
+    stop();
+    go(option);
+  };
+  previous.onclick = () => goAndStop(shown - 1);
+  next.onclick = () => goAndStop(shown + 1);
+  slider.oninput = () => goAndStop(Number(slider.value));
+  stop();
+  return (option, words) => {
     shown = option;
     slider.value = option;
-    slider.setAttribute("aria-valuetext", control.options[option]);
+    slider.setAttribute("aria-valuetext", words || control.options[option]);
     previous.setAttribute("aria-disabled", option === 0);
     next.setAttribute("aria-disabled", option === last);
-    place.textContent = `${control.label} ${option + 1} of ${last + 1}: ${control.options[option]}`;
+    place.textContent = `${control.label} ${option + 1} of ${last + 1}: ${words || control.options[option]}`;
   };
 }
 
 function makeAlternatives(parent, control, choose) {
   lastId += 1;
-  if (control.options.length > OPTIONS_AS_BUTTONS) {
+  if (control.options.join("    ").length > OPTIONS_AS_BUTTONS) {
     const row = makeElement(parent, "div", { class: "kg-row" });
     makeElement(row, "label", { for: `kg-${lastId}` }, control.label);
     const list = makeElement(row, "select", { id: `kg-${lastId}` });
@@ -179,47 +224,31 @@ function makeFreeInput(parent, freeInput, send, typed) {
   return field;
 }
 
-// In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too.
-function makeScrollable(picture) {
+// In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too. It fades at each
+// side where it goes on, and a line says so.
+function makeScrollable(picture, sign) {
   const update = () => {
-    if (picture.scrollWidth > picture.clientWidth + 1) picture.tabIndex = 0;
+    const hidden = picture.scrollWidth - picture.clientWidth;
+    if (hidden > 1) picture.tabIndex = 0;
     else picture.removeAttribute("tabindex");
+    picture.classList.toggle("kg-more-left", picture.scrollLeft > 1);
+    picture.classList.toggle("kg-more-right", picture.scrollLeft < hidden - 1);
+    sign.hidden = hidden <= 1;
   };
+  picture.onscroll = update;
   new ResizeObserver(update).observe(picture);
 }
 
 // A figure -----------------------------------------------------------------------------------------------------------
 
 // Builds a figure in `root`. `send` passes a typed value to the kernel; without a kernel it is null. `before` is the
-// figure that was in its place: the chosen steps and the typed text stay, and the answer is the first alternative.
+// figure that was in its place: its chosen options and the typed text stay, except where the new content answers.
 function mount(root, content, send, messageText = "", before = null) {
   root.replaceChildren();
   root.classList.add("kg-figure");
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", content.title);
   makeElement(root, "div", { class: "kg-title" }, content.title);
-
-  const options = content.controls.map((control) => {
-    const option = (control.is_sequence && before?.chosen().get(control.name)) || 0;
-    return Math.min(option, control.options.length - 1);
-  });
-  const names = content.controls.map((control) => control.name);
-  const choose = (name, option) => {
-    options[names.indexOf(name)] = option;
-    show();
-  };
-
-  const controls = makeElement(root, "div", { class: "kg-controls" });
-  const updates = content.controls.map((control) =>
-    control.options.length < 2
-      ? () => {}
-      : control.is_sequence
-        ? makeSequence(controls, control, choose)
-        : makeAlternatives(controls, control, choose),
-  );
-  const field = content.free_input && send ? makeFreeInput(controls, content.free_input, send, before?.typed() ?? "") : null;
-  const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
-
   const picture = makeElement(root, "div", { class: "kg-picture" });
   const svg = makeShape(picture, "svg", {
     viewBox: `0 0 ${content.width} ${content.height}`,
@@ -227,8 +256,32 @@ function mount(root, content, send, messageText = "", before = null) {
     role: "img",
     "aria-label": content.title,
   });
+  const sign = makeElement(root, "div", { class: "kg-sign", "aria-hidden": "true", hidden: "" }, "⇄ the picture goes on: swipe");
+  makeScrollable(picture, sign);
 
-  makeScrollable(picture);
+  const names = content.controls.map((control) => control.name);
+  const options = content.controls.map((control) => {
+    const kept = control.is_answer ? undefined : before?.chosen().get(control.name);
+    return Math.min(kept ?? control.initial, control.options.length - 1);
+  });
+  const jump = (number) => {
+    const target = content.controls[number].jumps[options[number]];
+    if (target) options[names.indexOf(target[0])] = target[1];
+  };
+  if (before) content.controls.forEach((control, number) => control.is_answer && jump(number));
+  const choose = (name, option) => {
+    options[names.indexOf(name)] = option;
+    jump(names.indexOf(name));
+    show();
+  };
+
+  const controls = makeElement(root, "div", { class: "kg-controls" });
+  const updates = content.controls.map((control) => {
+    if (control.options.length < 2) return () => {};
+    return (control.is_sequence ? makeSequence : makeAlternatives)(controls, control, choose);
+  });
+  const field = content.free_input && send ? makeFreeInput(controls, content.free_input, send, before?.typed() ?? "") : null;
+  const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
 
   // The longest captions stand invisibly in the same place, so the height stays constant.
   const captions = makeElement(root, "div", { class: "kg-captions" });
@@ -254,7 +307,7 @@ function mount(root, content, send, messageText = "", before = null) {
     drawScene(svg, scene.marks.map((number) => content.marks[number]), choose);
     shownCaption.textContent = scene.caption;
     text.textContent = scene.text.join("\n");
-    updates.forEach((update, number) => update(options[number]));
+    updates.forEach((update, number) => update(options[number], scene.place));
   }
   show();
   return {

@@ -14,7 +14,7 @@ With the fingerprint in a saved notebook, `tools/site.py` finds the figure whose
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from html import escape
@@ -25,7 +25,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from kafkagroups.course.figures.marks import WIDTH, Mark, Scene
+from kafkagroups.course.figures.marks import WIDTH, Box, Curve, Mark, Scene, find_hatch
+from kafkagroups.course.figures.palette import find_hue, style_sheet
 from kafkagroups.course.figures.picture import draw_svg, encode_data_address
 from kafkagroups.errors import UsageError
 
@@ -35,16 +36,27 @@ _METADATA_KEY = "kafkagroups_figure"
 
 @dataclass(frozen=True)
 class Control:
-    """A control of a figure, which `Box.choice` names. The figure shows the first option first.
+    """A control of a figure, which `Box.choice` names.
 
-    With `is_sequence`, the options are steps, with the buttons "previous" and "next" and a slider; otherwise
-    alternatives.
+    Attributes
+    ----------
+    is_sequence
+        The options are steps, which the reader plays or goes through; otherwise alternatives.
+    initial
+        The option that the figure shows first.
+    jumps
+        For each option, another control and its option, which the figure then chooses as well, or None.
+    is_answer
+        The value in the free input decides this control: new content shows its initial option. Other controls stay.
     """
 
     name: str
     label: str
     options: tuple[str, ...]
     is_sequence: bool = True
+    initial: int = 0
+    jumps: tuple[tuple[str, int] | None, ...] = ()
+    is_answer: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,8 +92,21 @@ class Content:
     scenes: Mapping[tuple[int, ...], Scene]
     free_input: FreeInput | None = None
 
+    @classmethod
+    def draw(
+        cls,
+        title: str,
+        height: float,
+        controls: tuple[Control, ...],
+        draw: Callable[..., Scene],
+        free_input: FreeInput | None = None,
+    ) -> Content:
+        """Return the content whose scenes `draw` makes of the numbers of the options."""
+        scenes = {numbers: draw(*numbers) for numbers in _combine(controls)}
+        return cls(title, height, controls, scenes, free_input)
+
     def __post_init__(self) -> None:
-        expected = set(product(*(range(len(control.options)) for control in self.controls)))
+        expected = set(_combine(self.controls))
         if set(self.scenes) != expected:
             missing = sorted(expected.symmetric_difference(self.scenes))
             raise UsageError(
@@ -89,11 +114,15 @@ class Content:
             )
 
 
+def _combine(controls: Sequence[Control]) -> Iterator[tuple[int, ...]]:
+    return product(*(range(len(control.options)) for control in controls))
+
+
 class Figure(anywidget.AnyWidget):
     """A figure with its four forms. A subclass computes the content."""
 
     _esm = (_FOLDER / "figure.js").read_text(encoding="utf-8")
-    _css = (_FOLDER / "figure.css").read_text(encoding="utf-8")
+    _css = (_FOLDER / "figure.css").read_text(encoding="utf-8") + style_sheet()
     shown = traitlets.Dict().tag(sync=True)
     message = traitlets.Unicode("").tag(sync=True)
     """What is wrong with the value in the free input, or ""."""
@@ -119,7 +148,7 @@ class Figure(anywidget.AnyWidget):
 
     @property
     def first_scene(self) -> Scene:
-        return self.content.scenes[(0,) * len(self.content.controls)]
+        return self.content.scenes[tuple(control.initial for control in self.content.controls)]
 
     @property
     def fingerprint(self) -> str:
@@ -169,9 +198,8 @@ def _to_json(content: Content) -> dict[str, Any]:
 
     Many scenes share marks, so the marks stand in one list and a scene contains their numbers.
     """
-    combinations = product(*(range(len(control.options)) for control in content.controls))
     number_by_mark: dict[Mark, int] = {}
-    scenes = [_scene_to_json(content.scenes[combination], number_by_mark) for combination in combinations]
+    scenes = [_scene_to_json(content.scenes[numbers], number_by_mark) for numbers in _combine(content.controls)]
     return {
         "title": content.title,
         "width": WIDTH,
@@ -188,8 +216,15 @@ def _scene_to_json(scene: Scene, number_by_mark: dict[Mark, int]) -> dict[str, A
         "marks": [number_by_mark.setdefault(mark, len(number_by_mark)) for mark in scene.marks],
         "caption": scene.caption,
         "text": list(scene.text),
+        "place": scene.place,
     }
 
 
 def _mark_to_json(mark: Mark) -> dict[str, Any]:
-    return {"kind": type(mark).__name__.lower(), **asdict(mark)}
+    data = {"kind": type(mark).__name__.lower(), **asdict(mark)}
+    if isinstance(mark, Box | Curve) and mark.hue:
+        data["hue"] = f"kg-hue-{find_hue(mark.hue)}"
+    if isinstance(mark, Box) and mark.is_gone:
+        data["hatch"] = find_hatch(mark)
+    # Only what differs from the default, because a figure has thousands of marks.
+    return {name: value for name, value in data.items() if value not in (None, False, "", ())}

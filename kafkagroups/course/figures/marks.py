@@ -3,14 +3,15 @@
 If two scenes contain a mark with the same key, a browser moves the mark from its old place to its new place. Lengths
 are in pixels of a picture that is `WIDTH` pixels wide. The origin is the upper left corner.
 
-Meaning never rests on a tone alone: a mark that matters also has a word, a dashed border or a cross.
+Meaning never rests on a tone alone: a mark that matters also has a word, a dashed border or a hatch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+
+from kafkagroups.course.figures.palette import Tone as Tone
 
 WIDTH = 560
 """The width of every picture. On a screen of this width, a text has its full size."""
@@ -18,29 +19,23 @@ WIDTH = 560
 CHARACTER_WIDTH = 0.61
 """The width of a character of the picture's font, as a part of the font size."""
 
-
-class Tone(StrEnum):
-    """What a mark means. The style sheet and `draw_svg` give each tone its colours."""
-
-    PLAIN = "plain"
-    LIVE = "live"
-    NEW = "new"
-    """What this step changed, or what the reader chose."""
-    WAIT = "wait"
-    """Something that waits: pending, not replicated, not loaded."""
-    DEAD = "dead"
-    """Something that no longer counts."""
-    ERROR = "error"
-    """Damage, an error, a power cut."""
-    MUTED = "muted"
-    """Background: frames, axes, small notes."""
+_HATCH_DISTANCE = 9
 
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle with centered lines of text. A cross covers a box whose thing is gone.
+    """A rectangle with centered lines of text.
 
-    `choice` is the control and the option that a click on the box chooses.
+    Attributes
+    ----------
+    is_gone
+        The thing is gone, or will be: it is faded and hatched.
+    is_hollow
+        Only the border has a colour, as for a tombstone.
+    hue
+        The group or the key whose colour fills the box, or "". A solid box has its strong colour.
+    choice
+        The control and the option that a click on the box chooses.
     """
 
     key: str
@@ -53,7 +48,10 @@ class Box:
     size: float = 12
     is_bold: bool = False
     is_dashed: bool = False
-    is_crossed: bool = False
+    is_gone: bool = False
+    is_hollow: bool = False
+    is_solid: bool = False
+    hue: str = ""
     choice: tuple[str, int] | None = None
 
 
@@ -93,6 +91,7 @@ class Curve:
     points: tuple[tuple[float, float], ...]
     tone: Tone = Tone.PLAIN
     is_dashed: bool = False
+    hue: str = ""
 
 
 Mark = Box | Label | Arrow | Curve
@@ -102,12 +101,14 @@ Mark = Box | Label | Arrow | Curve
 class Scene:
     """What a figure shows at one position of its controls. Marks go from back to front.
 
-    The caption has one to three sentences. `text` is the text form, for tests and screen readers.
+    The caption has one to three sentences. `text` is the text form, for tests and screen readers. `place` is what the
+    figure says about the step, instead of its option's name.
     """
 
     marks: tuple[Mark, ...]
     caption: str
     text: tuple[str, ...]
+    place: str = ""
 
 
 def list_labels(marks: Sequence[Mark]) -> list[str]:
@@ -122,3 +123,18 @@ def list_labels(marks: Sequence[Mark]) -> list[str]:
 
 def measure_text(text: str, size: float) -> float:
     return len(text) * size * CHARACTER_WIDTH
+
+
+def find_hatch(box: Box) -> str:
+    """Return the path of the diagonal lines over a box that is gone, from its upper left corner."""
+    lines = []
+    for start in range(_HATCH_DISTANCE, int(box.width + box.height), _HATCH_DISTANCE):
+        left = max(0, start - box.height)
+        right = min(box.width, start)
+        lines.append(f"M{left:g} {start - left:g}L{right:g} {start - right:g}")
+    return "".join(lines)
+
+
+def fit_words(width: float, size: float, *candidates: str) -> tuple[str, ...]:
+    """Return the first of these texts that is not wider, as the lines of a box; otherwise nothing."""
+    return next(((words,) for words in candidates if measure_text(words, size) <= width), ())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kafkagroups.api import load
@@ -39,17 +38,14 @@ _TOP = 22
 _CELL_WIDTH = 42
 _CELL_HEIGHT = 48
 _DOT = 5
-_NAME_LENGTH = 4
-_NAMES_PER_CELL = 2
+_NAMED_DOT = 10
+_NAME_LENGTH = 14
 _PANEL_LEFT = 438
 _LONGEST_ID = 40
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """The offset that each group finds with each coordinator of `_COORDINATORS`, or None."""
-
-    by_coordinator: tuple[Mapping[str, int | None], ...]
+_Answers = tuple[Mapping[str, int | None], ...]
+"""The offset that each group finds, or None, with each coordinator of `_COORDINATORS`."""
 
 
 class PartitionGrid(Figure):
@@ -75,18 +71,18 @@ class PartitionGrid(Figure):
 
 def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | None) -> Content:
     answers_60, answers_65 = _ask_coordinators([*groups, *named])
-    scenes: dict[tuple[int, ...], Scene] = {}
-    for step, _ in enumerate(_STEPS):
-        for number, _ in enumerate(_COORDINATORS):
-            answers = {2: answers_60, 4: answers_65}.get(step)
-            found = answers.by_coordinator[number] if answers else None
-            scenes[step, number] = _draw(step, number, groups, named, typed, found)
+    answers_by_step = {2: answers_60, 4: answers_65}
+
+    def draw(step: int, coordinator: int) -> Scene:
+        found = answers_by_step[step][coordinator] if step in answers_by_step else None
+        return _draw(step, coordinator, groups, named, typed, found)
+
     controls = (
         Control("step", "step", _STEPS),
         Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False),
     )
     free_input = FreeInput("mark a group id", "my-service")
-    return Content("The partitions of __consumer_offsets", _HEIGHT, controls, scenes, free_input)
+    return Content.draw("The partitions of __consumer_offsets", _HEIGHT, controls, draw, free_input)
 
 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
@@ -120,7 +116,7 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
     for group in groups:
         offset = broker.offset_fetch(group, [_ORDERS_0]).offsets[_ORDERS_0].offset
         classic[group] = None if offset < 0 else offset
-    return _Answers((new, classic))
+    return (new, classic)
 
 
 def _list_homes(group: str, step: int) -> list[int]:
@@ -151,8 +147,8 @@ def _draw(
     marks: list[Mark] = [Label("title", _LEFT, 15, title, is_bold=True, size=13)]
     marks += _draw_cells(count, sizes)
     marks += _draw_dots(groups, homes)
-    marks += _draw_names(named, typed, homes, step)
-    marks += _draw_panel(named, typed, homes, step, found)
+    marks += _draw_named(named, homes, step)
+    marks += _draw_list(named, typed, homes, step, found)
     text = [f"step {step + 1}, {_STEPS[step]}"]
     if asks:
         text.append(f"coordinator: {kafka}")
@@ -175,8 +171,8 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> list[Mark]:
         Label("dot words", last_x + 28, last_y + 15, "a group", tone=Tone.MUTED, size=11),
         Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW),
         Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11),
-        Box("copy legend", last_x + 10, last_y + 24, 24, 12, tone=Tone.DEAD, is_dashed=True, is_crossed=True),
-        Label("copy words", last_x + 40, last_y + 34, "records of an old home", tone=Tone.MUTED, size=11),
+        Box("copy legend", last_x + 16, last_y + 24, _NAMED_DOT, _NAMED_DOT, is_dashed=True, is_hollow=True),
+        Label("copy words", last_x + 32, last_y + 33, "records of an old home", tone=Tone.MUTED, size=11),
     ]
     for partition in range(count):
         x, y = _find_place(partition)
@@ -197,51 +193,34 @@ def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[
     for group in groups:
         home = homes[group][-1]
         x, y = _find_place(home)
+        row, column = divmod(placed[home], 6)
         has_moved = len(homes[group]) > 1 and homes[group][-2] != home
         tone = Tone.NEW if has_moved else Tone.PLAIN
-        marks.append(Box(f"dot {group}", x + 3 + placed[home] * (_DOT + 1), y + 14.5, _DOT, _DOT, tone=tone))
+        marks.append(Box(f"dot {group}", x + 3 + column * 6, y + 15 + row * 6, _DOT, _DOT, tone=tone))
         placed[home] += 1
     return marks
 
 
-def _draw_names(named: tuple[str, ...], typed: str | None, homes: Mapping[str, list[int]], step: int) -> list[Mark]:
-    """Draw names, crossed where an old copy is. The typed group comes first, because a cell has room for two."""
-    in_order = sorted(named, key=lambda group: group != typed)
-    places: list[tuple[str, str, int, bool]] = []
-    places += [(f"group {group}", group, homes[group][-1], False) for group in in_order]
-    for group in in_order:
-        places += [(f"copy {group} {old}", group, old, True) for old in _list_old_copies(group, step)]
+def _draw_named(named: tuple[str, ...], homes: Mapping[str, list[int]], step: int) -> list[Mark]:
+    """Draw a dot for each named group, and a hollow one where an old copy is."""
+    places = [(group, homes[group][-1], False) for group in named]
+    places += [(group, old, True) for group in named for old in _list_old_copies(group, step)]
     marks: list[Mark] = []
     placed: Counter[int] = Counter()
-    for key, group, partition, is_old in places:
-        if placed[partition] < _NAMES_PER_CELL:
-            place = placed[partition]
-            marks.append(_draw_name(key, group, partition, place, is_old=is_old, is_typed=group == typed))
+    for group, partition, is_old in places:
+        x, y = _find_place(partition)
+        row, column = divmod(placed[partition], 3)
+        key = f"copy {group} {partition}" if is_old else f"group {group}"
+        marks.append(_draw_named_dot(key, group, x + 3 + column * 12, y + 22 + row * 12, is_old=is_old))
         placed[partition] += 1
     return marks
 
 
-def _draw_name(
-    key: str, group: str, partition: int, place: int, *, is_old: bool = False, is_typed: bool = False
-) -> Box:
-    x, y = _find_place(partition)
-    tone = Tone.NEW if is_typed else Tone.LIVE
-    return Box(
-        key,
-        x + 2,
-        y + 20.5 + place * 12.9,
-        _CELL_WIDTH - 6,
-        12.4,
-        (group[:_NAME_LENGTH],),
-        Tone.DEAD if is_old else tone,
-        11,
-        is_bold=not is_old,
-        is_dashed=is_old,
-        is_crossed=is_old,
-    )
+def _draw_named_dot(key: str, group: str, x: float, y: float, *, is_old: bool = False) -> Box:
+    return Box(key, x, y, _NAMED_DOT, _NAMED_DOT, hue=group, is_solid=not is_old, is_dashed=is_old, is_hollow=is_old)
 
 
-def _draw_panel(
+def _draw_list(
     named: tuple[str, ...],
     typed: str | None,
     homes: Mapping[str, list[int]],
@@ -251,13 +230,16 @@ def _draw_panel(
     marks: list[Mark] = []
     for number, group in enumerate(named):
         y = _TOP + 12 + number * 36
-        name = group if len(group) <= 17 else f"{group[:16]}…"
+        name = group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
         words = _describe(homes[group], step, found[group] if found else None)
         is_wrong = found is not None and found[group] != _newest(step)
         tone = Tone.ERROR if is_wrong else Tone.PLAIN
         name_tone = Tone.NEW if group == typed else Tone.PLAIN
-        marks.append(Label(f"name {group}", _PANEL_LEFT, y, name, tone=name_tone, size=11, is_bold=True))
-        marks.append(Label(f"words {group}", _PANEL_LEFT, y + 13, words, tone=tone, size=11))
+        marks += [
+            _draw_named_dot(f"list {group}", group, _PANEL_LEFT, y - 9),
+            Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True),
+            Label(f"words {group}", _PANEL_LEFT, y + 14, words, tone=tone, size=11),
+        ]
     return marks
 
 
@@ -296,7 +278,7 @@ def _explain(
     if step == 1:
         return (
             f"Brokers now look for {moved} of the {total} groups in another partition. The records do not move: "
-            "the old copies (crossed) stay where they are."
+            "the old copies (hollow) stay where they are."
         )
     if step == 3:
         return "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now."

@@ -6,48 +6,29 @@ A browser does not tell an image which theme the page has. So the image has its 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import Any
 
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, find_hatch
+from kafkagroups.course.figures.palette import LIGHT_HUES, PAGE_COLOUR, Colours, Tone, find_colours, find_fill, find_hue
 
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 LINE_HEIGHT = 1.3
 """The distance of two lines of text in a box, as a part of the font size."""
 
 
-class _Colours(NamedTuple):
-    fill: str
-    stroke: str
-    text: str
-
-
-PAGE_COLOUR = "#ffffff"
-COLOURS = {
-    Tone.PLAIN: _Colours("#eef1f5", "#5b6675", "#1c2430"),
-    Tone.LIVE: _Colours("#d6f0dd", "#1b7a3d", "#0b4a22"),
-    Tone.NEW: _Colours("#d8e8ff", "#1a5fc4", "#0a3a80"),
-    Tone.WAIT: _Colours("#fff0c9", "#9a6a00", "#5c3f00"),
-    Tone.DEAD: _Colours("#ececec", "#8a8a8a", "#5e5e5e"),
-    Tone.ERROR: _Colours("#ffe0dc", "#b3261e", "#7d130d"),
-    Tone.MUTED: _Colours("none", "#9aa3ae", "#566170"),
-}
-"""The colours of each tone. They are those of the light theme in figure.css."""
-
-
 def draw_svg(scene: Scene, height: float, title: str) -> str:
     """Return the scene as an SVG document."""
+    size = f'viewBox="0 0 {WIDTH} {_format(height)}" width="{WIDTH}" height="{_format(height)}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
-        f'width="{WIDTH}" height="{_number(height)}" role="img" font-family="{escape(FONT)}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{escape(FONT)}">',
         f"<title>{escape(title)}</title>",
-        f'<rect width="{WIDTH}" height="{_number(height)}" fill="{PAGE_COLOUR}"/>',
+        _draw("rect", width=WIDTH, height=height, rx=6, fill=PAGE_COLOUR),
     ]
     for mark in scene.marks:
         parts += _draw_mark(mark)
-    parts.append("</svg>")
-    return "\n".join(parts)
+    return "\n".join([*parts, "</svg>"])
 
 
 def encode_data_address(svg: str) -> str:
@@ -55,70 +36,71 @@ def encode_data_address(svg: str) -> str:
 
 
 def _draw_mark(mark: Mark) -> Iterator[str]:
-    colours = COLOURS[mark.tone]
+    colours = find_colours(mark.tone)
     if isinstance(mark, Box):
         yield from _draw_box(mark, colours)
     elif isinstance(mark, Label):
-        yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark.size, colours.text, mark.is_bold)
+        yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark, colours.ink)
     elif isinstance(mark, Arrow):
-        yield from _draw_arrow(mark, colours)
+        ends: dict[str, Any] = {"x1": mark.x1, "y1": mark.y1, "x2": mark.x2, "y2": mark.y2}
+        dashes = "5 4" if mark.is_dashed else None
+        yield _draw("line", **ends, stroke=colours.line, stroke_width=1.6, stroke_dasharray=dashes)
+        if mark.has_head:
+            yield _draw("polygon", points=_join(_find_head(mark)), fill=colours.line)
     else:
-        points = " ".join(f"{_number(x)},{_number(y)}" for x, y in mark.points)
-        dashes = ' stroke-dasharray="5 4"' if mark.is_dashed else ""
-        yield f'<polyline points="{points}" fill="none" stroke="{colours.stroke}" stroke-width="2"{dashes}/>'
+        line = LIGHT_HUES[find_hue(mark.hue)] if mark.hue else colours.line
+        dashes = "5 4" if mark.is_dashed else None
+        points = _join(mark.points)
+        yield _draw("polyline", points=points, fill="none", stroke=line, stroke_width=2, stroke_dasharray=dashes)
 
 
-def _draw_box(box: Box, colours: _Colours) -> Iterator[str]:
-    dashes = ' stroke-dasharray="4 3"' if box.is_dashed else ""
-    place = f'x="{_number(box.x)}" y="{_number(box.y)}" width="{_number(box.width)}" height="{_number(box.height)}"'
-    yield f'<rect {place} rx="3" fill="{colours.fill}" stroke="{colours.stroke}"{dashes}/>'
-    if box.is_crossed:
-        left = _number(box.x)
-        right = _number(box.x + box.width)
-        top = _number(box.y)
-        bottom = _number(box.y + box.height)
-        line = f"M{left} {top}L{right} {bottom}M{right} {top}L{left} {bottom}"
-        yield f'<path d="{line}" stroke="{colours.stroke}" fill="none" opacity="0.6"/>'
-    for line_number, line in enumerate(box.lines):
-        base_line = find_base_line(box, line_number)
-        middle = box.x + box.width / 2
-        yield _draw_text(middle, base_line, line, "middle", box.size, colours.text, box.is_bold)
+def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
+    hue = LIGHT_HUES[find_hue(box.hue)] if box.hue else colours.line
+    line = hue if box.tone is Tone.PLAIN or box.is_solid else colours.line
+    fill = find_fill(hue) if box.hue else colours.fill
+    if box.is_solid:
+        fill = hue
+    elif box.is_hollow:
+        fill = PAGE_COLOUR
+    place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height, "rx": 3}
+    opacity = 0.4 if box.is_gone else None
+    dashes = "4 3" if box.is_dashed else None
+    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=line, stroke_dasharray=dashes)
+    if box.is_gone:
+        moved = f"translate({_format(box.x)} {_format(box.y)})"
+        yield _draw("path", transform=moved, d=find_hatch(box), stroke=colours.line, fill="none", opacity=0.35)
+    first = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2 + box.size * 0.35
+    for number, text in enumerate(box.lines):
+        y = first + number * box.size * LINE_HEIGHT
+        yield _draw_text(box.x + box.width / 2, y, text, "middle", box, colours.ink)
 
 
-def find_base_line(box: Box, line_number: int) -> float:
-    first_middle = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2
-    return first_middle + line_number * box.size * LINE_HEIGHT + box.size * 0.35
-
-
-def _draw_arrow(arrow: Arrow, colours: _Colours) -> Iterator[str]:
-    dashes = ' stroke-dasharray="5 4"' if arrow.is_dashed else ""
-    ends = f'x1="{_number(arrow.x1)}" y1="{_number(arrow.y1)}" x2="{_number(arrow.x2)}" y2="{_number(arrow.y2)}"'
-    yield f'<line {ends} stroke="{colours.stroke}" stroke-width="1.6"{dashes}/>'
-    if arrow.has_head:
-        points = " ".join(f"{_number(x)},{_number(y)}" for x, y in find_arrow_head(arrow))
-        yield f'<polygon points="{points}" fill="{colours.stroke}"/>'
-
-
-def find_arrow_head(arrow: Arrow) -> list[tuple[float, float]]:
+def _find_head(arrow: Arrow) -> list[tuple[float, float]]:
     across = arrow.x2 - arrow.x1
     down = arrow.y2 - arrow.y1
     length = (across**2 + down**2) ** 0.5 or 1
     unit_x = across / length
     unit_y = down / length
-    base_x = arrow.x2 - 8 * unit_x
-    base_y = arrow.y2 - 8 * unit_y
-    return [
-        (arrow.x2, arrow.y2),
-        (base_x - 4 * unit_y, base_y + 4 * unit_x),
-        (base_x + 4 * unit_y, base_y - 4 * unit_x),
-    ]
+    x = arrow.x2 - 8 * unit_x
+    y = arrow.y2 - 8 * unit_y
+    return [(arrow.x2, arrow.y2), (x - 4 * unit_y, y + 4 * unit_x), (x + 4 * unit_y, y - 4 * unit_x)]
 
 
-def _draw_text(x: float, y: float, text: str, anchor: str, size: float, colour: str, is_bold: bool) -> str:
-    weight = ' font-weight="bold"' if is_bold else ""
-    place = f'x="{_number(x)}" y="{_number(y)}" text-anchor="{anchor}" font-size="{_number(size)}"'
-    return f'<text {place} fill="{colour}"{weight} xml:space="preserve">{escape(text)}</text>'
+def _draw_text(x: float, y: float, text: str, anchor: str, mark: Box | Label, colour: str) -> str:
+    style = {"font_size": mark.size, "font_weight": "bold" if mark.is_bold else None, "xml:space": "preserve"}
+    return _draw("text", escape(text), x=x, y=y, text_anchor=anchor, fill=colour, **style)
 
 
-def _number(value: float) -> str:
-    return f"{round(value, 1):g}"
+def _draw(name: str, content: str = "", **attributes: Any) -> str:
+    """Return an element of SVG. Attributes that are None are left out."""
+    given = [(key.replace("_", "-"), value) for key, value in attributes.items() if value is not None]
+    words = "".join(f' {key}="{_format(value)}"' for key, value in given)
+    return f"<{name}{words}>{content}</{name}>" if content else f"<{name}{words}/>"
+
+
+def _join(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{_format(x)},{_format(y)}" for x, y in points)
+
+
+def _format(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{round(value, 2):g}"

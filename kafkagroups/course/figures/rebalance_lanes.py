@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby, pairwise
 from textwrap import wrap
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
-from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Moment
-from kafkagroups.course.figures.rebalance_run import Death, run_group
-from kafkagroups.course.script_events import Event, format_count
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
+from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
+from kafkagroups.course.script_events import format_count
 from kafkagroups.errors import UsageError
 
 _HEIGHT = 328
-_LEFT = 128
-_SECOND_WIDTH = 15
-_LAST_SECOND = 28
-_AXIS_BASE = 72
-_BAND_TOP = 80
-_LANE_TOPS = (106, 156)
-_LEGEND_BASE = 216
-_LOG_TOP = 224
-_FAILOVER_TOP = 276
+_LEFT = 124
+_SLOT_WIDTH = 20.5
+_SLOT_COUNT = 21
+_BAND_TOP = 56
+_LANE_TOPS = (82, 132)
+_LANE_HEIGHT = 44
+_AXIS_BASE = 190
+_LEGEND_BASE = 209
+_LOG_TOP = 218
+_FAILOVER_TOP = 274
 _SIZE = 11
-_LETTER_WIDTH = 11
 _RECORD_WIDTH = 62
 _FAILOVER_COLUMNS = 80
 _LETTERS = {"JoinGroup": "J", "SyncGroup": "S", "Heartbeat": "H", "OffsetCommit": "C", "LeaveGroup": "L"}
 _LEGEND = "J Join   S Sync   H Heartbeat   C Commit   L Leave   dashed: error"
+_REFUSALS = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN")
 _STATE_WORDS = {
     "PreparingRebalance": "Preparing",
     "CompletingRebalance": "Completing",
@@ -66,24 +67,48 @@ class RebalanceLanes(Figure):
 
 def _make_content(deaths: Sequence[Death | None]) -> Content:
     stories = [list(run_group(death)) for death in deaths]
-    step_count = max(map(len, stories))
-    scenes: dict[tuple[int, ...], Scene] = {}
-    for number, (death, moments) in enumerate(zip(deaths, stories, strict=True)):
-        for step in range(step_count):
-            is_past_end = step >= len(moments)
-            last = min(step, len(moments) - 1)
-            scenes[step, number] = _draw(moments[: last + 1], death, is_past_end)
+    events = tuple(f"event {number}" for number in range(1, max(map(len, stories)) + 1))
+    moments_of_death = [_find_death(story, death) for story, death in zip(stories, deaths, strict=True)]
     controls = (
-        Control("event", "event", tuple(f"event {step + 1}" for step in range(step_count))),
+        Control("event", "event", events, initial=7),
         Control(
-            "death", "death", tuple(death.words if death else "no one dies" for death in deaths), is_sequence=False
+            "death",
+            "death",
+            tuple(map(_name_death, stories, moments_of_death)),
+            is_sequence=False,
+            jumps=tuple(None if moment is None else ("event", moment) for moment in moments_of_death),
+            is_answer=True,
         ),
     )
+
+    def draw(step: int, number: int) -> Scene:
+        return _draw(stories[number], step, moments_of_death[number])
+
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
-    return Content(title, _HEIGHT, controls, scenes, FreeInput("place a death", "billing-1 at 9"))
+    return Content.draw(title, _HEIGHT, controls, draw, FreeInput("place a death", "billing-1 at 9"))
 
 
-def _draw(moments: list[Moment], death: Death | None, is_past_end: bool) -> Scene:
+def _find_death(story: list[Moment], death: Death | None) -> int | None:
+    if death is None:
+        return None
+    return next(number for number, moment in enumerate(story) if moment.action.startswith(f"{death.member} dies"))
+
+
+def _name_death(story: list[Moment], moment_of_death: int | None) -> str:
+    """Return the death in words: who dies, when, and after what."""
+    if moment_of_death is None:
+        return "no one dies"
+    moment = story[moment_of_death]
+    last = next(event for event in reversed(moment.events) if event.client)
+    member = moment.action.partition(" ")[0]
+    whose = "its" if last.client == member else f"{last.client}'s"
+    request = last.request.split()[0].removesuffix(",")
+    return f"{member} dies at {moment.time_s:g} s, after {whose} {request}"
+
+
+def _draw(story: list[Moment], step: int, moment_of_death: int | None) -> Scene:
+    is_past_end = step >= len(story)
+    moments = story[: step + 1]
     moment = moments[-1]
     state = "Dead: the group does not exist"
     if moment.state != "Dead":
@@ -96,30 +121,19 @@ def _draw(moments: list[Moment], death: Death | None, is_past_end: bool) -> Scen
     ]
     if moment.late:
         marks.append(Label("late", 4, 48, moment.late[0], tone=Tone.NEW, size=_SIZE))
-    marks += _draw_axis(moment.time_s)
+    marks += _draw_axis(story, len(moments))
     marks += _draw_band(moments)
-    death_s = _find_death_time(moments, death)
-    for number, name in enumerate(MEMBERS):
-        is_dead = death is not None and death.member == name
-        marks += _draw_lane(number, moments, death_s if is_dead else None)
+    for number, _ in enumerate(MEMBERS):
+        marks += _draw_lane(number, story, moments, moment_of_death)
     marks.append(Label("legend", 4, _LEGEND_BASE, _LEGEND, tone=Tone.MUTED, size=_SIZE))
     marks += _draw_log(moments)
     loaded = f"the next coordinator loads: {moment.loaded}"
     is_lost = not moment.lost.startswith("nothing")
-    lost_lines = wrap(f"lost: {moment.lost}", _FAILOVER_COLUMNS)
+    lines = (loaded, *wrap(f"lost: {moment.lost}", _FAILOVER_COLUMNS))
+    tone = Tone.WAIT if is_lost else Tone.PLAIN
     marks += [
-        Label("failover title", 4, _FAILOVER_TOP - 4, "if the coordinator dies now:", size=_SIZE, is_bold=True),
-        Box(
-            "failover",
-            4,
-            _FAILOVER_TOP,
-            552,
-            48,
-            (loaded, *lost_lines),
-            Tone.WAIT if is_lost else Tone.PLAIN,
-            _SIZE,
-            is_dashed=is_lost,
-        ),
+        Label("failover title", 4, _FAILOVER_TOP - 6, "if the coordinator dies now:", size=_SIZE, is_bold=True),
+        Box("failover", 4, _FAILOVER_TOP, 552, 48, lines, tone, _SIZE, is_dashed=is_lost),
     ]
     text = [
         f"time: {moment.time_s:g} s",
@@ -131,75 +145,71 @@ def _draw(moments: list[Moment], death: Death | None, is_past_end: bool) -> Scen
         f"the next coordinator loads: {moment.loaded}",
         f"a failover loses {moment.lost}",
     ]
+    place = "nothing changes any more" if is_past_end else moment.action
     caption = "After this, nothing changes any more." if is_past_end else moment.explanation
-    return Scene(tuple(marks), caption, tuple(text))
+    return Scene(tuple(marks), caption, tuple(text), place)
 
 
-def _find_x(second: float) -> float:
-    return _LEFT + min(second, _LAST_SECOND) * _SECOND_WIDTH
+def _find_x(slot: int) -> float:
+    return _LEFT + min(slot, _SLOT_COUNT) * _SLOT_WIDTH
 
 
-def _find_death_time(moments: list[Moment], death: Death | None) -> float | None:
-    if death is None:
-        return None
-    return next((moment.time_s for moment in moments if moment.action.startswith(f"{death.member} dies")), None)
+def _find_slot(story: list[Moment], second: float) -> int:
+    """Return the slot of the first moment at this second or later. The slots are equally wide, whatever time passes."""
+    return next((slot for slot, moment in enumerate(story) if moment.time_s >= second), _SLOT_COUNT)
 
 
-def _draw_axis(now_s: float) -> list[Mark]:
-    marks: list[Mark] = []
-    for second in range(0, _LAST_SECOND + 1, 5):
-        x = _find_x(second)
-        marks.append(Label(f"second {second}", x, _AXIS_BASE, f"{second} s", "middle", Tone.MUTED, _SIZE))
-    x = _find_x(now_s)
-    marks.append(Arrow("now", x, _AXIS_BASE + 4, x, _LANE_TOPS[1] + 44, Tone.NEW, has_head=False))
+def _draw_axis(story: list[Moment], slot_count: int) -> list[Mark]:
+    marks: list[Mark] = [Label("axis", 4, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE)]
+    for slot, moment in enumerate(story):
+        if slot == 0 or story[slot - 1].time_s != moment.time_s:
+            x = _find_x(slot) + _SLOT_WIDTH / 2
+            marks.append(Label(f"second {slot}", x, _AXIS_BASE, f"{moment.time_s:g}", "middle", Tone.MUTED, _SIZE))
+    x = _find_x(slot_count)
+    marks.append(Arrow("now", x, _BAND_TOP, x, _AXIS_BASE + 3, Tone.NEW, has_head=False))
     return marks
 
 
 def _draw_band(moments: list[Moment]) -> list[Mark]:
     marks: list[Mark] = [Label("band title", 4, _BAND_TOP + 15, "state", is_bold=True)]
-    now_s = moments[-1].time_s
     start = 0
-    for number, moment in enumerate(moments):
-        is_last = number == len(moments) - 1
-        if not is_last and moments[number + 1].state == moment.state:
-            continue
-        start_s = moments[start].time_s
-        end_s = now_s if is_last else moments[number + 1].time_s
-        start = number + 1
-        if moment.state == "Dead" or (end_s == start_s and not is_last):
-            continue
-        width = max(_find_x(end_s) - _find_x(start_s), 4)
-        words = _STATE_WORDS[moment.state]
-        fitting = [text for text in (words, words[:4]) if measure_text(text, _SIZE) <= width]
-        lines = tuple(fitting[:1])
-        tone = _STATE_TONES.get(moment.state, Tone.PLAIN)
-        marks.append(Box(f"band {number}", _find_x(start_s), _BAND_TOP, width, 20, lines, tone, _SIZE))
+    for state, group in groupby(moments, lambda moment: moment.state):
+        count = len(list(group))
+        width = count * _SLOT_WIDTH
+        if state != "Dead":
+            lines = fit_words(width, _SIZE, _STATE_WORDS[state])
+            tone = _STATE_TONES.get(state, Tone.PLAIN)
+            marks.append(Box(f"band {start}", _find_x(start), _BAND_TOP, width, 20, lines, tone, _SIZE))
+        start += count
     return marks
 
 
-def _draw_lane(number: int, moments: list[Moment], death_s: float | None) -> list[Mark]:
+def _draw_lane(number: int, story: list[Moment], moments: list[Moment], moment_of_death: int | None) -> list[Mark]:
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
-    moment = moments[-1]
-    lane = moment.lanes[number]
+    lane = moments[-1].lanes[number]
     title = f"{name}, leads" if lane.is_leader else name
     marks: list[Mark] = [
-        Label(f"name {name}", 4, top + 13, title, is_bold=True),
-        Label(f"status {name}", 4, top + 32, _name_status(number, moments), size=_SIZE),
-        Box(f"lane {name}", _LEFT, top, _LAST_SECOND * _SECOND_WIDTH, 44, tone=Tone.MUTED),
+        Label(f"name {name}", 4, top + 15, title, is_bold=True),
+        Label(f"status {name}", 4, top + 34, _name_status(number, moments), size=_SIZE),
+        Box(f"lane {name}", _LEFT, top, _SLOT_COUNT * _SLOT_WIDTH, _LANE_HEIGHT, tone=Tone.MUTED),
     ]
-    if _joins(number, moments):
-        x = _find_x(next(earlier.time_s for earlier in moments if earlier.lanes[number].is_member))
-        width = max(_find_x(_find_end(number, moments)) - x, 4)
-        tone = Tone.LIVE if lane.is_member else Tone.DEAD
-        marks.append(Box(f"present {name}", x, top + 20, width, 6, tone=tone))
+    there = [slot for slot, moment in enumerate(moments) if moment.lanes[number].is_member]
+    if there:
+        x = _find_x(there[0])
+        width = _find_x(there[-1] + 1) - x
+        tone = Tone.PLAIN if lane.is_member else Tone.DEAD
+        marks.append(Box(f"present {name}", x, top + 20, width, 6, tone=tone, hue=name))
     if lane.session_end_s is not None:
-        x = _find_x(lane.session_end_s - SESSION_S)
-        width = _find_x(lane.session_end_s) - x
-        words = f"session to {lane.session_end_s:g} s"
-        lines = (words,) if measure_text(words, _SIZE) <= width else ()
+        x = _find_x(min(_find_slot(story, lane.session_end_s - SESSION_S), len(moments) - 1))
+        width = _find_x(_find_slot(story, lane.session_end_s)) - x
+        lines = fit_words(width, _SIZE, f"session to {lane.session_end_s:g} s")
         marks.append(Box(f"session {name}", x, top + 27, width, 16, lines, Tone.WAIT, _SIZE, is_dashed=True))
-    marks += _draw_requests(name, moment.events, top, death_s)
+    marks += _draw_requests(name, moments, top)
+    death = story[moment_of_death] if moment_of_death is not None else None
+    if moment_of_death is not None and death in moments and story[moment_of_death].action.startswith(name):
+        x = _find_x(moment_of_death)
+        marks.append(Box(f"death {name}", x, top + 2, 34, 16, ("dies",), Tone.ERROR, _SIZE, is_bold=True))
     return marks
 
 
@@ -207,39 +217,32 @@ def _joins(number: int, moments: list[Moment]) -> bool:
     return any(moment.lanes[number].is_member for moment in moments)
 
 
-def _find_end(number: int, moments: list[Moment]) -> float:
-    end_s = moments[-1].time_s
-    for moment in reversed(moments):
-        if moment.lanes[number].is_member:
-            break
-        end_s = moment.time_s
-    return end_s
-
-
 def _name_status(number: int, moments: list[Moment]) -> str:
     lane = moments[-1].lanes[number]
     if lane.is_member or not lane.status:
         return lane.status
-    return f"{lane.status} at {_find_end(number, moments):g} s"
+    end_s = next(later.time_s for earlier, later in reversed([*pairwise(moments)]) if earlier.lanes[number].is_member)
+    return f"{lane.status} at {end_s:g} s"
 
 
-def _draw_requests(name: str, events: tuple[Event, ...], top: float, death_s: float | None) -> list[Mark]:
+def _draw_requests(name: str, moments: list[Moment], top: float) -> list[Mark]:
+    """Draw the requests of a member, each in the slot of its moment: the last letter, and how many there were."""
     marks: list[Mark] = []
-    free_x = 0.0
-    for number, event in enumerate(events):
-        letter = _LETTERS.get(event.request.split()[0].removesuffix(","))
-        if event.client != name or letter is None:
+    seen = 0
+    for slot, moment in enumerate(moments):
+        sent = [event for event in moment.events[seen:] if event.client == name]
+        seen = len(moment.events)
+        if not sent:
             continue
-        x = max(_find_x(event.time_s), free_x)
-        free_x = x + _LETTER_WIDTH + 1
-        is_refused = event.response.startswith(("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN"))
-        tone = Tone.NEW if number == len(events) - 1 else Tone.PLAIN
+        letter = _LETTERS[sent[-1].request.split()[0].removesuffix(",")]
+        words = letter if len(sent) == 1 else f"{len(sent)}{letter}"
+        is_refused = sent[-1].response.startswith(_REFUSALS)
+        tone = Tone.NEW if slot == len(moments) - 1 else Tone.PLAIN
+        x = _find_x(slot) + 2
+        width = _SLOT_WIDTH - 4
         marks.append(
-            Box(f"request {number}", x, top + 2, _LETTER_WIDTH, 16, (letter,), tone, _SIZE, is_dashed=is_refused)
+            Box(f"request {slot}", x, top + 2, width, 16, (words,), tone, _SIZE, is_dashed=is_refused, hue=name)
         )
-    if death_s is not None:
-        x = max(_find_x(death_s), free_x)
-        marks.append(Box(f"death {name}", x, top + 2, 36, 16, ("dies",), Tone.ERROR, _SIZE, is_bold=True))
     return marks
 
 

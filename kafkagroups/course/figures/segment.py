@@ -6,10 +6,10 @@ the first batch whose bytes are wrong.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kafkagroups.course.figures.byte_blocks import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
@@ -18,23 +18,16 @@ from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.records.serde import decode
 
-_BAR_LEFT = 104
-_BAR_WIDTH = 316
+_BAR_LEFT = 120
+_BAR_WIDTH = 300
 _HEAD_HEIGHT = 62
 _ROW_HEIGHT = 25
 _BAR_HEIGHT = 19
 _MOMENTS = ("the file", "the broker checks", "after recovery")
-_CHANGE = re.compile(r"\s*(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 _EXAMPLE = "690=00"
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
 # The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
 _BROKEN_FIELDS = (("offset", 7), ("length", 11), ("leader epoch", 15), ("magic", 16), ("checksum", 20))
-
-
-@dataclass(frozen=True)
-class BrokenByte:
-    position: int
-    byte: int
 
 
 @dataclass(frozen=True)
@@ -56,19 +49,11 @@ class Segment(Figure):
 
     def compute_content(self, value: str) -> Content:
         """Return the content with a byte that was typed as "571=ff"."""
-        match = _CHANGE.fullmatch(value)
-        if match is None:
-            raise UsageError(f"expected a position and one byte in hex, for example {_EXAMPLE!r}; found {value[:40]!r}")
-        position = int(match["position"])
-        if position >= len(self.data):
-            raise UsageError(f"the file has the positions 0 to {len(self.data) - 1}; found position {position}")
-        broken = BrokenByte(position, int(match["byte"], 16))
-        if self.data[position] == broken.byte:
-            raise UsageError(f"byte {position} is already {broken.byte:02x}; type another value")
+        broken = parse_change(value, {"file": self.data}, _EXAMPLE)
         self._check_offsets(broken)
         return self._make_content([broken, None, *self.choices])
 
-    def _check_offsets(self, broken: BrokenByte) -> None:
+    def _check_offsets(self, broken: ByteChange) -> None:
         first = self.batches[0].base_offset
         for batch in recover(self.data, broken).kept:
             if not first <= batch.last_offset <= first + MAX_RELATIVE_OFFSET:
@@ -77,27 +62,27 @@ class Segment(Figure):
                     "outside this file; choose one of the last four bytes of an offset"
                 )
 
-    def _make_content(self, choices: Sequence[BrokenByte | None]) -> Content:
+    def _make_content(self, choices: Sequence[ByteChange | None]) -> Content:
         options = tuple("none" if broken is None else self._describe(broken) for broken in choices)
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for number, broken in enumerate(choices):
-            recovery = recover(self.data, broken)
-            for moment, _ in enumerate(_MOMENTS):
-                scenes[number, moment] = self._draw(broken, recovery, moment)
+        recoveries = [recover(self.data, broken) for broken in choices]
+
+        def draw(number: int, moment: int) -> Scene:
+            return self._draw(choices[number], recoveries[number], moment)
+
         controls = (
-            Control("byte", "broken byte", options, is_sequence=False),
+            Control("byte", "broken byte", options, is_sequence=False, is_answer=True),
             Control("moment", "moment", _MOMENTS),
         )
         height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + 2
-        return Content(
+        return Content.draw(
             "A segment: batches and what their checksums cover",
             height,
             controls,
-            scenes,
+            draw,
             FreeInput("break a byte (position=hex)", _EXAMPLE),
         )
 
-    def _describe(self, broken: BrokenByte) -> str:
+    def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
 
     def _find_batch(self, position: int) -> Batch:
@@ -108,7 +93,7 @@ class Segment(Figure):
         name = next((name for name, last in _BROKEN_FIELDS if index <= last), "after the checksum")
         return name if name == "after the checksum" else f"part of the {name}"
 
-    def _draw(self, broken: BrokenByte | None, recovery: Recovery, moment: int) -> Scene:
+    def _draw(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Scene:
         marks: list[Mark] = [*self._draw_head(broken)]
         text = []
         scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
@@ -135,7 +120,7 @@ class Segment(Figure):
         caption = self._make_caption(broken, recovery, moment)
         return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",))
 
-    def _draw_head(self, broken: BrokenByte | None) -> list[Mark]:
+    def _draw_head(self, broken: ByteChange | None) -> list[Mark]:
         words = f"{len(self.data)} bytes in {len(self.batches)} batches"
         tone = Tone.PLAIN
         if broken:
@@ -144,18 +129,18 @@ class Segment(Figure):
             tone = Tone.ERROR
         return [
             Label("state", 4, 15, words, tone=tone, is_bold=True),
-            Box("legend outside", 4, 22, 12, 14, tone=Tone.WAIT, is_dashed=True),
+            Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True),
             Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11),
-            Box("legend checksum", 222, 22, 6, 14, tone=Tone.NEW),
+            Box("legend checksum", 222, 22, 6, 14, is_solid=True),
             Label("legend checksum words", 234, 33, "checksum", size=11),
             Box("legend covered", 306, 22, 24, 14),
             Label("legend covered words", 336, 33, "what the checksum covers", size=11),
             Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11),
-            Label("head offset", 58, 55, "offset", tone=Tone.MUTED, size=11),
+            Label("head offset", 64, 55, "offset", tone=Tone.MUTED, size=11),
             Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11),
         ]
 
-    def _make_caption(self, broken: BrokenByte | None, recovery: Recovery, moment: int) -> str:
+    def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
         if broken is None:
             return (
                 "A file of batches without gaps, the oldest first. Break a byte. Then a broker starts after a crash: "
@@ -182,11 +167,9 @@ class Segment(Figure):
         )
 
 
-def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
+def recover(data: bytes, broken: ByteChange | None) -> Recovery:
     if broken is not None:
-        changed = bytearray(data)
-        changed[broken.position] = broken.byte
-        data = bytes(changed)
+        data = broken.apply({"file": data})["file"]
     kept: list[Batch] = []
     try:
         for batch in read_batches(data):
@@ -196,7 +179,7 @@ def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
     return Recovery(tuple(kept), None)
 
 
-def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
+def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
     """Return a byte in each part of the fourth batch (or of the last one), and one of the first and of the last batch.
 
     Recovery keeps nothing if the first batch breaks, and nearly all if the last one does.
@@ -204,7 +187,7 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
     batch = batches[min(3, len(batches) - 1)]
     positions = [batch.position + last for _, last in _BROKEN_FIELDS]
     positions += [batch.position + batch.size - 20, batches[0].position + 80, len(data) - 1]
-    return [BrokenByte(position, data[position] ^ 1) for position in dict.fromkeys(positions)]
+    return [ByteChange("file", position, data[position] ^ 1) for position in dict.fromkeys(positions)]
 
 
 def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> list[Mark]:
@@ -213,12 +196,12 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
     width = batch.size * scale
     words = _find_words(batch)
     is_wide = width > _BAR_WIDTH / 2
-    tone = Tone.DEAD if is_cut else None
+    tone = Tone.DEAD if is_cut else Tone.PLAIN
     marks: list[Mark] = [
         Label(f"byte {number}", 4, y + 14, str(batch.position), size=11),
-        Label(f"offset {number}", 58, y + 14, _format_offsets(batch).partition(" ")[2], size=11),
-        Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone or Tone.WAIT, is_dashed=True),
-        Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone or Tone.NEW),
+        Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11),
+        Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True),
+        Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True),
         Box(
             f"covered {number}",
             _BAR_LEFT + covered,
@@ -226,13 +209,13 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
             width - covered,
             _BAR_HEIGHT,
             (words,) if is_wide else (),
-            tone or Tone.PLAIN,
+            tone,
             11,
-            is_crossed=is_cut,
+            is_gone=is_cut,
         ),
     ]
     if not is_wide:
-        marks.append(Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone or Tone.PLAIN, size=11))
+        marks.append(Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11))
     return marks
 
 

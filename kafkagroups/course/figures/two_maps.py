@@ -7,7 +7,7 @@ transactions of two producers end.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.course.figures.figure import Content, Control, Figure
@@ -26,6 +26,7 @@ _PARTITION = TopicPartition("orders", 0)
 _LOG_LEFT = 10
 _WAITS_LEFT = 226
 _COUNTS_LEFT = 412
+_COUNTS_TOP = 70
 _BOX_WIDTH = 138
 _ROW_HEIGHT = 32
 _FIRST_ROW = 44
@@ -71,28 +72,26 @@ class TwoMaps(Figure):
 
     def __init__(self) -> None:
         folder = make_scratch_folder()
+        after_records = [f"after record {offset}" for offset in range(_STEP_COUNT - 2)]
         controls = (
-            Control(
-                "step",
-                "step",
-                (
-                    "nothing is loaded",
-                    *(f"after record {offset}" for offset in range(_STEP_COUNT - 2)),
-                    "the end of the log",
-                ),
-            ),
+            Control("step", "step", ("nothing is loaded", *after_records, "the end of the log"), initial=2),
             Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),
         )
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for ending_number, ending in enumerate(_ENDINGS.values()):
-            entries = (*_COMMITS, *ending)
-            log = folder / str(ending_number) / "__consumer_offsets-0"
-            _write_log(log, entries)
-            states = [_load_state(log, until) for until in range(len(entries) + 1)]
-            for step in range(_STEP_COUNT):
-                loaded = min(step, len(entries))
-                scenes[step, ending_number] = _draw(entries, states, loaded, step > len(entries))
-        super().__init__(Content("Two maps: what counts, and what waits for a marker", _HEIGHT, controls, scenes))
+        logs = [(*_COMMITS, *ending) for ending in _ENDINGS.values()]
+        states = [_load_states(folder / str(number), entries) for number, entries in enumerate(logs)]
+
+        def draw(step: int, ending: int) -> Scene:
+            count = len(logs[ending])
+            return _draw(logs[ending], states[ending], min(step, count), step > count)
+
+        super().__init__(Content.draw("Two maps: what counts, and what waits for a marker", _HEIGHT, controls, draw))
+
+
+def _load_states(folder: Path, entries: tuple[_Entry, ...]) -> list[_State]:
+    """Return what a coordinator has after each record, from none to all."""
+    log = folder / "__consumer_offsets-0"
+    _write_log(log, entries)
+    return [_load_state(log, until) for until in range(len(entries) + 1)]
 
 
 def _write_log(folder: Path, entries: tuple[_Entry, ...]) -> None:
@@ -130,13 +129,13 @@ def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_pas
         Label("log title", _LOG_LEFT, 20, "the log", is_bold=True),
         Label("waits title", _WAITS_LEFT, 20, "waits, by producer", is_bold=True),
         Label("counts title", _COUNTS_LEFT, 20, "counts", is_bold=True),
-        Label("producer 1", _WAITS_LEFT, 62, "producer 1", tone=Tone.MUTED, size=11),
-        Label("producer 2", _WAITS_LEFT, 142, "producer 2", tone=Tone.MUTED, size=11),
-        Label("partition", _COUNTS_LEFT, 62, "orders-0", tone=Tone.MUTED, size=11),
+        Label("producer 1", _WAITS_LEFT, 62, "producer 1", tone=Tone.MUTED, size=12),
+        Label("producer 2", _WAITS_LEFT, 142, "producer 2", tone=Tone.MUTED, size=12),
+        Label("partition", _COUNTS_LEFT, 62, "orders-0", tone=Tone.MUTED, size=12),
     ]
     for producer, top in _SLOT_TOPS.items():
         marks.append(Box(f"slot {producer}", _WAITS_LEFT, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
-    marks.append(Box("slot counts", _COUNTS_LEFT, 70, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
+    marks.append(Box("slot counts", _COUNTS_LEFT, _COUNTS_TOP, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
     lost = _find_lost(state, before, entries, loaded)
     last = entries[loaded - 1]
     fate = "aborted" if isinstance(last, _End) and last.control_type is _ABORT else "too old"
@@ -167,27 +166,28 @@ def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loade
 
 def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fate: str) -> list[Mark]:
     lines = (f"{commit.offset}", f"record {offset}")
-    key = f"value {offset}"
+    x = _WAITS_LEFT
+    top = _SLOT_TOPS.get(commit.producer, _COUNTS_TOP)
+    style: dict[str, Any] = {"hue": str(commit.producer)}
     if state.counts == offset:
-        tone = Tone.LIVE if before.counts == offset else Tone.NEW
-        return [Box(key, _COUNTS_LEFT, 70, _BOX_WIDTH, 40, lines, tone, is_bold=True)]
-    if commit.producer in state.waits and state.waits[commit.producer] == offset:
-        return [Box(key, _WAITS_LEFT, _SLOT_TOPS[commit.producer], _BOX_WIDTH, 40, lines, Tone.WAIT, is_dashed=True)]
-    if fate:
-        top = _SLOT_TOPS[commit.producer]
-        return [Box(key, _WAITS_LEFT, top, _BOX_WIDTH, 40, (lines[0], fate), Tone.DEAD, is_crossed=True)]
-    return []
+        x = _COUNTS_LEFT
+        top = _COUNTS_TOP
+        style |= {"tone": Tone.LIVE if before.counts == offset else Tone.NEW, "is_bold": True}
+    elif state.waits.get(commit.producer) == offset:
+        style |= {"tone": Tone.WAIT, "is_dashed": True}
+    elif fate:
+        lines = (lines[0], fate)
+        style |= {"tone": Tone.DEAD, "is_gone": True}
+    else:
+        return []
+    return [Box(f"value {offset}", x, top, _BOX_WIDTH, 40, lines, **style)]
 
 
 def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> Mark:
     top = _FIRST_ROW - 14 + offset * (_ROW_HEIGHT + 8)
     line = _name_record(offset, entry)
     is_last = offset == loaded - 1 and not is_past_end
-    tone = Tone.MUTED
-    if is_last:
-        tone = Tone.NEW
-    elif offset < loaded:
-        tone = Tone.PLAIN
+    tone = Tone.NEW if is_last else Tone.PLAIN
     return Box(
         f"record {offset}",
         _LOG_LEFT,
@@ -198,6 +198,8 @@ def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> 
         tone,
         is_bold=is_last,
         is_dashed=offset >= loaded,
+        is_hollow=offset >= loaded,
+        hue=str(entry.producer) if isinstance(entry, _Commit) else "",
     )
 
 
@@ -206,8 +208,8 @@ def _name_record(offset: int, entry: _Entry) -> str:
         verb = "commits" if entry.control_type is _COMMIT else "aborts"
         return f"{offset}: producer {entry.producer} {verb}"
     if entry.producer:
-        return f"{offset}: {entry.offset}, producer {entry.producer}"
-    return f"{offset}: {entry.offset}"
+        return f"{offset}: commit {entry.offset}, producer {entry.producer}"
+    return f"{offset}: commit {entry.offset}"
 
 
 def _name_offset(offset: int | None) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from kafkagroups.course.figures.byte_blocks import find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.notebook_helpers import read_record
 from kafkagroups.errors import BadBytes, UsageError
@@ -137,7 +137,7 @@ def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Conte
     scenes: dict[tuple[int, ...], Scene] = {(0,): _draw(records, None)}
     for number, reader in enumerate(READERS):
         scenes[(number + 1,)] = _draw(records, reader)
-    control = Control("reader", "reader", options, is_sequence=False)
+    control = Control("reader", "reader", options, is_sequence=False, initial=3)
     height = _ROW_HEIGHT * len(records) + 2
     free_input = FreeInput("leader epoch of the commit", "-1")
     return Content("One commit in different value versions", height, (control,), scenes, free_input)
@@ -284,8 +284,8 @@ def _draw_reading(
     elif end < size:
         x = sides[end][0]
         width = sides[size - 1][1] - x
-        words = "not read" if measure_text("not read", _SIZE) <= width else "…"
-        yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, (words,), Tone.DEAD, _SIZE, is_dashed=True)
+        unread = fit_words(width - 6, _SIZE, "not read", "…")
+        yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, unread, Tone.DEAD, _SIZE, is_dashed=True)
 
 
 def _is_shown(field: ReadField) -> bool:

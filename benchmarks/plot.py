@@ -1,7 +1,6 @@
-"""Lesson 12: how the time of a load grows with the number of records, as curves.
+"""The plot of the benchmark: seconds by records, a curve for each way of loading.
 
-The benchmark measured the times (docs/performance.md). Both axes are logarithmic, so a way whose time is proportional
-to the number of records is a straight line.
+Both axes are logarithmic, so a way whose time is proportional to the number of records is a straight line.
 """
 
 from __future__ import annotations
@@ -9,29 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil, floor, log10
 
-from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.load_times import MILLION, read_measurements
+from kafkagroups.course.figures.load_times import MILLION
 from kafkagroups.course.figures.marks import Arrow, Box, Curve, Label, Mark, Scene, Tone
 
 HEIGHT = 270
 _LEFT = 64
-_RIGHT = 300
+_RIGHT = 370
 _TOP = 34
 _BOTTOM = 226
-_NAMES_LEFT = 330
+_NAMES_LEFT = 400
 _NAME_DISTANCE = 17
-_TONES = (Tone.ERROR, Tone.DEAD, Tone.LIVE, Tone.NEW, Tone.WAIT)
-
-
-class LoadCurves(Figure):
-    """A curve for each way of loading. `names` has its text by the benchmark's name for the way."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        measurements = read_measurements()
-        ways = {name: measurements[way] for way, name in names.items()}
-        controls = (Control("chart", "chart", ("all",)),)
-        scene = draw_curves(ways)
-        super().__init__(Content("Seconds to load a topic (docs/performance.md)", HEIGHT, controls, {(0,): scene}))
 
 
 def draw_curves(ways: Mapping[str, Mapping[int, float]]) -> Scene:
@@ -65,14 +51,17 @@ def draw_curves(ways: Mapping[str, Mapping[int, float]]) -> Scene:
     # The names stand in the order of the ends of their curves, and never on one another.
     by_height = sorted(ways.items(), key=lambda item: -item[1][max(item[1])])
     for number, (name, seconds_by_records) in enumerate(by_height):
-        tone = _TONES[number % len(_TONES)]
+        hue = str(number)
         points = tuple((find_x(records), find_y(each)) for records, each in sorted(seconds_by_records.items()))
-        marks.append(Curve(f"curve {name}", points, tone, is_dashed=number % 2 == 1))
-        marks += [Box(f"point {name} {place}", x - 3, y - 3, 6, 6, tone=tone) for place, (x, y) in enumerate(points)]
+        marks.append(Curve(f"curve {name}", points, is_dashed=number % 2 == 1, hue=hue))
+        marks += [
+            Box(f"point {name} {place}", x - 3, y - 3, 6, 6, hue=hue, is_solid=True)
+            for place, (x, y) in enumerate(points)
+        ]
         end_x, end_y = points[-1]
         name_y = max(name_y + _NAME_DISTANCE, end_y)
-        marks.append(Arrow(f"lead {name}", end_x + 5, end_y, _NAMES_LEFT - 4, name_y, tone, has_head=False))
-        marks.append(Label(f"name {name}", _NAMES_LEFT, name_y + 4, name, tone=tone))
+        marks.append(Arrow(f"lead {name}", end_x + 5, end_y, _NAMES_LEFT - 4, name_y, Tone.MUTED, has_head=False))
+        marks.append(Label(f"name {name}", _NAMES_LEFT, name_y + 4, name))
         for records, each in sorted(seconds_by_records.items()):
             text.append(f"{name}, {records // MILLION} million records, {each:.2f} s")
     caption = "One step to the right is ten times as many records, and one step up is ten times as many seconds."

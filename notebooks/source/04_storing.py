@@ -3,16 +3,18 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
+# **Which Kafka:** the coordinator of 4.x and that of 3.9. The section about `pending` is about 3.9 alone.
+#
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say where a commit is at each moment, which error a client receives, and what is left after a crash; say what happens to records that were read and not committed | {{minutes}} | no |
+# | say where a commit is at each moment, which error a client receives, and what is left after a crash; say what happens to records that were read but not committed | {{minutes}} | no |
 #
 # ![For a commitSync, the coordinator checks the commit, appends a record, waits for the replicas, shows the new offset, and then answers NONE.](pictures/04.svg)
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The order is: **log, replicas, fetches, answer**. When the replicas have the record, fetches return the new offset, or the offset of a later commit. Then the client gets its answer, `NONE` (no error).
+# 1. The order is: **append** the record to the log, **wait** for the replicas, **show** the offset to fetches, and only then **answer** the client `NONE` (no error).
 # 2. All accepted offsets of one request are in **one batch**. They are stored together, or not at all.
 # 3. If two commits are for one partition, the commit **later in the log** is newer.
 # 4. After an error, the commit **may still be stored**.
@@ -22,29 +24,34 @@
 # %% [markdown]
 # ## A commit without an answer
 #
-# A broker answers a commit in a few milliseconds. We want to stop in between. So our log, `HeldLogs`, appends each batch to the disk, but the replicas confirm it only when we call `release()`.
-#
-# The coordinator follows the rules of Kafka 3.9, because they make each step visible. Internally, Kafka 4.x uses another order. A client sees few differences: the table at the end lists them.
+# A broker answers a commit in a few milliseconds, which is too fast to watch. So our log, `HeldLogs`, appends each batch to the disk as usual, but the replicas confirm it only when we call `release()`. We send the same commit to two running coordinators, that of Kafka 4.3.1 and that of 3.9.2, and stop both while the commit is in flight:
 
 # %%
 from kafkagroups import course
 from kafkagroups.coordinator import DiskLogs, HeldLogs, OffsetCommit, TopicPartition
 
-log = HeldLogs(DiskLogs(course.make_scratch_folder()))
-broker = course.start_broker(log)
 orders_0 = TopicPartition("orders", 0)
 
-answer = broker.offset_commit("dashboard", {orders_0: OffsetCommit(5)})
-course.print_offset_places(broker, "dashboard", orders_0)
+
+def start_held_broker(kafka):
+    log = HeldLogs(DiskLogs(course.make_scratch_folder()))
+    return log, course.start_broker(log, kafka=kafka)
+
+
+log, broker = start_held_broker("4.3.1")
+classic_log, classic_broker = start_held_broker("3.9.2")
+
+for name, each in [("4.3.1", broker), ("3.9.2", classic_broker)]:
+    answer = each.offset_commit("dashboard", {orders_0: OffsetCommit(5)})
+    partition = each.manager.partition_for("dashboard")
+    appended = sum(batch.count for batch in each.manager.logs.read(partition))
+    print(f"{name}: records in the log: {appended}; the client's answer: {answer}")
 
 # %% [markdown]
-# The line shows three places:
+# Both coordinators have appended the record, and neither has answered, because a crash of this one broker could still lose it. They differ in what their memory holds meanwhile:
 #
-# - [**pending**](../docs/handbook/glossary.md#pending): a note in memory. It says that a commit of 5 is on its way: the replicas do not have its record yet.
-# - **log**: the records on the disk of this broker.
-# - [**cache**](../docs/handbook/glossary.md#cache): a map in memory. The coordinator answers fetches from this map.
-#
-# The record is in the log, the cache is empty, and the client has no answer yet.
+# - That of 4.x has applied the record already. It also keeps a *snapshot*, the state before the record, and fetches read this snapshot until the replicas confirm.
+# - That of 3.9 leaves its [**cache**](../docs/handbook/glossary.md#cache), the map that answers fetches, as it was, and notes in [**pending**](../docs/handbook/glossary.md#pending) that a commit of 5 is in flight.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
 
@@ -54,28 +61,28 @@ while_in_flight = ...
 
 # %%
 fetched = broker.offset_fetch("dashboard").offsets.get(orders_0, -1)
-
-course.reveal("while_in_flight", while_in_flight, fetched)
+classic_fetched = classic_broker.offset_fetch("dashboard").offsets.get(orders_0, -1)
+with course.fold("while_in_flight", while_in_flight, fetched):
+    print(f"4.3.1 returns {fetched}, 3.9.2 returns {classic_fetched}")
 
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# A fetch reads the cache. An offset is cached only when the replicas have its record. Until then, a crash could lose the record. If a client had already received this offset, it would skip records.
+# A fetch returns an offset only when the replicas have its record, because until then a crash could lose the record. A client that had already received this offset would then continue at a place that no broker remembers.
 #
 # </details>
 #
-# In lessons 05 and 08, the word *pending* has a second meaning: an offset in an open transaction.
-#
-# Now the replicas have the record:
+# Now the replicas confirm the record, and both coordinators show its offset:
 
 # %%
-log.release()
-course.print_offset_places(broker, "dashboard", orders_0)
+for name, each_log, each in [("4.3.1", log, broker), ("3.9.2", classic_log, classic_broker)]:
+    each_log.release()
+    print(f"{name}: a fetch returns {each.offset_fetch('dashboard').offsets[orders_0].offset}")
 
 # %% [markdown]
 # ## Step by step, with a power cut
 #
-# The figure commits 5, then 6. The commit of 6 ends in two steps: first the cache, then the answer.
+# The figure commits offset 5, then offset 6, with the coordinator of 3.9. The commit of 6 ends in two steps: first the cache, then the answer.
 #
 # At each step, cut the power: this broker is gone, with its memory. A replica becomes the next leader, and loads its copy of the log. The copy has every confirmed record. It may also have records that were not confirmed yet.
 
@@ -194,7 +201,7 @@ with course.fold("in_the_end", in_the_end, crossed.read_last_offsets()[0]):
 # %% [markdown]
 # ## The rules of `pending`
 #
-# For each partition, `pending` has room for one offset. These are the rules of the classic coordinator:
+# The coordinator of 4.x needs no such note, because it has its snapshot. That of 3.9 has room for one offset in `pending` for each partition, and follows these rules:
 #
 # - **A commit arrives.** Its offset is now in `pending`. An older offset there is replaced.
 # - **The append of a commit fails.** If this commit is in `pending`, `pending` becomes empty.
@@ -338,12 +345,12 @@ course.check("commit_again", commit_again)
 # - `NONE` means that all replicas in sync have the commit.
 # - After an error or without an answer, the commit may be stored or not.
 # - The later record in the log is the newer commit.
-# - Records that were read and not committed are read again.
+# - Records that were read but not committed are read again.
 #
 # ## For your consumer
 #
 # - `commitSync` waits and retries, for up to 60 seconds (`default.api.timeout.ms`). Use it before you close a consumer. If it throws a `TimeoutException`, `consumer.committed(…)` tells you which offset is committed.
-# - `commitAsync` does not retry, because an older offset could overwrite a newer one. Log its errors. The next commit repairs them.
+# - `commitAsync` does not retry, because by then a newer commit may be stored, which the older offset would overwrite. It is enough to log its errors, since the next successful commit makes up for them.
 # - With `enable.auto.commit=true`, `poll` commits every 5 seconds (`auto.commit.interval.ms`). After a crash, the records of about five seconds come twice.
 
 # %% [markdown]

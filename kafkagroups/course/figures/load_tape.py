@@ -17,6 +17,7 @@ from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.palette import find_hue
 from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import KeyAndValue, encode_commit, encode_marker, encode_records
@@ -138,7 +139,10 @@ class LoadTape(Figure):
 
     def __init__(self) -> None:
         folder = make_scratch_folder()
-        controls = (Control("step", "step", _STEPS), Control("ending", "record 9 has", _ENDINGS, is_sequence=False))
+        controls = (
+            Control("step", "step", _STEPS, initial=8),
+            Control("ending", "record 9 has", _ENDINGS, is_sequence=False),
+        )
         scenes: dict[tuple[int, ...], Scene] = {}
         for ending, _ in enumerate(_ENDINGS):
             is_broken = ending == 1
@@ -300,7 +304,8 @@ def _draw_chips(
         if is_pending:
             tone = Tone.WAIT
         left = _find_left(column)
-        yield Box(key, left, top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, is_dashed=is_pending)
+        hue = str(find_hue(lines[0]))
+        yield Box(key, left, top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, is_dashed=is_pending, hue=hue)
     entry = _LOG[loaded - 1] if loaded and not is_end else _LOG[0]
     if entry.value is None and entry.topic and not is_broken:
         left = _find_left(_COMMITTED_COLUMNS[entry.group, entry.topic])
@@ -323,9 +328,21 @@ def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iter
             tone = Tone.MUTED
         elif entry.topic and offset not in in_memory and not (is_broken and is_end):
             tone = Tone.DEAD
-        is_dashed = bool(entry.producer)
+        # A tombstone and a marker are hollow.
+        hue = str(find_hue(entry.group)) if entry.group and entry.value is not None else ""
         yield Box(
-            f"cell {offset}", left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, is_last, is_dashed=is_dashed
+            f"cell {offset}",
+            left,
+            _TAPE_TOP,
+            _CELL_WIDTH,
+            _CELL_HEIGHT,
+            lines,
+            tone,
+            11,
+            is_last,
+            is_dashed=bool(entry.producer),
+            is_gone=tone is Tone.DEAD,
+            hue=hue,
         )
         yield Label(f"offset {offset}", left + 25, 95, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
         if entry.producer and entry.ends is None:

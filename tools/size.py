@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 513,
     "cli": 3050,
     "coordinator": 6228,
-    "course": 9212,
+    "course": 9299,
     "engine": 2548,
     "groups": 1975,
     "history": 5116,

@@ -82,7 +82,7 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## Record by record
 #
-# A head moves over a log, and each record drops into the memory of both coordinators. A faded cell no longer counts, and `≠` marks what only one coordinator has. At the end, the classic coordinator lacks two groups. Why? Then give record 9 a value of zero bytes, and compare the answers.
+# A head moves over a log, and each record drops into the memory of both coordinators. A faded cell no longer counts, and `≠` marks what only one coordinator has. The figure opens in the middle, where the new coordinator already has groups that the classic one does not have. At the end, the classic one still lacks two of them. Why? Then give record 9 a value of zero bytes, and compare the answers.
 
 # %%
 # figure

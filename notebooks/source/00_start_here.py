@@ -55,7 +55,7 @@ print("partition", record.key.partition)
 print("offset   ", record.value.offset)
 
 # %% [markdown]
-# You have decoded your first commit. It means that the group `billing` continues at offset 42 in partition 2 of the topic `orders`. In lesson 01 you read these bytes without a computer.
+# You have decoded your first commit. It means that the group `billing` continues at offset 42 in partition 2 of the topic `orders`. In lesson 01 you read such bytes without a computer.
 #
 # ## What Kafka stores
 #
@@ -120,7 +120,7 @@ course.check("next_record", next_record)
 #
 # What is repeated or lost therefore depends only on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
 #
-# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`). Every 5 seconds, it commits what the *previous* `poll` returned, since it takes these records as processed. This is right if the loop finishes all of them before it calls `poll` again. But if they went to another thread that is still at work, a crash can skip them.
+# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`). When you call `poll` again, it assumes that you are done with the records of the *previous* `poll`, and commits them, at most every 5 seconds. This is right if the loop finishes all of them before it calls `poll` again, but if they went to another thread that is still at work, a crash can skip them.
 
 # %% [markdown]
 # ## Exercise: three crashes
@@ -224,7 +224,7 @@ ours = course.fetch_offsets(groups, answered)
 course.compare_with_broker(ours, answered, "4.3.1")
 
 # %% [markdown]
-# All lessons compare their results with real brokers in this way. You can skip the code that does it, because the line with ✓ is what matters.
+# Wherever a real broker's answer was recorded, a lesson compares its result in this way. You can skip the code that does it, because the line with ✓ is what matters.
 #
 # ## Your progress
 #
@@ -290,7 +290,7 @@ course.progress()
 # %% [markdown]
 # ## At 3 am
 #
-# Most `kafkagroups` commands read a **copy** of a broker's files, and reading is always safe. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to make this copy while the brokers run. Meanwhile they append to the newest file, so the end of the copy can be incomplete; that is harmless, as long as no other file has changed. The next lessons call the copy PATH. `kafkagroups load PATH`, for example, lists the groups and their offsets as the next broker would rebuild them.
+# Most `kafkagroups` commands read a **copy** of a broker's files, and reading is always safe. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to make this copy while the brokers run. The brokers append to the newest file in the meantime, so its end may be missing in the copy, which is harmless. If another file has changed, copy again. The next lessons call the copy PATH. `kafkagroups load PATH`, for example, lists the groups and their offsets as the next broker would rebuild them.
 #
 # ## What we left out, and why
 #

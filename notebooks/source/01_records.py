@@ -7,14 +7,14 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} | no |
 #
-# **Which Kafka:** records that a 4.3.1 broker wrote. Brokers of 3.9 write the same records, except for the value version of a commit.
+# **Which Kafka:** records that a 4.3.1 broker wrote. Brokers of 3.9 write the same fields, except for the value version of a commit.
 #
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts.
+# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts (lesson 08 has the exception: an offset in a transaction).
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
 # 3. The key begins with the [**record type**](../docs/handbook/glossary.md#record-type), so that a reader knows what follows: 1 is an offset, 2 is a group.
 # 4. The value begins with its [**version**](../docs/handbook/glossary.md#value-version), because the fields have changed over the years.
@@ -42,12 +42,12 @@ course.hexdump(value)
 # Where is the committed offset? The bytes contain no field names, so you find it as a broker does, by counting from the left:
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before the text stands its length plus one: `07` means six bytes, and `00` is left over for null. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
-# - The [**leader of a partition**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is a counter that rises when another broker becomes the leader of `orders-0`. A consumer can notice by it that records were lost in such a change (lesson 05).
+# - **Metadata** is a text that a client may store with its offset. Before the text stands its length plus one: `07` means six bytes, `01` an empty text, and `00` is left over for null. The number is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
+# - The [**leader of a partition**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is a counter that rises when another broker becomes the leader of `orders-0`. If records were lost when the leader changed, this number lets a consumer notice (lesson 05).
 # - **Tagged fields** are optional fields at the end, each with its own number. The field with the tag 0 is the id of the topic.
 
 # %% [markdown]
-# Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 15=54`</span>, and watch which fields a decoder now gets wrong. A changed length shifts everything that follows it.
+# Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 14=08`</span>, and watch which fields a decoder now gets wrong: a changed length shifts everything that follows it.
 
 # %%
 # figure
@@ -119,7 +119,7 @@ course.check("decode_commit", decode_commit)
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
 # | 4 | 4.1 and later | tagged fields for the topic id; lengths are uvarints |
 #
-# Only a development version of 2.1 wrote version 2. A cluster is upgraded one broker at a time, and the old brokers must understand what the new ones write. Therefore the setting `inter.broker.protocol.version` (up to 3.9) could keep a new broker at an older value version. The handbook has [all fields](../docs/handbook/records-offsets.md).
+# Only a development version of 2.1 wrote version 2. A cluster is upgraded one broker at a time, and the old brokers must understand what the new ones write. Up to 3.9, the setting `inter.broker.protocol.version` could therefore make upgraded brokers go on with the old version. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
 # An old client can still send a *retention time* with its commit, after which the offset expires. The group `stock-audit` sent a retention time of 3 seconds to the 4.3.1 broker.
 #
@@ -209,7 +209,7 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## The record of a group
 #
-# If a broker dies, the next one must know the members of a group, because otherwise all consumers would have to join again. Therefore a broker writes a record of type 2 at the end of each *rebalance*, which divides the partitions among the members:
+# If a broker dies, the next one must know the members of a group, because otherwise all consumers would have to join again. Therefore a broker writes a record of type 2 at the end of each *rebalance*, which divides the partitions among the members (and in 4.x one with generation 0 already when a group is created):
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
 # - Each rebalance replaces the assignments and gets a number, the [**generation**](../docs/handbook/glossary.md#generation).

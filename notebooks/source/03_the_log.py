@@ -15,14 +15,14 @@
 # You may never read such a file, but it keeps promises that your program relies on: the offsets of one commit are stored together or not at all, and those of an aborted transaction never count. Four things to hold on to:
 #
 # 1. A broker only **appends** to the file. It never changes a byte in the middle.
-# 2. The broker appends whole [**batches**](../docs/handbook/glossary.md#batch). A commit of three offsets becomes three records in one batch, so the log contains all three or none.
+# 2. The broker appends whole [**batches**](../docs/handbook/glossary.md#batch). The accepted offsets of a commit become records in one batch, so the log contains all of them or none.
 # 3. The header of a batch contains its length, so a reader can go from batch to batch without understanding the records.
 # 4. A checksum protects the records and most of the header.
 
 # %% [markdown]
 # ## A segment
 #
-# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment), each of which is one file; after 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next one. This is partition 37 of the shop's broker. The first 987 bytes of the file hold everything about the group `promo`: a consumer joined, committed twice and left, and later its topic `promo-spring` was deleted. These are the first 96 bytes:
+# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment), each of which is one file; after 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next one. This is partition 37 of the shop's broker. The first 987 bytes of the file hold everything about the group `promo`: a consumer joined, committed twice and left, and later its topic `promo-spring` and the group itself were deleted. These are the first 96 bytes:
 
 # %%
 from pathlib import Path
@@ -78,7 +78,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## Varints
 #
-# The numbers in the header have a fixed size. A record, however, stores its lengths, and its differences to the header, as [**varints**](../docs/handbook/glossary.md#varint), so that a small number takes only one byte. To read a varint:
+# The numbers in the header have a fixed size. A record, however, stores its lengths, and how far its time and offset are from those in the header, as [**varints**](../docs/handbook/glossary.md#varint), so that a small number takes only one byte. To read a varint:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
 # 2. The result n is *zigzag-encoded*, so that small negative numbers are short as well: if n is even, the number is n / 2; if n is odd, it is −(n + 1) / 2.
@@ -110,7 +110,7 @@ course.check("read_varint", read_varint)
 #
 # A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. If it skipped only the batch, it could answer with an older offset. Other brokers with a copy of the partition still have the removed records.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. If it skipped only the batch, the newest commit of a group could be missing unnoticed, and the broker would answer with an older offset. Other brokers with a copy of the partition still have the removed records.
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -142,7 +142,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # The offset and the leader epoch of a batch stand before the checksum, for example bytes 563 and 571 of the file. Normally a client computes the checksum, and the broker sets these two fields later, when it appends the batch. If they were protected, it would have to compute each checksum again.
 #
-# So a wrong leader epoch goes unnoticed, and so does a wrong offset that could stand at this place of the file. A wrong length is noticed, because the broker then computes the checksum of too many or too few bytes.
+# So a wrong leader epoch goes unnoticed, and so does a wrong offset, as long as it is not lower than the one before. A wrong length is noticed, because the broker then computes the checksum of too many or too few bytes.
 #
 # </details>
 #
@@ -207,7 +207,7 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9"))
 #
 # ## A tombstone in the file
 #
-# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1, which is `01` as a varint: the second-to-last byte. The last byte is the number of headers, 0:
+# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1, which is `01` as a varint: the second-to-last byte. The last byte is the number of the record's own headers, which clients can add to any record, 0:
 
 # %%
 course.hexdump(promo[815:910], 815)

@@ -69,13 +69,13 @@ with course.fold("late_commit", late_commit, silent.steps[2].answers[1]):
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. The coordinator goes from the general to the particular: first what it can decide without looking at the group, then whether the group exists, who the sender is, and last whether the sender is up to date. A generation means nothing before the member is known, which is why it is checked after the member id.
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. The coordinator goes from the general to the particular: first what it can decide without looking at the group, then whether the group exists, who the sender is, and last whether the sender is up to date. The current generation is compared last, because it says something only about a member that is known.
 #
 # | this is wrong | the error | why it stands here |
 # |---|---|---|
 # | The client does not have the permission READ for the group. | `GROUP_AUTHORIZATION_FAILED` | a stranger must learn nothing about the group |
 # | The client does not have the permission READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` | the same, for the topic |
-# | The partition does not exist. | `UNKNOWN_TOPIC_OR_PARTITION` | every broker knows all topics |
+# | The partition does not exist. | `UNKNOWN_TOPIC_OR_PARTITION` | any broker can check this without the group |
 # | This broker does not lead the group's partition. | `NOT_COORDINATOR` | only the leader knows the group |
 # | This broker has not yet loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` | it does not know the group yet |
 # | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) | nobody can be a member of it |
@@ -303,7 +303,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # - A member that was removed gets `UNKNOWN_MEMBER_ID`. Its commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
-# - If two processes have one instance id, each takes the place of the other, again and again.
+# - If two processes have one instance id, each takes the place of the other, again and again if something restarts the one that was stopped.
 #
 # ## For your consumer
 #

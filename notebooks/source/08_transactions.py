@@ -38,7 +38,7 @@
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
 # - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody set `payments-0` back with a [*plain* commit](../docs/handbook/glossary.md#plain-commit), which is outside of transactions and so counts without a marker.
+# - During the third transaction, somebody set `payments-0` back (the group has no members, so any client may commit) with a [*plain* commit](../docs/handbook/glossary.md#plain-commit), which is outside of transactions and so counts without a marker.
 # - The fourth transaction has no marker, because the brokers were killed before it ended.
 
 # %%
@@ -91,7 +91,7 @@ course.TwoMaps()
 # %% [markdown]
 # ## Stable offsets
 #
-# With *requireStable* (lesson 05), a client asks for stable offsets only. While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again later. With the old offset, it would process the records of the transaction a second time if the transaction is committed a moment later.
+# With *requireStable* (lesson 05), a client asks for stable offsets only. While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again later. With the old offset, it would read again the payments that the transaction has already handled, if the transaction is committed a moment later.
 #
 # Here two brokers live through the third transaction of the log. `course.end_transaction` does what the transaction coordinator does:
 
@@ -163,7 +163,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. Up to Kafka 3.6, the broker could accept it, because its producer id and its epoch were still right, and the late record began a new transaction, which no client ever ended. Kafka 3.7 to 3.9 ask the transaction coordinator first, so the late offset can only slip into the producer's *next* transaction.
+# A request with offsets can be delayed in the network until its transaction has ended. Up to Kafka 3.6, the broker could accept it, because its producer id and its epoch were still right, and the late record began a new transaction, which no client ever ended. Kafka 3.7 to 3.9 ask the transaction coordinator first, so the late offset is accepted only if the producer has already begun another transaction, and then counts with that one.
 #
 # Kafka 4.0 closes this gap, too. Each end of a transaction raises the producer epoch by one, beginning with the marker, so a late request has an old epoch and is refused. The client must have 4.0, too.
 
@@ -267,7 +267,7 @@ course.print_crafted_log("t-gt-in-txn-abort")
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# The answers differ after a deletion during a transaction, and the logs in the marker: with a client of 4.0 or newer it has the next producer epoch, whereas up to 3.9 it has the epoch of the records, unless the transaction timed out or a new process took over.
+# The answers differ in one case, a deletion during a transaction, and the logs in the epoch of the marker: with a client of 4.0 or newer it has the next producer epoch, whereas up to 3.9 it has the epoch of the records, unless the transaction timed out or a new process took over.
 #
 # <details><summary>Other versions</summary>
 #

@@ -145,7 +145,7 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     },
     # Lesson 13
     "idle_seconds": {
-        49: "That is the classic protocol. With the new one, loyalty-1 does not join again: it only gives one back.",
+        20: "That is the classic protocol. With the new one, loyalty-1 does not join again: it only gives one back.",
         30: "Only what loyalty-2 must give back waits for its poll. loyalty-1 goes on reading.",
     },
     "partitions_of_loyalty_2": {

@@ -17,7 +17,7 @@
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
 # 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire).
 # 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
-# 4. A group without members keeps its offsets for the *retention*, seven days by default.
+# 4. A **classic** group without members keeps its offsets for the *retention*, seven days by default. In a consumer group of the new protocol, the retention counts from each commit, so a quiet topic can lose its offset soon after the group stops.
 
 # %% [markdown]
 # ## A group is deleted
@@ -28,7 +28,7 @@
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete --group mailer
 # ```
 #
-# The command sends the request `DeleteGroups`. Finally, the 4.3.1 broker wrote these records:
+# The command sends the request `DeleteGroups`. These are the last records that the 4.3.1 broker wrote. The first is that of the last leave, and the others are the deletion:
 
 # %%
 from kafkagroups import course
@@ -79,7 +79,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# If a member of a consumer group reads the topic, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`, so the group need not be stopped as long as nobody reads the topic. In a group of another type, for example of Kafka Connect, the coordinator cannot see what the members read, so it answers `NON_EMPTY_GROUP`.
+# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. In a group of another type, for example of Kafka Connect, the coordinator cannot see what the members read, so it answers `NON_EMPTY_GROUP`.
 #
 # Here a member of `billing` reads `orders`, and an operator tries both requests, before and after the member leaves:
 
@@ -159,7 +159,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows the offset of the prediction and its two clocks, that of the commit and that of the Empty group. *Kafka 2.4+* follows the table above:
+# The figure counts the retention of this offset twice: from its commit, and from the moment when the group became Empty. *Kafka 2.4+* follows the table above:
 #
 # Step through it with *next*, then let the member stay, or read only `payments`. What changes?
 

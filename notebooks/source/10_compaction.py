@@ -39,7 +39,7 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the *active* one, to which the broker still appends. At 100 MB (`offsets.topic.segment.bytes`; here the limit was much lower), the broker closes it and begins another.
+# The last segment is the *active* one, to which the broker still appends. At 100 MB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
 #
 # The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`, and the closed segments have this key, too.
 #
@@ -73,7 +73,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 course.OffsetMap()
 
 # %% [markdown]
-# The broker stores the *first dirty offset*, where the next pass begins, in the file `cleaner-offset-checkpoint`. The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone. The map has no markers, and no records of aborted transactions, which a pass removes in any case.
+# The broker stores the *first dirty offset*, where the next pass begins, in the file `cleaner-offset-checkpoint`. The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone. The map needs no records of aborted transactions, because a pass removes them in any case. It has no markers either: they follow a rule of their own, below.
 
 # %% [markdown]
 # ## Exercise: what remains
@@ -149,7 +149,7 @@ course.Compaction()
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# As long as the log has a record of a transaction, a load needs the marker to know whether this record counts. Only when newer records have replaced **all** records of the transaction can the marker go, and since it also waits for a delete horizon, it takes three passes:
+# As long as the log has a record of a transaction, a load needs the marker to know whether this record counts. First newer records must have replaced **all** records of the transaction. Then the marker waits for a delete horizon of its own, so it takes three passes:
 #
 # 1. The first pass removes the last record of the transaction, and keeps the marker.
 # 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
@@ -240,7 +240,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# Both coordinators load what the cleaner leaves, so the only question is whether a pass can change an answer. For every log that brokers write, it changes none of the new coordinator's; tests with 2,000 random logs confirm this. With the **classic** coordinator there is one exception, the offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs). For both, a cleaned log cannot show an earlier moment, because the older records are gone.
+# Both coordinators load what the cleaner leaves, so the only question is whether a pass can change an answer. In a log that brokers wrote, it never changes an answer of the new coordinator, which tests with 2,000 random logs confirm. With the **classic** coordinator there is one exception, the offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs). For both, a cleaned log cannot show an earlier moment, because the older records are gone.
 #
 # ## In five lines
 #

@@ -16,7 +16,7 @@
 #
 # 1. The next coordinator reads the **whole** log of the partition.
 # 2. The newest value of a key counts, and a tombstone removes its key.
-# 3. What is in no record is **lost**: a rebalance in progress, requests that waited, the times of heartbeats.
+# 3. What is in no record is **lost**: a rebalance of a classic group in progress, requests that waited, the times of heartbeats.
 # 4. One record that cannot be read stops the load of the **whole partition**.
 
 # %% [markdown]
@@ -99,7 +99,7 @@ course.LoadTape()
 # | `"offset"` | `None` | deletes the offset |
 # | `"group"` | the generation, or `None` | changes no offset |
 #
-# Even the tombstone of a group leaves the offsets alone. A broker that deletes a group also writes a tombstone for each of its offsets (lesson 09), and those do the work. So one function is right for both coordinators.
+# Here, the tombstone of a group may leave the offsets alone, because a broker that deletes a group also writes a tombstone for each of its offsets (lesson 09), and those do the work. So one function is right for both coordinators.
 
 # %%
 # exercise: replay
@@ -125,12 +125,12 @@ for version, groups in loaded.items():
         print(f"  {name:<12} {generations:<24} {groups[name].state.value if name in groups else 'no such group'}")
 
 # %% [markdown]
-# The last record of `billing` has members, so the group is `Stable`, although it was rebalancing when the broker died. `dashboard` and `fraud-check` exist because of their offsets alone: they are simple groups, and `Empty`. Of `mailer`, the tombstones have left nothing. The versions agree, although 4.3.1 also stores a generation 0, at the first JoinGroup.
+# The last record of `billing` has members, so the group is `Stable`, although it was rebalancing when the broker died. `dashboard` and `fraud-check` exist because of their offsets alone: they are simple groups, and `Empty`. The tombstones have removed everything of `mailer`. The versions agree, although 4.3.1 also stores a generation 0, at the first JoinGroup.
 
 # %% [markdown]
 # ## A record of an unknown type
 #
-# After a downgrade, the log can have record types that the older release does not know. They are about something that it does not do, so it skips them with a warning. This log has two types that no release knows:
+# After a downgrade, the log can have record types that the older release does not know. They belong to features that it lacks, so it skips them with a warning. This log has two types that no release knows:
 
 # %%
 course.print_crafted_log("b24")
@@ -332,7 +332,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # - The next broker reads the whole log of the partition.
 # - The newest value of each key counts, and every commit that was answered with `NONE` is in the log.
-# - A rebalance in progress is lost; its members join again.
+# - A rebalance of a classic group in progress is lost; its members join again. (Lesson 13: the new protocol writes down each step.)
 # - A load skips unknown record types, but stops at a record that cannot be read.
 # - It takes about one second for 0.4 million records.
 

@@ -49,7 +49,7 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 # | The cleaner works, and the groups commit less often. | The logs become shorter. This helps most. |
 # | You spread the leaders of the partitions over more brokers. | Several brokers load at the same time, and each loads fewer partitions. |
 #
-# No setting adds a second loading thread. A **program** that loads copies of the logs has no such limit, so the rest of this lesson is about programs: how they divide the work, and when that pays.
+# No setting adds a second loading thread; `group.coordinator.threads` of Kafka 4.x is about requests, not loads. A **program** that loads copies of the logs has no such limit, so the rest of this lesson is about programs: how they divide the work, and when that pays.
 
 # %% [markdown]
 # ## A load is a fold
@@ -156,7 +156,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# Dividing even the largest partition does not help. We tried it with ten million records, and it took nearly **five times as long** as one task for the whole partition: two thirds of the records were the newest of their key in their part, so all of these had to be sent to other tasks and merged.
+# Dividing even the largest partition does not help. We tried it with ten million records, and it took nearly **five times as long** as one task for the whole partition: each part still had two thirds of its records, because they were the newest of their key there, and moving them to other tasks cost more than the division had saved.
 
 # %% [markdown]
 # ## The race
@@ -213,7 +213,7 @@ except kg.UsageError as error:
 race
 
 # %% [markdown]
-# The first job is slow, because it starts Python for the tasks, and on one machine the second one is no faster than one process either. Spark pays when the logs are too large for one machine, or when their offsets are only one of the tables in a question. For example: which topics are read by more than one group?
+# The first job pays for the start of Python in the tasks. On one machine, even the second one does not beat one process. Spark pays when the logs are too large for one machine, or when their offsets are only one of the tables in a question. For example: which topics are read by more than one group?
 
 # %% tags=["java"]
 if spark:
@@ -237,7 +237,7 @@ if spark:
     spark.stop()
 
 # %% [markdown]
-# Rows say less than segments, because they have no markers. Read them with `kafka.isolation.level=read_committed`, so that the commits of aborted transactions are left out. The result then has a frame `uncertain` with the keys whose answer depends on the place of a marker.
+# Rows say less than segments, because they have no markers. Read them with `kafka.isolation.level=read_committed`, so that the commits of aborted transactions are left out. The result then lists in `uncertain` the keys for which rows are not enough, because their answer depends on the place of a marker.
 
 # %% [markdown]
 # ## Exercise: how long is long enough? On paper
@@ -278,7 +278,7 @@ whole = course.measure_seconds(lambda: kg.load(topic))
 print(f"time: {resumed:.2f} s with the snapshot, {whole:.2f} s for a full load")
 
 # %% [markdown]
-# The snapshot must be read too, so it pays only if the log is much longer than what still counts. (A broker saves no snapshots of this topic.)
+# The snapshot must be read too, so it pays only if the log is much longer than what still counts. (A broker saves no snapshots of groups and offsets. The files `*.snapshot` in a partition's folder are about producers.)
 
 # %% [markdown]
 # ## Exercise: which one is for Spark?
@@ -355,7 +355,7 @@ course.check("for_spark", for_spark)
 #
 # ## What we left out, and why
 #
-# Our merge ignores the tombstone of a group, which hides the group's older offsets (lesson 11), so a complete merge needs the newest record of each group too. The [guide](../docs/guide.md) has the options of the format, streams, and how a cluster gets the package.
+# Our merge ignores the tombstone of a group, after which the new coordinator no longer answers the group's older offsets, so a complete merge needs the newest record of each group too. The [guide](../docs/guide.md) has the options of the format, streams, and how a cluster gets the package.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

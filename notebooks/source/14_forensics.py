@@ -82,7 +82,7 @@ folder = course.open_incident("growing_partition")
 # The first command is given. Add yours.
 
 # %%
-course.run_command("kafkagroups stats .", folder)
+course.run_command("kafkagroups stats . --kafka 3.9.2", folder)
 
 # %%
 # exercise: growing_group
@@ -444,7 +444,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 # %% [markdown]
 # ## For your consumer
 #
-# - Log the group id, the generation and the offsets of each commit. A log can only be compared with something.
+# - Log the group id, the generation and the offsets of each commit. You can judge a log only if you have a record of your own to compare it with.
 # - Commit every few seconds and all partitions together, not after every record.
 # - Decide what happens without a committed offset: `auto.offset.reset` is the answer, and it may be wrong for you.
 #

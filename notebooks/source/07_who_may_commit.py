@@ -150,13 +150,13 @@ course.check("three_refusals", three_refusals)
 # %% [markdown]
 # ## The state of the group decides, too
 #
-# During a rebalance, the answer depends on its phase, as the last rows of the table showed:
+# During a rebalance, the answer to a member of the current generation depends on the phase, as the last rows of the table showed. An old generation is answered `ILLEGAL_GENERATION` in every state, and an unknown member id `UNKNOWN_MEMBER_ID`.
 #
-# | state | member, current generation | member, old generation | not a member | why |
-# |---|---|---|---|---|
-# | PreparingRebalance | **accepted** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID | the members still own their partitions, and should commit before they join again |
-# | CompletingRebalance | REBALANCE_IN_PROGRESS | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID | the new owners are not known yet |
-# | Stable | **accepted** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID | each partition has one owner |
+# | state | current generation | why |
+# |---|---|---|
+# | PreparingRebalance | **accepted** | the members still own their partitions, and should commit before they join again |
+# | CompletingRebalance | REBALANCE_IN_PROGRESS | the new owners are not known yet |
+# | Stable | **accepted** | each partition has one owner |
 #
 # ## Simple commits
 #

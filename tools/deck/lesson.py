@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 from deck.parts import Part, asks_for_prediction, has_exercise, leads_to_figure, list_parts
 from deck.piece import ROOM, Piece, render, render_line
 from deck.pieces import DENSE, fit_pieces, is_wide, make_listing, pack, read_pieces
+from deck.tables import read_comparison
 from kafkagroups.course.figures.figure import Figure, read_fingerprint
 from kafkagroups.course.figures.marks import WIDTH
 
@@ -278,6 +279,8 @@ def _read_output(output: NotebookNode) -> list[Piece]:
         return read_pieces(data["text/markdown"])
     if "text/html" not in data:
         return make_listing(data["text/plain"])
+    if 'class="kg-compared"' in data["text/html"]:
+        return read_comparison(data["text/html"])
     shown = FOLD.sub("", data["text/html"])
     pieces: list[Piece] = []
     # The parts at odd places are the listings.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markdown_it.tree import SyntaxTreeNode
 
-from deck.piece import CHARACTER, GAP, ROOM, WIDTH, Piece, divide, plain, render_node, text_height
+from deck.piece import CHARACTER, GAP, LINE, ROOM, WIDTH, Piece, divide, plain, render_node, text_height
 
 TABLE = 28
 WIDE_TABLE = 23
@@ -16,6 +16,8 @@ LONG_CODE = re.compile(r"(?<=<code>)[^<]{30,}")
 PUNCTUATION = re.compile(r"([.,:=/])(?=\w)")
 WORD_END = re.compile(r"\s+|(?<=[.,:=/])(?=\w)")
 CELL_PADDING = 24
+ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
+LINE_END = re.compile(r"<li>|<br>|<ul>")
 
 
 def read_table(node: SyntaxTreeNode) -> list[Piece]:
@@ -29,6 +31,23 @@ def read_table(node: SyntaxTreeNode) -> list[Piece]:
         if len(pieces) == 1 and pieces[0].height <= ROOM * 0.65 and _narrowest(texts, size) <= WIDTH:
             break
     return pieces
+
+
+def read_comparison(html: str) -> list[Piece]:
+    """Return the pieces of the table in which `course.compare_brokers` shows the answers and records of brokers."""
+    head, *rows = ROW.findall(html)
+    column = 0.8 * (WIDTH / head.count("<th") - CELL_PADDING)  # Long names leave the ends of lines empty.
+    heights = [
+        max(sum(text_height(line, column, WIDE_TABLE) for line in LINE_END.split(cell)) for cell in row.split("<td"))
+        for row in rows
+    ]
+
+    def build(part: Sequence[int]) -> Piece:
+        shown = "".join(rows[number] for number in part)
+        height = WIDE_TABLE * LINE + sum(heights[number] + 14 for number in part) + GAP
+        return Piece(f'<table class="wide compared"><thead>{head}</thead><tbody>{shown}</tbody></table>', height)
+
+    return divide(len(rows), build)
 
 
 def _build_table(head: SyntaxTreeNode, rows: list[SyntaxTreeNode], texts: list[list[str]], size: float) -> list[Piece]:

@@ -3,6 +3,8 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
+# **Which Kafka:** the scripts run the classic coordinator of 3.9, and one section the log of 4.3.1. Both answer fetches from memory; the table near the end says where 4.x differs.
+#
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
 # | say which broker answers an offset fetch and from where; distinguish "nothing committed" from an error; explain what `requireStable` and leader epochs protect you from | {{minutes}} | no |

@@ -3,6 +3,8 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
+# **Which Kafka:** classic groups, as the coordinator of 3.9 runs them. The coordinator of 4.x takes the same steps for them; the table near the end says where it differs, and lesson 13 is about its own protocol.
+#
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
 # | describe the steps of a rebalance, and the group's state after each; say which part of it the log contains; say what a dead consumer and a dead coordinator cost | {{minutes}} | no |

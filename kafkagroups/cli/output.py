@@ -37,8 +37,6 @@ Report = Callable[[str, int, int], None]
 _NUMBER = re.compile(r"-|(-|▼ )?[0-9.]+%?")
 """A column of numbers is aligned to the right. "-" stands for no number, and ▼ for one that went back."""
 _NUMBER_OR_TIME = re.compile(r"[-0-9:.% ▼]*")
-
-
 _COLOURED = re.compile(
     r"(?P<good>^LOADS\b|(?<= )wins(?= |$))"
     r"|(?P<bad>^(FAILS|DAMAGED)\b|^Finding \d+\.)"

@@ -148,10 +148,7 @@ class HeldLogs:
         if self.append_error is not Errors.NONE:
             callback(self.append_error, -1)
             return
-        self.logs.append(partition, batch, hold)
-        if not self.holds_answers:
-            newest_append = -1
-            self.release(newest_append)
+        self.logs.append(partition, batch, hold if self.holds_answers else callback)
 
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
         """Answer the append with this index in `held_appends`, with `error` or with the log's answer."""

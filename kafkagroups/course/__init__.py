@@ -8,6 +8,7 @@ wrong answer does not stop the notebook.
 from kafkagroups.course.broker import (
     ReadCountingLogs,
     commit_again,
+    end_transaction,
     format_offsets,
     start_broker,
 )
@@ -21,8 +22,8 @@ from kafkagroups.course.cleaner_passes import (
 )
 from kafkagroups.course.commands import run_command
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
-from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers
-from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges
+from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
+from kafkagroups.course.conversations import print_all_and_by_name, read_exchanges
 from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.fetch_table import print_fetches
@@ -67,8 +68,6 @@ from kafkagroups.course.notebook_helpers import (
     read_record,
     read_string,
 )
-from kafkagroups.course.offset_places import print_offset_places
-from kafkagroups.course.open_transactions import delete_while_pending, end_transaction
 from kafkagroups.course.played_conversation import play_conversation
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
@@ -135,12 +134,10 @@ __all__ = [
     "print_crash_table",
     "print_fetches",
     "print_first_remedy",
-    "print_offset_places",
     "print_protocol_lines",
     "progress",
     "read_answered_offsets",
     "read_answers",
-    "read_commits",
     "read_crafted_lines",
     "read_exchanges",
     "read_group_value",

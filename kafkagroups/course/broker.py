@@ -161,6 +161,21 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
     return broker.offset_commit(groups.pop(), offsets)
 
 
+def end_transaction(broker: GroupCoordinator, group: str, producer_id: int, *, commits: bool) -> str:
+    """Do what a transaction coordinator does at the end of a transaction: append its marker and tell the coordinator.
+
+    The marker is appended to the partition that stores `group`, with producer epoch 0. Returns "COMMIT" or "ABORT". The
+    broker's logs must be on disk.
+    """
+    logs = broker.manager.logs
+    disk_logs = logs.logs if isinstance(logs, HeldLogs) else logs
+    assert isinstance(disk_logs, DiskLogs)
+    partition = broker.manager.partition_for(group)
+    disk_logs.append_marker(partition, producer_id, 0, commits=commits, timestamp=broker.clock.now_ms)
+    broker.transaction_completed(producer_id, [partition], commits=commits)
+    return "COMMIT" if commits else "ABORT"
+
+
 class ReadCountingLogs:
     """Logs, or a folder of partition folders, that count in `records_read` the records that were read so far."""
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.messages import CommitErrors
-from kafkagroups.course.broker import start_broker, start_follower
+from kafkagroups.course.broker import end_transaction, start_broker, start_follower
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.offset_places import (
     OffsetPlaces,
@@ -169,13 +169,9 @@ class CommitScript:
             raise UsageError(
                 f"the transaction cannot end: the commits of {self.unconfirmed} are in flight; confirm them first"
             )
-        partition = self.broker.manager.partition_for(GROUP)
-        logs = self.logs.logs
-        assert isinstance(logs, DiskLogs)
-        now_ms = self.broker.clock.now_ms
-        marker_offset = logs.append_marker(partition, PRODUCER_ID, producer_epoch=0, commits=commits, timestamp=now_ms)
-        self.confirmed_end = marker_offset + 1
-        self.broker.transaction_completed(PRODUCER_ID, [partition], commits=commits)
+        end_transaction(self.broker, GROUP, PRODUCER_ID, commits=commits)
+        log = self.logs.read(self.broker.manager.partition_for(GROUP))
+        self.confirmed_end = max(batch.next_offset for batch in log)
         self._add_step("transaction commits" if commits else "transaction aborts")
 
     def _add_step(self, description: str, new_offset: int | None = None) -> None:

@@ -10,7 +10,14 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
-from kafkagroups.coordinator import Errors, FetchedOffset, GroupCoordinator, ResponseFuture
+from kafkagroups.coordinator import (
+    Errors,
+    FetchedOffset,
+    GroupCoordinator,
+    OffsetCommit,
+    ResponseFuture,
+    TopicPartition,
+)
 from kafkagroups.coordinator.messages import (
     ConsumerHeartbeatResult,
     DescribedConsumerGroup,
@@ -22,7 +29,7 @@ from kafkagroups.coordinator.messages import (
     OffsetFetchResult,
     SyncGroupResult,
 )
-from kafkagroups.course.broker import start_broker
+from kafkagroups.course.broker import end_transaction, restart_after_crash, start_broker
 from kafkagroups.course.group_life import format_join, format_sync
 from kafkagroups.course.protocol_lines import Names, collect_batch_names, describe_record
 from kafkagroups.course.script_events import format_count
@@ -132,6 +139,36 @@ def compare_brokers(script: Script, kafka: Sequence[str] = ("3.9.2", "4.3.1"), *
         answers = tuple(part[1] if part else "–" for part in step)
         steps.append(ComparedStep(label, answers, tuple(part[2] if part else () for part in step)))
     return BrokerComparison(tuple(kafka), tuple(steps))
+
+
+def delete_while_pending(broker: GroupCoordinator, request: str = "OffsetDelete") -> Iterator[Step]:
+    """Delete the committed offset 20 of a partition while offset 41 is pending, then commit the transaction.
+
+    `request` is "OffsetDelete" or "DeleteGroups", or "the topic is deleted". This is a script for `compare_brokers`.
+    """
+    group = "fraud-check"
+    payments_0 = TopicPartition("payments", 0)
+    yield "a plain commit of 20", broker.offset_commit(group, {payments_0: OffsetCommit(20)})
+    yield (
+        "a commit of 41 in a transaction",
+        broker.txn_offset_commit(
+            group,
+            {payments_0: OffsetCommit(41)},
+            transactional_id=group,
+            producer_id=1,
+            producer_epoch=0,
+        ),
+    )
+    if request == "OffsetDelete":
+        yield request, broker.offset_delete(group, [payments_0])
+    elif request == "DeleteGroups":
+        yield request, broker.delete_groups([group])
+    else:
+        broker.partitions_deleted([payments_0])
+        yield request, ""
+    yield "the transaction ends", end_transaction(broker, group, 1, commits=True)
+    yield "a fetch", broker.offset_fetch(group)
+    yield "a fetch after a failover", restart_after_crash(broker).offset_fetch(group)
 
 
 def _play(script: Script, broker: GroupCoordinator) -> Iterator[tuple[str, str, tuple[str, ...]]]:

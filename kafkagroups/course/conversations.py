@@ -1,4 +1,4 @@
-"""The requests, commits and fetches of a recorded conversation, with the answers of a real broker and our coordinator.
+"""The requests and fetches of a recorded conversation, with the answers of a real broker and our coordinator.
 
 `play_conversation` sends the recorded requests to our coordinator (kafkagroups.coordinator).
 """
@@ -27,24 +27,6 @@ class Exchange(NamedTuple):
     request: Json
     broker_response: Json
     our_response: Json
-
-
-class Commit(NamedTuple):
-    """The commit of one partition in an OffsetCommit request, and the errors of the real broker and our coordinator.
-
-    The generation is -1 and the member id is "" if the client is not a member. The error is NONE if the commit
-    succeeded.
-    """
-
-    number: int
-    group: str
-    generation: int
-    member: str
-    partition: str
-    offset: int
-    metadata: str
-    broker_error: Errors
-    our_error: Errors
 
 
 class Fetch(NamedTuple):
@@ -79,28 +61,6 @@ def read_exchanges(name: str) -> list[Exchange]:
                 Exchange(number, line["api"], line["api_version"], line["request"], broker_response, our_response)
             )
     return exchanges
-
-
-def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
-    for exchange in exchanges:
-        if exchange.api != "OffsetCommit":
-            continue
-        broker_errors = _read_errors(exchange.broker_response)
-        our_errors = _read_errors(exchange.our_response)
-        for topic in exchange.request["topics"]:
-            for partition in topic["partitions"]:
-                key = (topic["name"], partition["partitionIndex"])
-                yield Commit(
-                    exchange.number,
-                    exchange.request["groupId"],
-                    exchange.request.get("generationIdOrMemberEpoch", -1),
-                    exchange.request.get("memberId", ""),
-                    f"{topic['name']}-{partition['partitionIndex']}",
-                    partition["committedOffset"],
-                    partition["committedMetadata"] or "",
-                    broker_errors[key],
-                    our_errors[key],
-                )
 
 
 def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
@@ -164,11 +124,3 @@ def _read_offsets(response: Json) -> dict[str, dict[str, int | str]]:
 def _read_offset(partition: Json) -> int | str:
     code = partition["errorCode"]
     return Errors(code).name if code else int(partition["committedOffset"])
-
-
-def _read_errors(response: Json) -> dict[tuple[str, int], Errors]:
-    return {
-        (topic["name"], partition["partitionIndex"]): Errors(partition["errorCode"])
-        for topic in response["topics"]
-        for partition in topic["partitions"]
-    }

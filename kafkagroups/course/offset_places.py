@@ -62,11 +62,6 @@ def read_offset_places(
     )
 
 
-def print_offset_places(broker: GroupCoordinator, group: str, partition: TopicPartition) -> None:
-    places = read_offset_places(broker, group, partition)
-    print(f"pending {places.pending}   log {places.log}   cache {places.cache}")
-
-
 def read_cached_offset(broker: GroupCoordinator, group: str, partition: TopicPartition) -> str:
     return _format_offset(broker.offset_fetch(group, [partition]).offsets[partition].offset)
 

@@ -8,7 +8,7 @@ import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.coordinator import HeldLogs, OffsetCommit
 from kafkagroups.course.broker import restart_after_crash
-from tests.course.test_widgets import DATA
+from tests.course.test_log_lines import DATA
 
 HOUR_MS = 3_600_000
 

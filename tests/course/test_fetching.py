@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from tests.course.test_widgets import DATA
+from tests.course.test_log_lines import DATA
 
 SHOP = str(DATA / "3.9.2")
 ANSWERS = json.loads((DATA / "3.9.2" / "answers.json").read_text())

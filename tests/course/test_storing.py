@@ -4,7 +4,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from tests.course.test_widgets import DATA
+from kafkagroups.coordinator import Errors
+from tests.course.test_log_lines import DATA
 
 
 def final_places(*script):
@@ -121,8 +122,15 @@ def test_a_conversation_is_answered_as_by_its_broker(name):
 
 def test_the_broker_refuses_the_metadata_that_does_not_fit():
     """3.9.2-commits 10 to 15: 4096 and 4097 times m, ü and 𝄞."""
-    commits = list(course.read_commits(course.read_exchanges("3.9.2-commits")))
-    assert {commit.number for commit in commits if commit.broker_error.name.endswith("TOO_LARGE")} == {11, 12, 15}
+    refused = {
+        exchange.number
+        for exchange in course.read_exchanges("3.9.2-commits")
+        if exchange.api == "OffsetCommit"
+        for topic in exchange.broker_response["topics"]
+        for partition in topic["partitions"]
+        if partition["errorCode"] == Errors.OFFSET_METADATA_TOO_LARGE
+    }
+    assert refused == {11, 12, 15}
 
 
 def test_a_repeated_commit_writes_the_brokers_batch():

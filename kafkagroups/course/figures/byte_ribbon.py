@@ -51,6 +51,10 @@ class Reading:
 
 
 class ByteRibbon(Figure):
+    when_refused: str
+    when_believed: str
+    """What the caption says if the reader refuses a changed byte, or reads other values."""
+
     def __init__(self, title: str, bytes_by_part: Mapping[str, bytes]) -> None:
         self._title = title
         self.bytes_by_part = bytes_by_part
@@ -70,8 +74,10 @@ class ByteRibbon(Figure):
     def choose_changes(self) -> list[ByteChange]:
         """Return the changes that the figure offers without a kernel."""
 
-    @abstractmethod
-    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str: ...
+    def _explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
+        if reading.error is not None:
+            return self.when_refused
+        return self.when_believed if has_other_values else "The reader still reads the same values."
 
     def compute_content(self, value: str) -> Content:
         """Return the content with one more change, typed as "value 9=24"."""
@@ -177,7 +183,7 @@ class ByteRibbon(Figure):
             differences = self._list_differences(reading)
             lines, tone, belief = _describe_belief(reading, differences)
             old = self.bytes_by_part[change.part][change.position]
-            explanation = self.explain_change(reading, has_other_values=bool(differences))
+            explanation = self._explain_change(reading, has_other_values=bool(differences))
             changed = f"Byte {change.position} of the {change.part}"
             caption = f"{changed} was {old:02x}, and is now {change.byte:02x}. {explanation}"
             text += [f"changed byte: {change.byte:02x}", *belief]
@@ -229,6 +235,9 @@ def _shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
 class RecordRibbon(ByteRibbon):
     """The key and the value of a record. Without a value, it is a tombstone."""
 
+    when_refused = "The reader refuses the record. A broker that finds it stops its load."
+    when_believed = "A record has no checksum of its own, so the reader believes the new values."
+
     def __init__(self, key: bytes, value: bytes | None) -> None:
         parts = {"key": key} if value is None else {"key": key, "value": value}
         super().__init__("One record, byte by byte", parts)
@@ -247,16 +256,12 @@ class RecordRibbon(ByteRibbon):
                 changes.append(ByteChange(span.part, span.end - 1, last - 1))
         return changes
 
-    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
-        if reading.error is not None:
-            return "The reader refuses the record. A broker that finds it stops its load."
-        if not has_other_values:
-            return "The reader still reads the same values."
-        return "A record has no checksum of its own, so the reader believes the new values."
-
 
 class BatchRibbon(ByteRibbon):
     """The header and the records of the batch that begins at `position` of a segment's bytes."""
+
+    when_refused = "The reader notices it and refuses the batch."
+    when_believed = "The checksum does not cover this byte, so the change goes unnoticed."
 
     def __init__(self, data: bytes, position: int = 0) -> None:
         spans = list_batch_fields(data, position)
@@ -284,10 +289,3 @@ class BatchRibbon(ByteRibbon):
             position = min(values[0].start + 9, values[0].end - 1)
             changes.append(ByteChange("batch", position, batch[position] ^ 1))
         return changes
-
-    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
-        if reading.error is not None:
-            return "The reader notices it and refuses the batch."
-        if not has_other_values:
-            return "The reader still reads the same values."
-        return "The checksum does not cover this byte, so the change goes unnoticed."

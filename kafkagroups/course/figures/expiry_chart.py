@@ -188,7 +188,7 @@ def _draw_members(members: Members) -> list[Mark]:
     if members.topic:
         leaves_at = end if members.leaves_on is None else _find_x(members.leaves_on)
         width = leaves_at - start
-        lines = fit_words(width, _SIZE, f"a member reads {members.topic}", "a member", "")
+        lines = fit_words(width, _SIZE, f"a member reads {members.topic}", "a member")
         marks.append(_draw_bar("member", start, _MEMBERS_TOP, width, lines))
     if leaves_at < end:
         words = _name_members(members)

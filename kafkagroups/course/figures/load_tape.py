@@ -143,15 +143,19 @@ class LoadTape(Figure):
             Control("step", "step", _STEPS, initial=8),
             Control("ending", "record 9 has", _ENDINGS, is_sequence=False),
         )
-        scenes: dict[tuple[int, ...], Scene] = {}
+        memories = []
         for ending, _ in enumerate(_ENDINGS):
-            is_broken = ending == 1
             log = folder / str(ending) / _FOLDER_NAME
-            _write_log(log, is_broken)
-            memories = [_list_memories(log, coordinator) for coordinator in (_CLASSIC, _NEW)]
-            for step, (classic, new) in enumerate(zip(*memories, strict=True)):
-                scenes[step, ending] = _draw(step, classic, new, is_broken)
-        super().__init__(Content("A load: the head moves, and the records drop into memory", _HEIGHT, controls, scenes))
+            _write_log(log, is_broken=ending == 1)
+            memories.append([_list_memories(log, coordinator) for coordinator in (_CLASSIC, _NEW)])
+
+        def draw(step: int, ending: int) -> Scene:
+            classic, new = memories[ending]
+            return _draw(step, classic[step], new[step], is_broken=ending == 1)
+
+        super().__init__(
+            Content.draw("A load: the head moves, and the records drop into memory", _HEIGHT, controls, draw)
+        )
 
 
 def _write_log(folder: Path, is_broken: bool) -> None:

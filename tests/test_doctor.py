@@ -75,7 +75,6 @@ def test_a_healthy_machine(healthy, capsys):
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["check"] for line in lines] == [
         "python",
-        "environment",
         "packages",
         "engine",
         "kernel",
@@ -221,11 +220,3 @@ def test_a_kernel_of_another_python(check, monkeypatch, tmp_path):
     found = check("kernel")
     assert (found.ok, found.found) == (False, "python3 starts /another/python")
     assert "ipykernel install" in found.fix
-
-
-def test_another_environment(check, monkeypatch, tmp_path):
-    """An interpreter that merely finds the package in the current folder is not the one to use."""
-    monkeypatch.setattr("sys.prefix", str(tmp_path))
-    found = check("environment")
-    assert (found.ok, found.found) == (False, str(tmp_path))
-    assert "make lab" in found.fix

@@ -105,7 +105,7 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
             change.group,
             change.key,
             _describe_same(table, change),
-            f"healed: the same on a and b{_describe_start(change)}",
+            f"healed: the same on a and b{_describe_start(change, change.a)}",
         )
         for change in changes
         if not change.differs
@@ -136,7 +136,7 @@ def _describe_healing(change: Change, result: Replicas) -> str:
         return f"back: {older} deleted it{ended_by}, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
     if change.is_healed:
         place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
-        start = _describe_start(change)
+        start = _describe_start(change, older_value)
         return f"{'healed' if change.has_older_changed else 'new'}{place and f':{place}'} on {newer}{start}"
     if change.has_newer_changed:
         return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}"
@@ -145,12 +145,15 @@ def _describe_healing(change: Change, result: Replicas) -> str:
     return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}{ended_by}"
 
 
-def _describe_start(change: Change) -> str:
-    """Say where the newer replica's group began again, because it reads the records from there twice."""
+def _describe_start(change: Change, older: Any) -> str:
+    """Say where the newer replica's group began again, and how much it read twice: up to the older one's position."""
     if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
         return ""
-    place = f"from {change.before['offset']}" if change.before else "without an offset"
-    return f", which began again {place}"
+    if not change.before:
+        return ", which began again without an offset"
+    start = change.before["offset"]
+    twice = f" and read {older['offset'] - start} twice" if older and older["offset"] > start else ""
+    return f", which began again from {start}{twice}"
 
 
 def _list_records(value: Any, form: str) -> str:

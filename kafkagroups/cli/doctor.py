@@ -76,17 +76,7 @@ def run_checks() -> Iterator[Check]:
 def _check_python() -> Result:
     ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
     fix = "install Python 3.11, 3.12 or 3.13, then run `make lab PYTHON=/path/to/python`"
-    return ok, "{}.{}.{}".format(*sys.version_info), fix
-
-
-def _check_environment() -> Result:
-    """Check that kafkagroups is installed: from the current folder alone, the folders of the lessons cannot import
-    it.
-    """
-    prefix = Path(sys.prefix).resolve()
-    installed = importlib.metadata.distributions(name="kafkagroups")
-    ok = any(prefix in Path(str(package.locate_file(""))).resolve().parents for package in installed)
-    return ok, sys.prefix, f"kafkagroups is not installed in this Python environment: {HOW_TO_INSTALL}"
+    return ok, "{}.{}.{}".format(*sys.version_info) + f" in {sys.prefix}", fix
 
 
 def _check_packages() -> Result:
@@ -159,7 +149,7 @@ def _check_java() -> Result:
 
 
 def _check_spark_worker() -> Result:
-    """Check that Python can import kafkagroups from any current folder, because Spark workers use other folders."""
+    """Check that Python can import kafkagroups from any current folder, as lessons and Spark workers have to."""
     command = [sys.executable, "-c", "import kafkagroups"]
     with tempfile.TemporaryDirectory() as other_folder:
         worker = subprocess.run(command, cwd=other_folder, capture_output=True, text=True)
@@ -195,7 +185,6 @@ def _read_available_memory() -> int | None:
 
 _CHECKS: tuple[Callable[[], Result], ...] = (
     _check_python,
-    _check_environment,
     _check_packages,
     _check_engine,
     _check_kernel,

@@ -202,6 +202,7 @@ def _list_cells(group_id: str, group: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _print_members(group_id: str, group: ModernGroup) -> None:
+    topic_names = {offset.topic_id: key.topic for key, offset in group.offsets.items()}
     if group.members:
         epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
         print_text()
@@ -209,14 +210,17 @@ def _print_members(group_id: str, group: ModernGroup) -> None:
     for _, one_member in sorted(group.members.items()):
         member = modern_member_json(group, one_member)
         print_text(f"  {answers.describe_member(member)}", indent=" " * 6)
+        nothing_new: dict[str, Any] = {"pending_revocation": {}, "target_assignment": member["assignment"]}
         for field, title in _ASSIGNMENTS.items():
-            if field in member and (field != "target_assignment" or member[field] != member["assignment"]):
-                print_text(f"    {title}: {_list_partitions(member[field])}")
+            if field in member and member[field] != nothing_new.get(field):
+                print_text(f"    {title}: {_list_partitions(member[field], topic_names)}")
 
 
-def _list_partitions(assignment: Mapping[str, Any]) -> str:
+def _list_partitions(assignment: Mapping[str, Any], topic_names: Mapping[str | None, str]) -> str:
+    """A topic whose name no commit tells has its id."""
     parts = []
-    for name, content in assignment.items():
+    for topic, content in assignment.items():
+        name = topic_names.get(topic, topic)
         is_nested = isinstance(content, Mapping)
         tasks_of = {f"{name} {each}": content[each] for each in content} if is_nested else {name: content}
         parts += [f"{each}: {_list_numbers(numbers)}" for each, numbers in tasks_of.items()]

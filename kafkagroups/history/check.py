@@ -26,7 +26,7 @@ from typing import Any
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, copy_log, is_whole, list_cleaned
-from kafkagroups.history.finding import Finding, join_words, sort_findings
+from kafkagroups.history.finding import LOAD_KINDS, Finding, join_words, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes
 from kafkagroups.history.partition_rules import find_count_change
 from kafkagroups.history.passes import refuse_foreign_log
@@ -115,20 +115,6 @@ def _describe_gain(log: Log, rules: Dialect, cleaned: CleanedLog, now: LoadedPar
     return Finding(log.partition, now.record_offset, None, None, "loads_after_cleaning", what, remedy, command)
 
 
-LOAD_KINDS = (
-    "damage",
-    "zeros",
-    "load_failure",
-    "load_memory",
-    "does_not_start",
-    "misplaced_groups",
-    "endless_pending_commit",
-    "clock_jump",
-    "shared_instance_id",
-    "deleted_segments",
-)
-
-
 @dataclass(frozen=True)
 class PartitionCheck:
     """The verdict about one partition.
@@ -198,7 +184,7 @@ class Check:
     partitions
         The verdict about each partition, by its number. With a `target`, it is the verdict about the target.
     findings
-        What is wrong, sorted by partition and offset.
+        What is wrong, what costs most first; of one kind, by partition and offset.
     topic_partitions
         The partition count of `__consumer_offsets`, and how it was found.
     """

@@ -146,13 +146,33 @@ class Finding:
         return asdict(self)
 
 
-def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort by partition and offset. Findings without a partition or an offset are first."""
+LOAD_KINDS = (
+    # Groups without a coordinator.
+    *("does_not_start", "load_failure", "damage", "zeros", "load_memory"),
+    # Offsets that a start loses, or answers wrongly or never.
+    *("deleted_segments", "misplaced_groups", "endless_pending_commit", "shared_instance_id", "clock_jump"),
+)
+"""The kinds of findings that are about the next load, what costs most first."""
+_BY_COST = (
+    *LOAD_KINDS,
+    *("refused", "fails_after_cleaning", "loads_after_cleaning", "partition_count_changed"),
+    *("early_expiry", "expiry_in_use", "topic_created_again", "skipped_records"),
+    # Groups that stand still, or read twice.
+    *("hanging_transaction", "unrevoked_partition", "unassigned_partition", "two_writers", "rebalance_storm"),
+    # What fills the disk most.
+    "large_commits",
+)
+"""All other kinds come after these, and are equal."""
 
-    def sort_key(finding: Finding) -> tuple[int, int, str, str, str]:
+
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort by what the findings cost, and those of one kind by partition and offset, without a number first."""
+
+    def sort_key(finding: Finding) -> tuple[int, int, int, str, str, str]:
+        cost = _BY_COST.index(finding.kind) if finding.kind in _BY_COST else len(_BY_COST)
         partition = -1 if finding.partition is None else finding.partition
         offset = -1 if finding.offset is None else finding.offset
-        return partition, offset, finding.kind, finding.group or "", finding.topic_partition or ""
+        return cost, partition, offset, finding.kind, finding.group or "", finding.topic_partition or ""
 
     return sorted(findings, key=sort_key)
 

@@ -30,7 +30,7 @@
 # %%
 from kafkagroups.cli import doctor
 
-needed_everywhere = {"python", "environment", "packages", "kernel"}
+needed_everywhere = {"python", "packages", "kernel"}
 for check in doctor.run_checks():
     if check.check in needed_everywhere:
         print(f"{check.check:<12}", "ok" if check.ok else f"NOT OK: {check.found}. To repair it: {check.fix}")

@@ -62,7 +62,7 @@ def test_a_member_of_a_share_group_has_no_state(run):
 def test_the_text_names_members_and_pending_offsets(run):
     _, out, _ = run("load", LOYALTY, "--until", "16")
     assert "state UnrevokedPartitions, epoch 2, previous epoch 2" in " ".join(out.split())
-    assert f"of these to revoke: {ORDERS}: 2\n" in out
+    assert "of these to revoke: orders: 2\n" in out, "a commit names the topic of this id"
     _, out, _ = run("load", DATA / "3.9.2", "--coordinator", "classic")
     answers = json.loads(run("load", DATA / "3.9.2", "--coordinator", "classic", "--json")[1])
     for topic_partition, commits in answers["groups"]["fraud-check"]["pending"].items():

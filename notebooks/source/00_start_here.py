@@ -59,9 +59,9 @@ print("offset   ", record.value.offset)
 #
 # ## What Kafka stores
 #
-# A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, it is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a **cluster**.
+# A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, it is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a [**cluster**](../docs/handbook/glossary.md#cluster).
 #
-# A partition is a list to which new records are only [appended](../docs/handbook/glossary.md#append), at the end. The place of a record in this list never changes, so its number can serve as its address. This number is its [**offset**](../docs/handbook/glossary.md#offset), and the first record has the offset 0.
+# A partition is a list, its [**log**](../docs/handbook/glossary.md#log), to which new records are only [appended](../docs/handbook/glossary.md#append), at the end. The place of a record in this list never changes, so its number can serve as its address. This number is its [**offset**](../docs/handbook/glossary.md#offset), and the first record has the offset 0.
 
 # %% [markdown]
 # ## Who reads it

@@ -148,7 +148,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # ## What a transaction is
 #
-# Some records must become valid together. A *producer*, a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid or none. Offsets can be among them, and the shop's group `fraud-check` commits its offsets in this way.
+# Some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid or none. Offsets can be among them, and the shop's group `fraud-check` commits its offsets in this way.
 #
 # ## What a transaction leaves in the log
 #

@@ -69,7 +69,7 @@ with course.fold("late_commit", late_commit, silent.steps[2].answers[1]):
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. The coordinator goes from the general to the particular: first what it can decide without looking at the group, then whether the group exists, who the sender is, and last whether the sender is up to date. The current generation is compared last, because it says something only about a member that is known.
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. The coordinator goes from the general to the particular, so it begins with what it can decide without a look at the group:
 #
 # | this is wrong | the error | why it stands here |
 # |---|---|---|
@@ -78,15 +78,19 @@ with course.fold("late_commit", late_commit, silent.steps[2].answers[1]):
 # | The partition does not exist. | `UNKNOWN_TOPIC_OR_PARTITION` | any broker can check this without the group |
 # | This broker does not lead the group's partition. | `NOT_COORDINATOR` | only the leader knows the group |
 # | This broker has not yet loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` | it does not know the group yet |
+#
+# Only then does it compare the sender with the group. The current generation is compared after the sender's name, because it says something only about a member that is known:
+#
+# | this is wrong | the error | why it stands here |
+# |---|---|---|
 # | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) | nobody can be a member of it |
 # | The group is Empty, and the generation is 0 or more. | `UNKNOWN_MEMBER_ID` | it has no members |
 # | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` | the sender must stop, not join again |
 # | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` | the sender was removed |
 # | The group has members, and the generation is not the current one. | `ILLEGAL_GENERATION` | the member missed a rebalance |
 # | The group has members, and they do not have their new assignments yet (CompletingRebalance). | `REBALANCE_IN_PROGRESS` | nobody knows who owns the partition |
-# | The metadata is too long. | `OFFSET_METADATA_TOO_LARGE` | it concerns one offset only |
 #
-# If the topic, the partition or the metadata is wrong, the coordinator refuses only the commit of this partition and stores the others. In all other rows it refuses the whole request. If the group does not exist and the commit passes all checks, the coordinator creates the group.
+# Last comes what concerns one offset only: metadata that is too long gets `OFFSET_METADATA_TOO_LARGE`. If the topic, the partition or the metadata is wrong, the coordinator refuses only the commit of this partition and stores the others; everything else refuses the whole request. If the group does not exist and the commit passes all checks, the coordinator creates the group.
 #
 # This script meets most of the rows. `course.start_two_vans` starts `shipping`, a group of two members in generation 2:
 

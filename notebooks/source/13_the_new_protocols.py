@@ -19,7 +19,7 @@
 # 3. Every change raises the **group epoch**, and the members reach it one by one: nobody waits for everybody.
 # 4. A tombstone that comes too early stops the load of the **whole partition**.
 #
-# With Kafka 4, *consumer group* became the name of a type: a group whose members set `group.protocol=consumer`. The groups of lesson 06 are called [*classic groups*](../docs/handbook/glossary.md#classic-group) now.
+# With Kafka 4, *consumer group* became the name of a type: a group whose members set `group.protocol=consumer`. The groups of lesson 06 are called [*classic groups*](../docs/handbook/glossary.md#classic-group).
 
 # %% [markdown]
 # ## What you gain: one slow member delays only itself
@@ -77,7 +77,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # ## The first member: five records
 #
-# To let each member go at its own pace, and to survive a crash in between, the coordinator writes down each step. In the shop, the first member of `loyalty` subscribed to the three partitions of `orders` with one heartbeat, and the broker wrote one batch, which the bracket shows:
+# To let each member go at its own pace, and to survive a crash in between, the coordinator writes down each step. In the shop, the first member of `loyalty` subscribed to the three partitions of `orders` with one heartbeat, and the broker wrote one batch:
 
 # %%
 import kafkagroups as kg
@@ -88,14 +88,14 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
 # - The [**target**](../docs/handbook/glossary.md#target) is what the coordinator wants the member to have.
-# - The [**current assignment**](../docs/handbook/glossary.md#current-assignment) is what the member may read now. Here it equals the target, because nobody else had to give anything back.
+# - The [**current assignment**](../docs/handbook/glossary.md#current-assignment) is what the member may read now. Here it equals the target, because nobody had to give anything back.
 #
 # From here on, the record type stands in brackets: member (5), group epoch (3), target (7), assignment epoch (6), current assignment (8). Share and streams groups have types of their own for the same roles, which the [handbook](../docs/handbook/records.md) lists. Committed offsets still have type 1.
 
 # %% [markdown]
 # ## Three epochs
 #
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. The group epoch says that something changed, the assignment epoch that the plan for it is ready, and a member epoch that this member has carried it out:
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. Three of them tell how far a change has come:
 #
 # | epoch | what it means |
 # |---|---|
@@ -272,8 +272,6 @@ course.print_protocol_lines(log, "g1", first_offset=11)
 # %% [markdown]
 # - The **leave** deletes the current assignment (8), the target (7) and the member (5), in this order, and raises the group epoch (3). The offset stays.
 # - The **deletion** deletes first the offset (1), and then the assignment epoch (6), the topics and partitions (4), and the group epoch (3).
-#
-# Share and streams groups follow the same order: first the parts of the member, then those of the group.
 
 # %% [markdown]
 # ## A tombstone that comes too early
@@ -324,7 +322,7 @@ course.check("correct_tombstones", correct_tombstones)
 # %% [markdown]
 # ## Missing tombstones
 #
-# It happens in production, because Kafka 4.3.1 and 4.4.0 have a bug after which tombstones are [**missing**](../docs/handbook/glossary.md#missing-tombstone). If a member joins under the name of an Empty group of another type, the broker deletes that group first. `s2` was an Empty streams group when a consumer joined under its name, and yet the new records, 42 to 46, follow no tombstones:
+# Kafka 4.3.1 and 4.4.0 have a bug after which tombstones are [**missing**](../docs/handbook/glossary.md#missing-tombstone). If a member joins under the name of an Empty group of another type, the broker deletes that group first. `s2` was an Empty streams group when a consumer joined under its name, and yet the new records, 42 to 46, follow no tombstones:
 
 # %%
 log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-3")
@@ -356,7 +354,7 @@ with course.fold("answer_for_g6", answer_for_g6, "the offset" if answered == "NO
 # %% [markdown]
 # ## Repair a partition that does not load
 #
-# Each restart fails again, because the log stays as it is. `kafkagroups check` names the releases that load it, and a copy that does:
+# Each restart fails again. `kafkagroups check` names the releases that load the log, and a copy that loads:
 
 # %%
 course.print_first_remedy(log, kafka="4.3.1")
@@ -412,7 +410,7 @@ for name in ("s2", "g6"):
 #
 # ## At 3 am
 #
-# PATH is a copy of a partition's folder. Run `kafkagroups check` before every planned restart, too.
+# PATH is a copy of a partition's folder. Run `kafkagroups check` before every planned restart.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

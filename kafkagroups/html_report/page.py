@@ -107,13 +107,12 @@ def read_activity(log: Log, axis: TimeAxis, groups_to_follow: Collection[str]) -
         part = axis.find_part(batch.max_timestamp)
         activity.bytes[part] += batch.size
         group_bytes = activity.group_bytes[part]
-        is_transactional = batch.is_transactional
         for record in _read_records(batch):
             key = record.key or b""
             group = key[4 : 4 + int.from_bytes(key[2:4], "big")]
             if group in followed:
                 group_bytes[followed[group]] += record.size
-            weight = _weigh(key, record.value, committed, is_transactional)
+            weight = _weigh(key, record.value, committed, batch.is_transactional)
             if weight:
                 weights[group] += weight
     for group, weight in weights.items():

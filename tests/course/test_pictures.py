@@ -1,6 +1,7 @@
 """The pictures at the heads of the lessons: drawn by tools/pictures.py, kept in notebooks/pictures."""
 
 import importlib
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,3 +30,13 @@ def test_a_picture_is_the_one_that_its_source_draws(name):
     assert len(keys) == len(set(keys))
     check_that_marks_fit(SimpleNamespace(marks=picture.marks), picture.height, name)
     assert (TOOL.FOLDER / f"{name}.svg").read_text(encoding="utf-8") == TOOL.render(name), "run tools/pictures.py"
+
+
+@pytest.mark.parametrize("name", sorted(TOOL.PICTURES))
+def test_each_colour_of_a_picture_has_a_colour_for_dark_pages(name):
+    """A browser takes the second colour of light-dark() where the page around the image is dark."""
+    svg = TOOL.render(name)
+    drawn = set(re.findall(r'(fill|stroke)="(#\w{6})"', svg.split("</style>")[1]))
+    pairs = re.findall(r"\{(fill|stroke):light-dark\((#\w{6}),(#\w{6})\)\}", svg)
+    assert {(attribute, light) for attribute, light, _ in pairs} >= drawn
+    assert all(light != dark for _, light, dark in pairs)

@@ -9,9 +9,10 @@ The list of files shows the lessons only. JupyterLab always lists folders first,
 would stand before the lessons. The start page has links to the solved notebooks.
 
 `tools/lab.sh` puts this folder into JUPYTER_CONFIG_PATH. The folder `labconfig` next to this file turns off the
-question about news.
+question about news, and `custom` has a style sheet for the dark theme and for narrow windows.
 """
 
+from pathlib import Path
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
@@ -45,5 +46,7 @@ def reduce_metadata(model: dict[str, Any], **_: Any) -> None:
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821  # Jupyter defines it.
 c.ServerApp.contents_manager_class = LessonManager
+c.ServerApp.static_custom_path = [str(Path(__file__).parent / "custom")]
+c.LabApp.custom_css = True
 c.FileContentsManager.pre_save_hook = reduce_metadata
 c.ContentsManager.hide_globs = ["__pycache__", "*.pyc", ".DS_Store", "*~", "pictures", "solutions", "source"]

@@ -36,6 +36,11 @@ class Colours(NamedTuple):
 
 
 PAGE_COLOUR = "#ffffff"
+_DARK_PAGE = "#14181e"
+_LIGHT_INK = "#101820"
+_DARK_INK = "#f4f7fa"
+_DARK_SHARE = 0.32
+"""How much of a hue is in the colour that fills a box on a dark page."""
 _LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#7f8996")
 _DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#6f7a86")
 """The border of each tone, in their order. Fills and words are mixtures of it with the page and with its ink."""
@@ -62,7 +67,7 @@ def find_hue(name: str) -> int:
 
 def find_colours(tone: Tone) -> Colours:
     """Return the colours of a tone on a light page."""
-    return _mix_colours(tone, _LIGHT_LINES, PAGE_COLOUR, "#101820")
+    return _mix_colours(tone, _LIGHT_LINES, PAGE_COLOUR, _LIGHT_INK)
 
 
 def find_fill(hue: str) -> str:
@@ -70,10 +75,21 @@ def find_fill(hue: str) -> str:
     return _mix(hue, PAGE_COLOUR, 0.2)
 
 
+def find_dark_colours() -> dict[str, str]:
+    """Return the colour on a dark page for each colour on a light one."""
+    pairs = [(PAGE_COLOUR, _DARK_PAGE)]
+    for tone in Tone:
+        dark = _mix_colours(tone, _DARK_LINES, _DARK_PAGE, _DARK_INK)
+        pairs += zip(find_colours(tone), dark, strict=True)
+    for light_hue, dark_hue in zip(LIGHT_HUES, _DARK_HUES, strict=True):
+        pairs += [(light_hue, dark_hue), (find_fill(light_hue), _mix(dark_hue, _DARK_PAGE, _DARK_SHARE))]
+    return dict(pairs)
+
+
 def style_sheet() -> str:
     """Return the rules that give each tone and each hue its colours, as variables of figure.css."""
-    light = _list_rules("", _LIGHT_LINES, LIGHT_HUES, PAGE_COLOUR, "#101820")
-    return "\n".join([*light, *_list_rules(".kg-dark ", _DARK_LINES, _DARK_HUES, "#14181e", "#f4f7fa")])
+    light = _list_rules("", _LIGHT_LINES, LIGHT_HUES, PAGE_COLOUR, _LIGHT_INK)
+    return "\n".join([*light, *_list_rules(".kg-dark ", _DARK_LINES, _DARK_HUES, _DARK_PAGE, _DARK_INK)])
 
 
 def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str, ink: str) -> Iterator[str]:
@@ -82,7 +98,7 @@ def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str
         variables = f"--fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink};"
         yield f"{theme}.kg-tone-{tone} {{ {variables} }}"
     for number, hue in enumerate(hues):
-        fill = _mix(hue, page, 0.2 if page == PAGE_COLOUR else 0.32)
+        fill = _mix(hue, page, 0.2 if page == PAGE_COLOUR else _DARK_SHARE)
         yield f"{theme}.kg-hue-{number} {{ --hue: {fill}; --hue-line: {hue}; }}"
 
 

@@ -1,21 +1,33 @@
 """Scenes as SVG images, for pages that run no script.
 
-A browser does not tell an image which theme the page has. So the image has its own light background.
+An image has its own background, and both sets of colours. A browser takes the dark ones if the page around the image
+says that it is dark (its CSS property color-scheme). A program that does not know light-dark() takes the light ones.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, find_hatch
-from kafkagroups.course.figures.palette import LIGHT_HUES, PAGE_COLOUR, Colours, Tone, find_colours, find_fill, find_hue
+from kafkagroups.course.figures.palette import (
+    LIGHT_HUES,
+    PAGE_COLOUR,
+    Colours,
+    Tone,
+    find_colours,
+    find_dark_colours,
+    find_fill,
+    find_hue,
+)
 
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 LINE_HEIGHT = 1.3
 """The distance of two lines of text in a box, as a part of the font size."""
+_COLOUR = re.compile(r'(fill|stroke)="(#\w{6})"')
 
 
 def draw_svg(scene: Scene, height: float, title: str) -> str:
@@ -28,7 +40,18 @@ def draw_svg(scene: Scene, height: float, title: str) -> str:
     ]
     for mark in scene.marks:
         parts += _draw_mark(mark)
+    parts.insert(2, _write_style("\n".join(parts)))
     return "\n".join([*parts, "</svg>"])
+
+
+def _write_style(elements: str) -> str:
+    """Return the dark colours of the elements, as rules that replace their attributes."""
+    dark = find_dark_colours()
+    rules = [
+        f'[{name}="{colour}"]{{{name}:light-dark({colour},{dark[colour]})}}'
+        for name, colour in sorted(set(_COLOUR.findall(elements)))
+    ]
+    return f"<style>:root{{color-scheme:light dark}}{''.join(rules)}</style>"
 
 
 def encode_data_address(svg: str) -> str:

@@ -144,6 +144,8 @@ def collect_source() -> None:
     handbook.write_text(add_page_list(handbook.read_text(encoding="utf-8")), encoding="utf-8")
     kit = SOURCE / "docs" / "instructor" / "index.md"
     kit.write_text(add_kit_list(kit.read_text(encoding="utf-8"), kit.parent), encoding="utf-8")
+    for page in kit.parent.rglob("*.md"):  # A learner who searches wants no page for instructors.
+        page.write_text(f"---\nnosearch: true\n---\n{page.read_text(encoding='utf-8')}", encoding="utf-8")
     shutil.copytree(ROOT / "notebooks" / "pictures", SOURCE / "notebooks" / "pictures")
     figures = list_figures()
     lessons = {path.name: nbformat.read(path, 4) for path in sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb"))}

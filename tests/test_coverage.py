@@ -65,7 +65,8 @@ def list_task_names(path, kind):
     """Return the names of a lesson's exercises or predictions."""
     codes = [cell.source for cell in read_notebook(path).cells if cell.cell_type == "code"]
     if kind == "exercise":
-        return [code.splitlines()[0].removeprefix("# exercise: ") for code in codes if code.startswith("# exercise: ")]
+        marks = [code.splitlines()[0] for code in codes if code.startswith("# exercise: ")]
+        return [name for mark in marks for name in mark.removeprefix("# exercise: ").split(", ")]
     predictions = [code for code in codes if code.startswith("# prediction\n")]
     return [code.splitlines()[1].removesuffix(" = ...") for code in predictions]
 

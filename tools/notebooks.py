@@ -5,8 +5,8 @@
 the committed notebooks with their source. nbval compares the outputs. `--minutes` only prints the estimated minutes of
 each lesson, with the counts from which they follow.
 
-A source is in percent format. A cell that begins with `# exercise: NAME` is a starter. In the solved notebook, the
-solution of `kafkagroups.course` replaces it, the worked solutions of lesson 14 are shown, and the links are those of
+A source is in percent format. A cell that begins with `# exercise: NAME` is a starter, and can name several
+values. In the solved notebook, the solution of `kafkagroups.course` replaces it, the worked solutions of lesson 14 are shown, and the links are those of
 the folder `solutions`. Everything that differs between two runs is left out: random cell ids, widget models,
 timings, the interpreter's version.
 """
@@ -50,9 +50,9 @@ def build(source: Path, kind: str) -> NotebookNode:
         cell.id = f"{source.stem[:2]}-{index:02d}"
         if cell.cell_type == "code" and cell.source.startswith(MARK):
             cell.metadata["tags"] = sorted({*cell.metadata.get("tags", ()), "exercise"})
-            name = cell.source.splitlines()[0].removeprefix(MARK).strip()
             if kind == "solved":
-                cell.source = f"{MARK}{name}\n{EXERCISES[name].solution}"
+                solutions = [EXERCISES[name].solution for name in read_names(cell.source)]
+                cell.source = "\n".join([cell.source.splitlines()[0], *solutions])
         elif kind == "solved" and cell.source.startswith(WORKED_SOLUTIONS):
             cell.source = cell.source.removeprefix("# ")
         elif kind == "solved" and cell.cell_type == "markdown":
@@ -61,6 +61,11 @@ def build(source: Path, kind: str) -> NotebookNode:
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     notebook.metadata = NotebookNode(kernelspec=kernel, language_info={"name": "python"})
     return notebook
+
+
+def read_names(code: str) -> list[str]:
+    """Return the names of the exercises of a cell: several, if each one is a value."""
+    return code.splitlines()[0].removeprefix(MARK).split(", ")
 
 
 def move_links(text: str) -> str:
@@ -75,7 +80,7 @@ def count_work(notebook: NotebookNode) -> tuple[int, int, int]:
     texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     words = sum(len(WORD.findall(COLLAPSED.sub("", text))) for text in texts)
     codes = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    exercises = sum(code.startswith(MARK) for code in codes)
+    exercises = sum(len(read_names(code)) for code in codes if code.startswith(MARK))
     figures = sum(code.startswith(FIGURE) for code in codes)
     return words, exercises, figures
 

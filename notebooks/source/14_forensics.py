@@ -85,15 +85,9 @@ folder = course.open_incident("growing_partition")
 course.run_command("kafkagroups stats . --kafka 3.9.2", folder)
 
 # %%
-# exercise: growing_group
+# exercise: growing_group, growing_live_records, growing_removed_records
 growing_group = ...
-
-# %%
-# exercise: growing_live_records
 growing_live_records = ...
-
-# %%
-# exercise: growing_removed_records
 growing_removed_records = ...
 
 # %%
@@ -115,15 +109,9 @@ folder = course.open_incident("slow_failover")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: slow_records
+# exercise: slow_records, slow_last_cleaning, slow_differences
 slow_records = ...
-
-# %%
-# exercise: slow_last_cleaning
 slow_last_cleaning = ...
-
-# %%
-# exercise: slow_differences
 slow_differences = ...
 
 # %%
@@ -145,19 +133,10 @@ folder = course.open_incident("empty_monday")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: monday_deleted_at
+# exercise: monday_deleted_at, monday_hours, monday_partial, monday_kept
 monday_deleted_at = ...
-
-# %%
-# exercise: monday_hours
 monday_hours = ...
-
-# %%
-# exercise: monday_partial
 monday_partial = ...
-
-# %%
-# exercise: monday_kept
 monday_kept = ...
 
 # %%
@@ -180,15 +159,9 @@ folder = course.open_incident("lag_of_the_dead")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: dead_group
+# exercise: dead_group, dead_group_tombstones, dead_generation
 dead_group = ...
-
-# %%
-# exercise: dead_group_tombstones
 dead_group_tombstones = ...
-
-# %%
-# exercise: dead_generation
 dead_generation = ...
 
 # %%
@@ -210,19 +183,10 @@ folder = course.open_incident("after_the_upgrade")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: upgrade_lost_groups
+# exercise: upgrade_lost_groups, upgrade_version, upgrade_expiry, upgrade_kept_group
 upgrade_lost_groups = ...
-
-# %%
-# exercise: upgrade_version
 upgrade_version = ...
-
-# %%
-# exercise: upgrade_expiry
 upgrade_expiry = ...
-
-# %%
-# exercise: upgrade_kept_group
 upgrade_kept_group = ...
 
 # %%
@@ -245,19 +209,10 @@ folder = course.open_incident("dark_monitor")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: dark_first_offset
+# exercise: dark_first_offset, dark_second_start, dark_readable_group, dark_length
 dark_first_offset = ...
-
-# %%
-# exercise: dark_second_start
 dark_second_start = ...
-
-# %%
-# exercise: dark_readable_group
 dark_readable_group = ...
-
-# %%
-# exercise: dark_length
 dark_length = ...
 
 # %%
@@ -280,19 +235,10 @@ folder = course.open_incident("parse_errors")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: parse_first_offset
+# exercise: parse_first_offset, parse_group, parse_unreadable, parse_second_message
 parse_first_offset = ...
-
-# %%
-# exercise: parse_group
 parse_group = ...
-
-# %%
-# exercise: parse_unreadable
 parse_unreadable = ...
-
-# %%
-# exercise: parse_second_message
 parse_second_message = ...
 
 # %%
@@ -315,19 +261,10 @@ folder = course.open_incident("endless_unstable")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: unstable_producer
+# exercise: unstable_producer, unstable_aborts, unstable_segments, unstable_offset_after
 unstable_producer = ...
-
-# %%
-# exercise: unstable_aborts
 unstable_aborts = ...
-
-# %%
-# exercise: unstable_segments
 unstable_segments = ...
-
-# %%
-# exercise: unstable_offset_after
 unstable_offset_after = ...
 
 # %%
@@ -350,19 +287,10 @@ folder = course.open_incident("offset_goes_back")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: back_race
+# exercise: back_race, back_before, back_record, back_cleaned
 back_race = ...
-
-# %%
-# exercise: back_before
 back_before = ...
-
-# %%
-# exercise: back_record
 back_record = ...
-
-# %%
-# exercise: back_cleaned
 back_cleaned = ...
 
 # %%
@@ -387,19 +315,10 @@ folder = course.open_incident("dead_cluster")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: cluster_second_record
+# exercise: cluster_second_record, cluster_right_offset, cluster_pending, cluster_cut_group
 cluster_second_record = ...
-
-# %%
-# exercise: cluster_right_offset
 cluster_right_offset = ...
-
-# %%
-# exercise: cluster_pending
 cluster_pending = ...
-
-# %%
-# exercise: cluster_cut_group
 cluster_cut_group = ...
 
 # %%

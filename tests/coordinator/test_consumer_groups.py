@@ -3,7 +3,8 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, open_logs, read_settings
+from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, OffsetCommit, open_logs, read_settings
+from tests.coordinator.world import subscription
 
 IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
 NOW_MS = 1_700_000_000_000
@@ -263,3 +264,22 @@ def test_a_pattern_matches_whole_names(world, pattern):
     world.join("a", subscribed_topic_regex=pattern)
     world.clock.advance(1)
     assert list(world.send("a", 1, topic_partitions={}).assignment) == [IDS["orders"]]
+
+
+def test_a_refused_classic_member_removes_an_empty_group_from_memory_only(world):
+    """classicGroupJoinToClassicGroup (4.3.1) removes the group before it refuses the id, as in the run 4.3.1-ghost."""
+
+    def listed():
+        return [group.group_id for group in world.coordinator.list_groups()[1]]
+
+    world.join("a")
+    world.send("a", -1)
+    world.written()
+    protocols = [("range", subscription("orders"))]
+    answer = world.coordinator.join_group("g", protocols=protocols, member_id="a", session_timeout_ms=10_000).value
+    assert (answer.error, world.written()) == (Errors.UNKNOWN_MEMBER_ID, [])
+    # What is listed is as old as the newest confirmed record.
+    world.coordinator.offset_commit("other", {kg.TopicPartition("orders", 0): OffsetCommit(1)})
+    assert listed() == ["other"]
+    world.start()
+    assert listed() == ["g", "other"]

@@ -42,7 +42,8 @@ def lesson(request, decks):
 
 def list_exercises(cells):
     """Return the names of the exercises of a lesson."""
-    return [cell.source.splitlines()[0].split(": ")[1] for cell in cells if cell.source.startswith("# exercise: ")]
+    marks = [cell.source.splitlines()[0] for cell in cells if cell.source.startswith("# exercise: ")]
+    return [name for mark in marks for name in mark.removeprefix("# exercise: ").split(", ")]
 
 
 def test_a_deck_has_every_exercise_without_its_solution(lesson, capsys):
@@ -54,7 +55,7 @@ def test_a_deck_has_every_exercise_without_its_solution(lesson, capsys):
     assert len(names) >= 3
     learners = nbformat.read(next((ROOT / "notebooks").glob(f"{deck.number}_*.ipynb")), 4).cells
     codes = [cell.source.split("\n", 1) for cell in learners if cell.source.startswith("# exercise: ")]
-    starters = {mark.removeprefix("# exercise: "): starter for mark, starter in codes}
+    starters = {name: starter for mark, starter in codes for name in mark.removeprefix("# exercise: ").split(", ")}
     for name in names:
         starter = starters[name]
         assert escape(starter, quote=False) in tasks, name

@@ -9,20 +9,20 @@
 # |---|---|---|
 # | describe a rebalance step by step; say what the log contains of it, and what a dead consumer and a dead coordinator cost | {{minutes}} | no |
 #
-# ![A group goes from Empty through PreparingRebalance and CompletingRebalance to Stable, back when its members change, and from every state to Dead.](pictures/06.svg)
+# ![A group goes from Empty through PreparingRebalance and CompletingRebalance to Stable, and back when its members change.](pictures/06.svg)
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The coordinator never calls a consumer. It only **answers** requests, some of them later.
-# 2. A rebalance has two phases: [**join**](../docs/handbook/glossary.md#join-phase) finds the members, [**sync**](../docs/handbook/glossary.md#sync-phase) gives them their partitions.
+# 1. The coordinator never calls a consumer. It only **answers** requests, and lets some of them wait.
+# 2. A rebalance has two phases: [**join**](../docs/handbook/glossary.md#join-phase) finds the members, and [**sync**](../docs/handbook/glossary.md#sync-phase) gives them their partitions.
 # 3. One member, the **leader of the group**, computes the assignments.
-# 4. The log has **one record for each finished rebalance**, without a state and without deadlines.
+# 4. The log has **one record for each finished rebalance**. It contains no state and no deadlines.
 
 # %% [markdown]
 # ## The first member
 #
-# Two consumers of Harbour Coffee join the group `billing`, on two brokers. Each `yield` is a row of a table: the answer, the new state after *now*, and the appended records.
+# Two consumers of Harbour Coffee join the group `billing`. The script sends the same requests to two brokers, and each `yield` is a row of a table: the answer, the new state after *now*, and the appended records.
 
 # %%
 import kafkagroups as kg
@@ -64,7 +64,7 @@ story[:3]
 #
 # <details><summary>Which requests create a group?</summary>
 #
-# A JoinGroup without a member id creates a group that does not exist. A *heartbeat*, the sign of life of a member (below), never does: it is answered `UNKNOWN_MEMBER_ID`. If two requests create a group at the same moment, the classic coordinator keeps one of both (*put if absent*), and the new one handles the requests one after the other.
+# A JoinGroup without a member id creates the group if it does not exist. A *heartbeat*, the sign of life of a member (below), never does: it is answered `UNKNOWN_MEMBER_ID`. If two requests create a group at the same moment, the classic coordinator keeps one of the two (*put if absent*), and the new one handles the requests of a partition one after the other.
 #
 # </details>
 
@@ -108,7 +108,7 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
     display(story[5:9])
 
 # %% [markdown]
-# In PreparingRebalance, the commit is accepted: no partition has a new owner yet, so `billing-1` can save how far it has read before it gives up partitions. An operator who looks now sees the old assignments in 4.x, and none in 3.9.
+# In PreparingRebalance, the commit is accepted: no partition has a new owner yet, so `billing-1` can save how far it has read before it gives up partitions. An operator who looks now sees the old assignments in 4.x, and none in 3.9, which shows them only while the group is Stable.
 #
 # `billing-1` learns of the rebalance from the answer to its next [**heartbeat**](../docs/handbook/glossary.md#heartbeat), which a consumer sends every 3 seconds (`heartbeat.interval.ms`). Then it joins:
 
@@ -118,7 +118,7 @@ story[9:]
 # %% [markdown]
 # In CompletingRebalance, the coordinator refuses the commit, because nobody knows yet who will own `orders-0`.
 #
-# With the assignor `range`, a consumer stops reading before it joins and continues after its SyncGroup. So the pause lasts until the slowest member has heard of the rebalance and finished the records of its last `poll`.
+# By default, a consumer stops reading before it joins and continues after its SyncGroup. So the pause lasts until the slowest member has heard of the rebalance and finished the records of its last `poll`.
 #
 # ## Read, but not committed
 #
@@ -132,7 +132,7 @@ story[9:]
 # The figure plays the story in 4.x, and what follows, with sessions of **10 seconds**:
 #
 # 1. A dashed bar is a session. Which events start it again?
-# 2. Choose *billing-1 dies at 10 s, after its OffsetCommit*. Which request was its last sign of life?
+# 2. Choose the death *billing-1 dies at 10 s, after its OffsetCommit*. Which request was its last sign of life?
 # 3. The box at the bottom says what a crash of the coordinator loses. When is it nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
@@ -166,12 +166,12 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, removals[1][1]):
 #
 # An *assignor* is the rule by which the leader computes assignments, for example `range`; requests and records call it a [*protocol*](../docs/handbook/glossary.md#protocol). All members must understand the same one, so each JoinGroup has an ordered list of those that the member supports.
 #
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the one with the most votes wins. A client that would leave no candidate gets `INCONSISTENT_GROUP_PROTOCOL`, so to change the assignor without a stop, first let all members support both, then remove the old one.
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the one with the most votes wins. A client that would leave no candidate gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
 
 # %% [markdown]
 # ## Exercise: the vote
 #
-# Write `select_protocol(members)`, which returns the name that wins. `members` has one ordered list of names for each member. There is a candidate, and no two candidates have the same number of votes.
+# Write `select_protocol(members)`, which returns the name that wins. `members` has one ordered list of names for each member. At least one candidate exists, and no two candidates have the same number of votes.
 
 # %%
 # exercise: select_protocol
@@ -185,11 +185,11 @@ course.check("select_protocol", select_protocol)
 # %% [markdown]
 # ## Three deadlines
 #
-# Because a Java consumer sends heartbeats from a thread of their own, they prove only that the process lives. Two more deadlines find members that do not take part:
+# Because a Java consumer sends heartbeats from a thread of their own, they prove only that the process lives. Two more deadlines find members that live and take no part in a rebalance:
 #
 # | deadline | how long it lasts | at its end |
 # |---|---|---|
-# | the session of a member | its `session.timeout.ms`, from its last sign of life. It does not run while a JoinGroup or SyncGroup waits | The member is removed, and a rebalance begins. |
+# | the session of a member | its `session.timeout.ms`, from its last sign of life | The member is removed, and a rebalance begins. |
 # | the join phase | the **largest** rebalance timeout of all members | Members that have not joined are removed. The group continues. |
 # | the sync phase | the same | Members without a SyncGroup are removed, and a rebalance begins. |
 #
@@ -232,7 +232,7 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 # %% [markdown]
 # ## What is in the log
 #
-# These are the [group records](../docs/handbook/glossary.md#group-record) of `billing` that two real brokers wrote in the life of the shop:
+# These are the [group records](../docs/handbook/glossary.md#group-record) of `billing` that two real brokers wrote:
 
 # %%
 for kafka in ("4.3.1", "3.9.2"):
@@ -271,7 +271,7 @@ course.compare_brokers(crashes)
 # %% [markdown]
 # ## Exercise: after the failover
 #
-# A Stable group has two members, with sessions of 45 seconds, on one machine. The machine is switched off without a warning, and ten seconds later the broker dies, too. What has the next coordinator after its load? Write the letter in quotes.
+# A Stable group has two members, with sessions of 45 seconds, on one machine. The machine is switched off without a warning, and ten seconds later the broker dies, too. What does the next coordinator have after its load? Write the letter in quotes.
 #
 # - **A**: two members, for up to 45 more seconds
 # - **B**: two members, for up to 35 more seconds
@@ -288,7 +288,7 @@ course.check("after_the_failover", after_the_failover)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# You saw two differences: 4.x records the first JoinGroup, and shows assignments during a rebalance. The third appears when the replicas are late. `HeldLogs` lets them confirm only on command, so the record of generation 2 waits:
+# Besides the first JoinGroup and the assignments that 4.x shows during a rebalance, a third difference appears when the replicas are late. `HeldLogs` lets them confirm only on command, so the record of generation 2 waits:
 
 # %%
 from kafkagroups.coordinator import Errors, HeldLogs
@@ -310,20 +310,20 @@ def late_record(broker):
 course.compare_brokers(late_record)[1:]
 
 # %% [markdown]
-# Both coordinators give up after 5 seconds and begin another rebalance, although the next coordinator would find the record. But 3.9 tells the members to join again, and 4.x translates the log's error as for a commit (lesson 04), into the advice to look for the coordinator first. Java consumers do either by themselves.
+# Both coordinators give up after 5 seconds and begin another rebalance, although the next coordinator would find the record, as the last row shows. But 3.9 tells the members to join again, and 4.x translates the log's error as for a commit (lesson 04), into the advice to look for the coordinator first. Java consumers do either by themselves.
 
 # %% [markdown]
 # ## Check yourself
 #
 # <details><summary>What happens between the leader's SyncGroup and the answers to the members?</summary>
 #
-# The coordinator appends a record with all assignments and waits for the replicas. If this fails, all members get an error and join again.
+# The coordinator appends a record with all assignments and waits for the replicas. If this fails, all get an error and join again.
 #
 # </details>
 #
 # <details><summary>One of three members leaves a Stable group. Does its LeaveGroup write a record?</summary>
 #
-# No. A rebalance begins, and its end writes the record.
+# No, but the end of the rebalance does.
 #
 # </details>
 #
@@ -343,7 +343,7 @@ course.compare_brokers(late_record)[1:]
 #
 # - The join phase finds the members, and the sync phase gives them their assignments.
 # - The leader of the group computes the assignments, and the coordinator stores them.
-# - Each finished rebalance is one record, and a rebalance in progress is none.
+# - Each finished rebalance is one record. A rebalance in progress is not in the log.
 # - In PreparingRebalance a commit is accepted, in CompletingRebalance it is not.
 # - After a failover, the group continues with its last stored generation and full sessions.
 #
@@ -363,7 +363,7 @@ course.compare_brokers(late_record)[1:]
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group rebalances all the time. | `kafkagroups timeline PATH --group billing` | A member comes and goes. | `kafkagroups dump PATH --group billing --type 2` shows its host. If its log has `consumer poll timeout has expired`, raise `max.poll.interval.ms`, or lower `max.poll.records`. |
-# | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason and the member id. | Find the cause in the member's log, then restart it. |
+# | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason and the member id. | Read the log of this member. |
 # | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | One of the members does not join. | Close its process normally, so that it sends LeaveGroup. |
 
 # %% [markdown]
@@ -374,7 +374,6 @@ course.compare_brokers(late_record)[1:]
 # | requests | `GroupMetadataManager.classicGroupJoin`, … | `GroupCoordinator.handleJoinGroup`, … |
 # | end of the join phase | `completeClassicGroupJoin` | `onCompleteJoin`, `DelayedJoin` |
 # | store, then answer | `classicGroupSyncToClassicGroup` | `doSyncGroup`, `GroupMetadataManager.storeGroup` |
-# | states, vote, generation | `ClassicGroup` | `GroupMetadata` |
 #
 # </details>
 #

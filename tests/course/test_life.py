@@ -4,7 +4,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.coordinator import DiskLogs, HeldLogs
+from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs
 from kafkagroups.course.scripts import continue_after_crash
 
 
@@ -107,6 +107,31 @@ def test_a_groups_record_may_reach_the_next_coordinator_before_it_is_confirmed(k
     assert load(end_offset) == before
     logs.release()
     assert life.describe() == with_record == load()
+
+
+@pytest.mark.parametrize(
+    ("kafka", "answer"), [("3.9.2", "REBALANCE_IN_PROGRESS"), ("4.3.1", "COORDINATOR_NOT_AVAILABLE")]
+)
+def test_the_members_of_a_late_record_join_again(kafka, answer):
+    """storeGroup (3.9) and CoordinatorOperationExceptionHelper (4.3.1); the next coordinator loads the record."""
+    logs = HeldLogs(DiskLogs(course.make_scratch_folder()), holds_answers=False)
+    life = course.play_script(course.TWO_CONSUMERS[:13], kafka, course.start_broker(logs, kafka))
+    logs.holds_answers = True
+    assert life.sync("billing-1")[1] == "waits"
+    life.coordinator.clock.after(5_000, lambda: logs.release(error=Errors.REQUEST_TIMED_OUT))
+    answers = [f"{name}'s SyncGroup → {answer}" for name in ("billing-2", "billing-1")]
+    assert life.wait(5)[1] == "; ".join([*answers, "now PreparingRebalance, generation 2, 2 members"])
+    loaded = course.GroupLife(broker=course.start_follower(life.coordinator, "billing"))
+    assert loaded.describe() == "Stable, generation 2, 2 members"
+
+
+@pytest.mark.parametrize(("kafka", "owners"), [("3.9.2", []), ("4.3.1", ["billing-1"])])
+def test_who_has_an_assignment_during_a_rebalance(kafka, owners):
+    """DescribeGroups 7 of 3.9.2-rebalance has no assignment in PreparingRebalance, and 90 of 4.3.1-refusals has two."""
+    life = course.play_script(course.TWO_CONSUMERS[:7], kafka)
+    [described] = life.coordinator.describe_groups(["billing"])
+    assert described.state == "PreparingRebalance"
+    assert [member.client_id for member in described.members if member.assignment] == owners
 
 
 def test_a_returning_static_leader_sends_no_assignments():

@@ -182,7 +182,8 @@ def _explain(
         return f"The join phase is over, and generation {generation} begins. It is only in memory."
     if request == "JoinGroup":
         if event.response.startswith("MEMBER_ID_REQUIRED"):
-            return "The coordinator gives the client a member id. Only a JoinGroup with this id makes it a member."
+            written = ", and writes that the group exists" if event.written_lines else ""
+            return f"The coordinator gives the client a member id{written}. A JoinGroup with this id makes it a member."
         if event.response == "waits" and state_before[0] in ("Empty", "Dead"):
             return "The first JoinGroup of an empty group waits 3 seconds for more members."
         if event.response == "waits":

@@ -108,7 +108,7 @@ def test_lesson_05_an_unknown_group():
 
 def test_lesson_06_a_commit_of_a_partition_of_another_member():
     """`billing-2` owns only `orders-2`, and its commit of `orders-0` is accepted."""
-    life = course.GroupLife("billing", verbose=False)
+    life = course.GroupLife("billing")
     life.join("billing-1")
     life.join("billing-1")
     life.wait(3)
@@ -124,7 +124,6 @@ def test_lesson_06_a_commit_of_a_partition_of_another_member():
 
 def test_lesson_07_the_late_commit_and_the_reset():
     life = course.run_silent_member()
-    life.verbose = False
     life.commit("billing-2", {"orders-2": 20})
     assert f"`{life.events[-1].response}`" == read_right_answer("07", 1)
     broker = course.start_broker(course.find_data("harbour/3.9.2"))

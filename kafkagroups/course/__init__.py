@@ -11,6 +11,7 @@ from kafkagroups.course.broker import (
     end_transaction,
     format_offsets,
     start_broker,
+    start_follower,
 )
 from kafkagroups.course.checks import check, hint, solution
 from kafkagroups.course.cleaner_passes import (
@@ -64,7 +65,6 @@ from kafkagroups.course.notebook_helpers import (
     hexdump,
     print_first_remedy,
     read_answers,
-    read_group_value,
     read_record,
     read_string,
 )
@@ -74,8 +74,7 @@ from kafkagroups.course.progress import progress, reset
 from kafkagroups.course.protocol_lines import print_protocol_lines
 from kafkagroups.course.recordings import read_recording
 from kafkagroups.course.rescue_broker import rescue_into_new_broker, show_worked_rescue
-from kafkagroups.course.script_tables import print_crash_table
-from kafkagroups.course.scripts import TWO_CONSUMERS, describe_consumer_crash, play_script
+from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
 
 __all__ = [
     "TWO_CONSUMERS",
@@ -107,7 +106,6 @@ __all__ = [
     "compare_with_broker",
     "copy_failing_partition",
     "delete_while_pending",
-    "describe_consumer_crash",
     "end_transaction",
     "fetch_offsets",
     "find_data",
@@ -131,7 +129,6 @@ __all__ = [
     "print_all_and_by_name",
     "print_crafted_log",
     "print_crash_outcomes",
-    "print_crash_table",
     "print_fetches",
     "print_first_remedy",
     "print_protocol_lines",
@@ -140,7 +137,6 @@ __all__ = [
     "read_answers",
     "read_crafted_lines",
     "read_exchanges",
-    "read_group_value",
     "read_lines",
     "read_record",
     "read_recording",
@@ -156,6 +152,7 @@ __all__ = [
     "show_worked_solution",
     "solution",
     "start_broker",
+    "start_follower",
     "start_two_vans",
     "write_log_with_hanging_transaction",
 ]

@@ -96,8 +96,10 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs
-    if isinstance(logs, HeldLogs):
-        logs = logs.logs
+    return _start_next_broker(broker, logs.logs if isinstance(logs, HeldLogs) else logs)
+
+
+def _start_next_broker(broker: GroupCoordinator, logs: OffsetsLogs) -> GroupCoordinator:
     return coordinator.start_broker(
         logs,
         Clock(broker.clock.now_ms),
@@ -133,8 +135,7 @@ def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None 
     The new broker has a `Replica` of the partition that stores the group, up to `end_offset`.
     """
     manager = broker.manager
-    replica = Replica(manager.logs, manager.partition_for(group), end_offset)
-    return start_broker(replica, broker.settings.kafka, now_ms=broker.clock.now_ms)
+    return _start_next_broker(broker, Replica(manager.logs, manager.partition_for(group), end_offset))
 
 
 def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:

@@ -89,6 +89,10 @@ class BrokerComparison:
         """The labels of the steps in which the brokers differ."""
         return [step.label for step in self.steps if step.differs]
 
+    def __getitem__(self, part: slice) -> BrokerComparison:
+        """Return a part of the steps, for example `comparison[:3]`."""
+        return BrokerComparison(self.kafka, self.steps[part])
+
     def __repr__(self) -> str:
         lines = [_format_row([f"Kafka {version}" for version in self.kafka])]
         for step in self.steps:

@@ -68,7 +68,7 @@ def find_deletion_days(
     broker.start_expiration()
     lives: dict[tuple[int, int], GroupLife] = {}
     for key in product(range(len(commit_days)), range(len(members))):
-        lives[key] = GroupLife(f"group {key}", verbose=False, broker=broker)
+        lives[key] = GroupLife(f"group {key}", broker=broker)
     for day in range(LAST_DAY + 1):
         broker.clock.advance_to(START_MS + day * DAY_MS)
         for (commit_number, members_number), life in lives.items():

@@ -1,4 +1,4 @@
-"""Lessons 06 and 09: one group and its consumers. After each request, the changes are printed.
+"""Lessons 06, 07 and 09: one group and its consumers, whose requests are the steps of a script.
 
 States, responses and records come from the coordinator, and the consumers are simulated. A late response is sent only
 during a later request or while time passes.
@@ -21,18 +21,18 @@ from kafkagroups.records.serde import Record, decode
 
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]
+Step = tuple[str, str]
+"""The request, and what it changed: see `Event.step`."""
 
 
 class GroupLife:
-    """A group and its consumers. Each method sends one request and prints the response and the changes of the group.
+    """A group and its consumers. Each method sends one request, and returns it as a step for `compare_brokers`.
 
     The first `join` of a consumer sets its configuration, for example its topics and timeouts. A later `join` ignores
     the configuration in its arguments, unless `new_process` is true.
 
     Parameters
     ----------
-    verbose
-        Whether the event of each request is printed.
     broker
         An existing coordinator, or None for a new one. Only a new one uses `kafka` and `settings` (see `start_broker`).
 
@@ -40,8 +40,6 @@ class GroupLife:
     ----------
     events
         One event for each request and each `wait`. Times are in seconds since this object was created.
-    last_responses
-        The text of each consumer's last response to a JoinGroup or SyncGroup, by name.
     """
 
     def __init__(
@@ -49,17 +47,14 @@ class GroupLife:
         group: str = "billing",
         kafka: str = "3.9.2",
         *,
-        verbose: bool = True,
         broker: GroupCoordinator | None = None,
         **settings: Any,
     ) -> None:
         self.group_id = group
-        self.verbose = verbose
         self.coordinator: GroupCoordinator = broker or start_broker(kafka=kafka, **settings)
         self.start_ms = self.coordinator.clock.now_ms
         self.consumers: dict[str, Consumer] = {}
         self.events: list[Event] = []
-        self.last_responses: dict[str, str] = {}
         self._late_responses: list[str] = []
 
     # Requests of consumers
@@ -74,7 +69,7 @@ class GroupLife:
         session_s: float = 45,
         rebalance_s: float = 300,
         new_process: bool = False,
-    ) -> None:
+    ) -> Step:
         """Send a JoinGroup request of a consumer. The preferred assignor comes first in `protocols`.
 
         `instance` is the group instance id of a static member. A `new_process` has no member id yet.
@@ -102,9 +97,9 @@ class GroupLife:
             return self._receive_response(name, "JoinGroup", consumer.request_join(), handle_response)
 
         member_id = consumer.member_id
-        self._add_event(name, f"JoinGroup as {member_id}" if member_id else "JoinGroup, without an id", send)
+        return self._add_event(name, f"JoinGroup as {member_id}" if member_id else "JoinGroup, without an id", send)
 
-    def sync(self, name: str) -> None:
+    def sync(self, name: str) -> Step:
         """Send a SyncGroup request of a consumer.
 
         The group's leader sends the assignments, which the range assignor computes, unless the response to its
@@ -119,14 +114,14 @@ class GroupLife:
         def send() -> str:
             return self._receive_response(name, "SyncGroup", consumer.request_sync(), handle_response)
 
-        self._add_event(name, "SyncGroup with the assignments" if consumer.is_leader else "SyncGroup", send)
+        return self._add_event(name, "SyncGroup with the assignments" if consumer.is_leader else "SyncGroup", send)
 
-    def heartbeat(self, name: str) -> None:
+    def heartbeat(self, name: str) -> Step:
         consumer = self.consumers[name]
         request = f"Heartbeat, generation {consumer.generation}"
-        self._add_event(name, request, lambda: consumer.request_heartbeat().name)
+        return self._add_event(name, request, lambda: consumer.request_heartbeat().name)
 
-    def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> None:
+    def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> Step:
         """Send an OffsetCommit request with an offset for each partition, such as "orders-0".
 
         If no consumer has this name, the request comes from a client that is not a member. Without `generation`, the
@@ -144,9 +139,9 @@ class GroupLife:
             return format_errors(response.value)
 
         request = "OffsetCommit " + ", ".join(f"{partition} = {offset}" for partition, offset in offsets.items())
-        self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
+        return self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
 
-    def leave(self, name: str) -> None:
+    def leave(self, name: str) -> Step:
         """Send a LeaveGroup request of a consumer, and remove the consumer from `consumers`."""
         consumer = self.consumers[name]
 
@@ -157,32 +152,24 @@ class GroupLife:
             [(_, member_error)] = result.members
             return member_error.name
 
-        self._add_event(name, "LeaveGroup", send)
+        step = self._add_event(name, "LeaveGroup", send)
         del self.consumers[name]
+        return step
 
-    def delete(self) -> None:
+    def delete(self) -> Step:
         def send() -> str:
             return self.coordinator.delete_groups([self.group_id])[self.group_id].name
 
-        self._add_event("operator", "DeleteGroups", send)
+        return self._add_event("operator", "DeleteGroups", send)
 
-    def delete_offsets(self, *partitions: str) -> None:
-        """Send an OffsetDelete request of an operator for partitions such as "orders-0"."""
-
-        def send() -> str:
-            result = self.coordinator.offset_delete(self.group_id, [TopicPartition.parse(name) for name in partitions])
-            return result.error.name if result.error else format_errors(result.partitions)
-
-        self._add_event("operator", f"OffsetDelete {', '.join(partitions)}", send)
-
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> Step:
         """Advance the coordinator's clock without a request, and run the timers that are due."""
 
         def advance() -> str:
             self.coordinator.clock.advance(round(seconds * 1000))
             return ""
 
-        self._add_event("", f"… {seconds:g} s pass", advance)
+        return self._add_event("", f"… {seconds:g} s pass", advance)
 
     # The group
 
@@ -219,14 +206,22 @@ class GroupLife:
         (group,) = self.coordinator.describe_groups([self.group_id])
         return group.state
 
+    def describe(self) -> str:
+        """Return the group's state, generation and number of members, for example "Stable, generation 2, 1 member"."""
+        if self.group is None:
+            return "Dead: the group does not exist"
+        state, generation, members = self.read_state()
+        return f"{state}, generation {generation}, {format_count(len(members), 'member')}"
+
     # Events
 
-    def _add_event(self, client: str, request: str, send: Callable[[], str]) -> None:
-        """Call `send` and add an event.
+    def _add_event(self, client: str, request: str, send: Callable[[], str]) -> Step:
+        """Call `send`, add an event, and return its step.
 
         `send` sends a request, or advances the clock, and returns the response or "".
         """
         line_count_before = len(self.log_lines)
+        state_before = self.describe()
         self._late_responses = []
         response = send()
         event = Event(
@@ -236,34 +231,19 @@ class GroupLife:
             response,
             tuple(self._late_responses),
             Lines(self.log_lines[line_count_before:]),
-            self._format_state(),
+            self.describe(),
         )
-        is_new_state = not self.events or self.events[-1].state != event.state
         self.events.append(event)
-        if self.verbose:
-            state_lines = [f"{'':10}{event.state}"] if is_new_state else []
-            print("\n".join(event.format_lines() + state_lines))
-
-    def _format_state(self) -> str:
-        if self.group is None:
-            return "Dead: the group does not exist"
-        state, generation, members = self.read_state()
-        return f"{state}, generation {generation}, {format_count(len(members), 'member')}"
+        return event.make_step(state_before)
 
     def _receive_response(
         self, name: str, api: str, response: ResponseFuture[Result], handle_response: Callable[[Result], str]
     ) -> str:
         """Return the response as text, or "waits". A late response is added to the event during which it arrives."""
-        is_late = not response.done
-
-        def receive(result: Result) -> None:
-            text = handle_response(result)
-            self.last_responses[name] = text
-            if is_late:
-                self._late_responses.append(f"{name}'s {api} → {text}")
-
-        response.then(receive)
-        return "waits" if is_late else self.last_responses[name]
+        if response.done:
+            return handle_response(response.value)
+        response.then(lambda result: self._late_responses.append(f"{name}'s {api} → {handle_response(result)}"))
+        return "waits"
 
 
 def format_join(result: JoinGroupResult) -> str:

@@ -11,7 +11,7 @@ def run_silent_member(broker: GroupCoordinator | None = None) -> GroupLife:
 
     The session of `billing-2` has ended, and `billing-1` has not joined again yet.
     """
-    life = GroupLife("billing", verbose=False, broker=broker)
+    life = GroupLife("billing", broker=broker)
     # The response to the first JoinGroup of a client contains only the member id.
     life.join("billing-1")
     life.join("billing-1")
@@ -30,7 +30,7 @@ def run_silent_member(broker: GroupCoordinator | None = None) -> GroupLife:
 
 def start_two_vans(broker: GroupCoordinator | None = None) -> GroupLife:
     """Return the group `shipping`, Stable in generation 2, with the static members van-1, the leader, and van-2."""
-    life = GroupLife("shipping", verbose=False, broker=broker)
+    life = GroupLife("shipping", broker=broker)
     life.join("van-1", instance="van-1")
     life.wait(3)
     life.sync("van-1")
@@ -48,7 +48,7 @@ def run_duplicate_static_member() -> GroupLife:
     The process that joins last removes the other process from the group.
     """
     topics = ("orders", "stock")
-    life = GroupLife("shipping", verbose=False)
+    life = GroupLife("shipping")
     for members in (["van-1"], ["van-1", "van-2"], ["van-1", "van-2", "van-3"]):
         # The new member is last in the list. Its JoinGroup starts the rebalance, so it must be sent first.
         for member in reversed(members):

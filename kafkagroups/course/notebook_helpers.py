@@ -15,8 +15,6 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.folders import open_log
-from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.serde import decode
 
 
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
@@ -101,13 +99,6 @@ def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
             if record.offset == offset:
                 return record.key, record.value
     raise UsageError(f"{path} has no record at offset {offset}")
-
-
-def read_group_value(log: str, offset: int) -> GroupMetadataValue:
-    """Return the value of a group record in a partition below `data`, such as "harbour/4.3.1/__consumer_offsets-9"."""
-    value = decode(*read_record(find_data(log), offset)).value
-    assert isinstance(value, GroupMetadataValue)
-    return value
 
 
 def read_string(data: bytes, position: int) -> tuple[str | None, int]:

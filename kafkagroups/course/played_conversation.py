@@ -38,18 +38,6 @@ class PlayedConversation(Recording):
         counts = ", ".join(f"{count} {api}" for api, count in apis.most_common())
         return f"{sum(apis.values())} requests: {counts}"
 
-    def read_offsets(self, number: int) -> dict[str, int]:
-        """Return the real broker's answer to the OffsetFetch of this number: the partitions ("orders-0") of all
-        its groups.
-        """
-        response, _ = self.broker_responses[number]
-        return {
-            f"{topic['name']}-{partition['partitionIndex']}": partition["committedOffset"]
-            for group in response.get("groups", [response])
-            for topic in group["topics"]
-            for partition in topic["partitions"]
-        }
-
     def print_expired(self, *groups: str) -> None:
         for line in self.lines:
             if line.get("why") != "expiry" or (groups and line["group"] not in groups):

@@ -1,4 +1,4 @@
-"""An event of a group in lessons 06 and 09: a request, the response, and the changes of the group."""
+"""An event of a group in lessons 06, 07 and 09: a request, the response, and the changes of the group."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class Event:
     written_lines: Lines
     state: str
 
-    def format_lines(self) -> list[str]:
-        request = f"{self.time_s:>6.1f} s  {self.client:<10} {self.request}"
-        lines = [f"{request} → {self.response}" if self.response else request]
-        lines += [f"{'':10}{response}" for response in self.late_responses]
-        lines += [f"{'':10}written {str(line).strip()}" for line in self.written_lines]
-        return lines
+    def make_step(self, state_before: str) -> tuple[str, str]:
+        """Return a step for `compare_brokers`: the request, and the responses with the group's state if it is new."""
+        label = f"{self.client}: {self.request}" if self.client else self.request
+        parts = [self.response, *self.late_responses]
+        if self.state != state_before:
+            parts.append(f"now {self.state}")
+        return label, "; ".join(part for part in parts if part) or "nothing changes"
 
 
 def format_count(count: int, noun: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.coordinator import Consumer, GroupCoordinator
 from kafkagroups.coordinator.simulated_consumers import ConsumerState
-from kafkagroups.course.group_life import GroupLife, GroupState
+from kafkagroups.course.group_life import GroupLife
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.versions import parse_release
 
@@ -59,35 +59,16 @@ TWO_CONSUMERS = (
 """Two consumers of the shop's group `billing` join, commit and leave. Then the group is deleted."""
 
 
-def select_requests(script: Sequence[ScriptRequest], kafka: str) -> list[ScriptRequest]:
-    return [request for request in script if parse_release(kafka) >= parse_release(request.first_version)]
-
-
 def play_script(
     script: Sequence[ScriptRequest], kafka: str = "3.9.2", broker: GroupCoordinator | None = None
 ) -> GroupLife:
     """Send the requests of a script for this Kafka version to a broker, by default a new one, and return the group."""
-    life = GroupLife("billing", kafka, verbose=False, broker=broker)
-    for request in select_requests(script, kafka):
-        send_script_request(life, request)
+    life = GroupLife("billing", kafka, broker=broker)
+    for request in script:
+        if parse_release(kafka) >= parse_release(request.first_version):
+            life.coordinator.clock.advance(round(request.delay_s * 1000))
+            getattr(life, request.method)(*request.arguments)
     return life
-
-
-def send_script_request(life: GroupLife, request: ScriptRequest) -> None:
-    life.coordinator.clock.advance(round(request.delay_s * 1000))
-    getattr(life, request.method)(*request.arguments)
-
-
-def describe_consumer_crash(life: GroupLife, name: str) -> list[str]:
-    """Let the consumer `name` crash, and return every change of the group after the crash as lines of text.
-
-    The other consumers continue to send requests.
-    """
-    lines = [f"{name} has crashed and sends nothing more"]
-    observer = _ChangeObserver(life)
-    for _ in continue_after_crash(life, name):
-        lines += observer.describe_changes()
-    return [*lines, "after that, nothing changes" if len(lines) > 1 else "nothing changes"]
 
 
 def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
@@ -106,31 +87,6 @@ def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
             next_heartbeat_s += _HEARTBEAT_INTERVAL_S
         life.wait(1)
         yield
-
-
-class _ChangeObserver:
-    def __init__(self, life: GroupLife) -> None:
-        self.life = life
-        self.state: GroupState = life.read_state()
-        self.event_count = len(life.events)
-
-    def describe_changes(self) -> list[str]:
-        """Return two lines about the newest event, or nothing without a new state of the group or a written record."""
-        state_before = self.state
-        new_events = self.life.events[self.event_count :]
-        self.state = self.life.read_state()
-        self.event_count = len(self.life.events)
-        has_changed = self.state != state_before or any(event.written_lines for event in new_events)
-        if not new_events or not has_changed:
-            return []
-        event = new_events[-1]
-        cause = f"{event.client}: {event.request.partition(',')[0]}" if event.client else "a timeout"
-        _, _, members_before = state_before
-        _, _, members = self.state
-        removed_members = sorted(set(members_before) - set(members))
-        removed_text = "".join(f"; {member} is removed" for member in removed_members)
-        written_text = "".join(f"; written {str(line).strip()}" for line in event.written_lines)
-        return [f"{event.time_s:>6.1f} s  {cause}{removed_text}", f"{'':10}{event.state}{written_text}"]
 
 
 def _list_other_consumers(life: GroupLife, name: str) -> list[Consumer]:

@@ -40,8 +40,9 @@ class ClassicState(Enum):
     PREPARING_REBALANCE: the coordinator waits until all members have joined again. It waits at most for the largest
     rebalance timeout of the members.
 
-    COMPLETING_REBALANCE: the coordinator waits for the leader's assignment. The state was called AwaitingSync before
-    Kafka 1.1.
+    COMPLETING_REBALANCE: the coordinator waits for the leader's assignment. Before Kafka 1.1 the state was called
+    AwaitingSync. Before 2.6.1 a Heartbeat is answered REBALANCE_IN_PROGRESS in this state. From 2.6.1 to 2.8.0, a
+    leader that sends heartbeats and no assignments blocks its group forever.
 
     STABLE: all members have an assignment.
 

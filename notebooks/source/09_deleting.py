@@ -88,7 +88,7 @@ import kafkagroups as kg
 
 
 def deletions(broker):
-    billing = course.GroupLife("billing", broker=broker, verbose=False)
+    billing = course.GroupLife("billing", broker=broker)
     billing.join("billing-1")
     billing.join("billing-1")
     billing.wait(3)

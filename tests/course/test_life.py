@@ -1,11 +1,11 @@
-"""The tools of lesson 06: the printed life of a group, crashes in its script, and recorded conversations."""
+"""The tools of lesson 06: the life of a group as steps, crashes in its script, and recorded conversations."""
 
 import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-
-REBALANCE = course.play_conversation("3.9.2-rebalance")
+from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs
+from kafkagroups.course.scripts import continue_after_crash
 
 
 @pytest.mark.parametrize("name", ["3.9.2-rebalance", "3.9.2-expiry", "1.0.1-expiry", "3.9.2-deletes"])
@@ -15,15 +15,6 @@ def test_a_conversation_is_answered_and_written_as_by_the_broker(name):
     assert played.broker_version == name.partition("-")[0] and len(played.our_responses) > 50
     assert played.our_responses == played.broker_responses
     assert played.our_appends == played.broker_appends
-
-
-def test_a_request_is_printed_with_its_error_and_its_records(capsys):
-    """3.9.2-rebalance, 44: answered after the rebalance time-out; 55: the group's record."""
-    REBALANCE.print_requests(44, 55)
-    out = capsys.readouterr().out
-    assert "44 member-b  JoinGroup       → NONE, after 8005 ms" in out
-    assert "55 member-b  SyncGroup       → NONE   written: 0/9\n" in out
-    assert str(REBALANCE).startswith("95 requests: 23 JoinGroup, 22 Heartbeat")
 
 
 @pytest.mark.parametrize(
@@ -48,14 +39,21 @@ def test_the_lessons_table_of_commits(acts, generation, anonymous, answers):
     assert life.events[-1].response == answers
 
 
-def test_the_leader_dies_between_join_and_sync():
+@pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
+def test_the_leader_dies_between_join_and_sync(kafka):
     """Its session ends 45 s after its last heartbeat (10 s), and the other member rebalances to generation 3.
 
     The refused commit of step 12 does not restart the session: doCommitOffsets (3.9), CompletingRebalance.
     """
-    lines = "\n".join(course.describe_consumer_crash(course.play_script(course.TWO_CONSUMERS[:12]), "billing-1"))
-    assert "55.0 s  a timeout; billing-1-1 is removed\n          PreparingRebalance, generation 2" in lines
-    assert "Stable, generation 3, 1 member; written 4: billing, generation 3" in lines
+    life = course.play_script(course.TWO_CONSUMERS[:12], kafka)
+    for _ in continue_after_crash(life, "billing-1"):
+        if life.read_state()[2] == ("billing-2-2",):
+            break
+    assert (life.now_s, life.describe()) == (55, "PreparingRebalance, generation 2, 1 member")
+    for _ in continue_after_crash(life, "billing-1"):
+        pass
+    assert life.describe() == "Stable, generation 3, 1 member"
+    assert life.log_lines[-1][1:] == ("group", "billing", None, 3, None)
 
 
 @pytest.mark.parametrize("acts", range(1, len(course.TWO_CONSUMERS) + 1))
@@ -64,9 +62,10 @@ def test_the_group_comes_to_rest_without_one_consumer(acts):
     for name in course.play_script(course.TWO_CONSUMERS[:acts]).consumers:
         life = course.play_script(course.TWO_CONSUMERS[:acts])
         dead = life.consumers[name].member_id
-        lines = course.describe_consumer_crash(life, name)
+        for _ in continue_after_crash(life, name):
+            pass
         state, _, members = life.read_state()
-        assert state in ("Stable", "Empty") and dead not in members, lines
+        assert state in ("Stable", "Empty") and dead not in members
 
 
 @pytest.mark.parametrize(("kafka", "at_s"), [("1.0.1", 52), ("2.8.2", 307), ("3.9.2", 307)])
@@ -83,25 +82,56 @@ def test_a_leader_that_only_sends_heartbeats(kafka, at_s):
     assert (round(came) if not life.consumers["billing-2"].waiting_for else None) == at_s
 
 
-def test_the_table_of_crashes_marks_what_differs(capsys):
-    course.print_crash_table()
-    out = capsys.readouterr().out.splitlines()
-    rows = [line for line in out if line[:2].strip()]
-    assert len(rows) == len(course.TWO_CONSUMERS)
-    assert [int(line[:2]) for line in rows if "differs" not in line] == [5, 6, 15, 21]
-
-
-def test_a_groups_record_may_reach_the_next_coordinator_before_it_is_confirmed(capsys):
+@pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
+@pytest.mark.parametrize(
+    ("step", "in_memory", "before"),
+    [
+        (14, "CompletingRebalance, generation 2, 2 members", "Stable, generation 1, 1 member"),
+        (20, "Empty, generation 4, no members", "Stable, generation 3, 1 member"),
+    ],
+)
+def test_a_groups_record_may_reach_the_next_coordinator_before_it_is_confirmed(kafka, step, in_memory, before):
     """storeGroup (3.9): Stable when the append has come back; Empty before it is made (onCompleteJoin)."""
-    course.print_crash_table()
-    out = [line.split() for line in capsys.readouterr().out.splitlines()]
-    at = {line[0]: number for number, line in enumerate(out) if line[0] != "…"}
-    for step, here, then in [
-        ("14", "CompletingRebalance 2", "Stable 2 or Stable 1"),
-        ("20", "Empty 4", "Empty 4 or Stable 3"),
-    ]:
-        assert " ".join(out[at[step]]).endswith(f"+ {here} {then} ◀ differs")
-        assert out[at[step] + 1][:2] == ["…", "confirmed"] and "differs" not in out[at[step] + 1]
+    logs = HeldLogs(DiskLogs(course.make_scratch_folder()), holds_answers=False)
+    life = course.play_script(course.TWO_CONSUMERS[: step - 1], kafka, course.start_broker(logs, kafka))
+    end_offset = len(life.log_lines)
+    logs.holds_answers = True
+    request = course.TWO_CONSUMERS[step - 1]
+    getattr(life, request.method)(*request.arguments)
+    assert life.describe() == in_memory
+
+    def load(end_offset=None):
+        return course.GroupLife(broker=course.start_follower(life.coordinator, "billing", end_offset)).describe()
+
+    with_record = load()
+    assert load(end_offset) == before
+    logs.release()
+    assert life.describe() == with_record == load()
+
+
+@pytest.mark.parametrize(
+    ("kafka", "answer"), [("3.9.2", "REBALANCE_IN_PROGRESS"), ("4.3.1", "COORDINATOR_NOT_AVAILABLE")]
+)
+def test_the_members_of_a_late_record_join_again(kafka, answer):
+    """storeGroup (3.9) and CoordinatorOperationExceptionHelper (4.3.1); the next coordinator loads the record."""
+    logs = HeldLogs(DiskLogs(course.make_scratch_folder()), holds_answers=False)
+    life = course.play_script(course.TWO_CONSUMERS[:13], kafka, course.start_broker(logs, kafka))
+    logs.holds_answers = True
+    assert life.sync("billing-1")[1] == "waits"
+    life.coordinator.clock.after(5_000, lambda: logs.release(error=Errors.REQUEST_TIMED_OUT))
+    answers = [f"{name}'s SyncGroup → {answer}" for name in ("billing-2", "billing-1")]
+    assert life.wait(5)[1] == "; ".join([*answers, "now PreparingRebalance, generation 2, 2 members"])
+    loaded = course.GroupLife(broker=course.start_follower(life.coordinator, "billing"))
+    assert loaded.describe() == "Stable, generation 2, 2 members"
+
+
+@pytest.mark.parametrize(("kafka", "owners"), [("3.9.2", []), ("4.3.1", ["billing-1"])])
+def test_who_has_an_assignment_during_a_rebalance(kafka, owners):
+    """DescribeGroups 7 of 3.9.2-rebalance has no assignment in PreparingRebalance, and 90 of 4.3.1-refusals has two."""
+    life = course.play_script(course.TWO_CONSUMERS[:7], kafka)
+    [described] = life.coordinator.describe_groups(["billing"])
+    assert described.state == "PreparingRebalance"
+    assert [member.client_id for member in described.members if member.assignment] == owners
 
 
 def test_a_returning_static_leader_sends_no_assignments():
@@ -119,11 +149,11 @@ def test_a_returning_static_leader_sends_no_assignments():
     )
 
 
-def test_a_life_prints_each_request_once(capsys):
+def test_a_request_is_a_step_with_the_answer_and_the_new_state():
     life = course.GroupLife("billing")
-    life.join("billing-1")
-    out = capsys.readouterr().out
-    assert out.count("\n") == 2 and "MEMBER_ID_REQUIRED, billing-1-1" in out
+    answer = "MEMBER_ID_REQUIRED, billing-1-1; now Empty, generation 0, no members"
+    assert life.join("billing-1") == ("billing-1: JoinGroup, without an id", answer)
+    assert life.wait(3) == ("… 3 s pass", "nothing changes")
     with pytest.raises(kg.UsageError, match="no record at offset 0"):
         life.read_record(0)
 
@@ -133,7 +163,6 @@ def test_the_silent_member_is_removed_and_its_commit_refused():
     life = course.run_silent_member()
     state, generation, members = life.read_state()
     assert (state, generation, members) == ("PreparingRebalance", 2, (life.consumers["billing-1"].member_id,))
-    life.verbose = False
     life.commit("billing-2", {"orders-2": 20})
     assert life.events[-1].response == "UNKNOWN_MEMBER_ID"
 

@@ -81,14 +81,6 @@ def test_the_remedy_is_printed_and_its_copy_loads(capsys, tmp_path):
     assert [len(groups[name].offsets) for name in ("s2", "g6")] == [1, 1]
 
 
-def test_requests_are_printed_with_the_error_and_the_batch(capsys):
-    course.read_recording("4.3.1-ghost").print_requests(47, 60)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 14
-    assert lines[0].endswith("47 nobody    JoinGroup       → UNKNOWN_MEMBER_ID")
-    assert lines[-1].endswith("60 streams-new StreamsGroupHeartbeat → NONE   written: 0/26–31")
-
-
 def test_an_unknown_recording_is_refused():
     with pytest.raises(kg.UsageError):
         course.read_recording("4.3.1-nothing")

@@ -8,7 +8,7 @@ from kafkagroups import course
 @pytest.fixture
 def billing():
     """A group with one member that reads `orders`. It has committed offsets of two topics."""
-    life = course.GroupLife("billing", verbose=False)
+    life = course.GroupLife("billing")
     life.join("billing-1")
     life.join("billing-1")
     life.wait(3)

@@ -114,7 +114,7 @@ def test_06_the_last_sign_of_life():
 
 def test_06_the_end_of_the_join_phase():
     """A coordinator with the rules of Kafka 3.9 gets the three JoinGroups of the question."""
-    life = course.GroupLife("g", verbose=False)
+    life = course.GroupLife("g")
     timeouts = {"a": 60, "b": 120, "c": 40}
 
     def join(name):

@@ -1,6 +1,6 @@
 """Lesson 06: the run of a group of two members, what the coordinator has at each moment, and what a failover loses.
 
-The coordinator has the rules of Kafka 3.9. Sessions last ten seconds instead of the default of 45, so that they fit the
+The coordinator has the rules of Kafka 4.3. Sessions last ten seconds instead of the default of 45, so that they fit the
 picture. After each event, a follower loads the log, as the next coordinator would after a failover.
 """
 
@@ -148,8 +148,7 @@ def _list_appends(coordinator: GroupCoordinator, group: str) -> Iterator[tuple[s
         records = [decode(record.key, record.value) for record in batch.records]
         first = records[0]
         if isinstance(first.value, GroupMetadataValue):
-            count = len(first.value.members)
-            yield f"gen {first.value.generation}", f"{count} {'member' if count == 1 else 'members'}"
+            yield f"gen {first.value.generation}", ("no one", "1 member", "both")[len(first.value.members)]
         elif isinstance(first.value, OffsetCommitValue):
             commits = [
                 f"{record.key.partition}={record.value.offset}"
@@ -183,7 +182,8 @@ def _explain(
         return f"The join phase is over, and generation {generation} begins. It is only in memory."
     if request == "JoinGroup":
         if event.response.startswith("MEMBER_ID_REQUIRED"):
-            return "The coordinator gives the client a member id. Only a JoinGroup with this id makes it a member."
+            written = ", and writes that the group exists" if event.written_lines else ""
+            return f"The coordinator gives the client a member id{written}. A JoinGroup with this id makes it a member."
         if event.response == "waits" and state_before[0] in ("Empty", "Dead"):
             return "The first JoinGroup of an empty group waits 3 seconds for more members."
         if event.response == "waits":
@@ -227,7 +227,7 @@ class Death:
 
 def run_group(death: Death | None) -> Iterator[Moment]:
     """Yield a moment for each request of the script, and after the death for each change of the group."""
-    life = GroupLife("billing", verbose=False)
+    life = GroupLife("billing", "4.3.1")
     for number, request in enumerate(TWO_CONSUMERS, 1):
         if death and death.second is not None and life.now_s + request.delay_s > death.second:
             break

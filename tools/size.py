@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 513,
     "cli": 3050,
     "coordinator": 6225,
-    "course": 9258,
+    "course": 9080,
     "engine": 2548,
     "groups": 1975,
     "history": 5116,

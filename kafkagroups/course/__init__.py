@@ -11,6 +11,7 @@ from kafkagroups.course.broker import (
     end_transaction,
     format_offsets,
     start_broker,
+    start_follower,
 )
 from kafkagroups.course.checks import check, hint, solution
 from kafkagroups.course.cleaner_passes import (
@@ -21,7 +22,6 @@ from kafkagroups.course.cleaner_passes import (
     write_log_with_hanging_transaction,
 )
 from kafkagroups.course.commands import run_command
-from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
 from kafkagroups.course.conversations import print_all_and_by_name, read_exchanges
 from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
@@ -82,7 +82,6 @@ __all__ = [
     "BatchRibbon",
     "BrokerComparison",
     "CommitAndPowerCut",
-    "CommitScript",
     "Compaction",
     "Epochs",
     "ExpiryChart",
@@ -130,7 +129,6 @@ __all__ = [
     "play_script",
     "print_all_and_by_name",
     "print_crafted_log",
-    "print_crash_outcomes",
     "print_crash_table",
     "print_fetches",
     "print_first_remedy",
@@ -156,6 +154,7 @@ __all__ = [
     "show_worked_solution",
     "solution",
     "start_broker",
+    "start_follower",
     "start_two_vans",
     "write_log_with_hanging_transaction",
 ]

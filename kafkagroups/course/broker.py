@@ -50,6 +50,7 @@ def start_broker(
     now_ms: int = START_MS,
     topics: Mapping[str, int] | None = SHOP_TOPICS,
     authorize: Authorizer = allow_all,
+    holds_answers: bool = False,
     **settings_changes: Any,
 ) -> GroupCoordinator:
     """Start a broker that is the coordinator for all partitions of the offsets topic, and let it load them.
@@ -67,6 +68,8 @@ def start_broker(
         The partition count of each topic. None: every topic exists. The topics' ids are made from their names.
     authorize
         Says whether the client may do an operation, from the operation, and the type and the name of the resource.
+    holds_answers
+        Whether `broker.manager.logs` is a `HeldLogs`: the replicas confirm an append only when its `release` is called.
     **settings_changes
         The settings (`kafkagroups.coordinator.Settings`) that differ from the defaults of this Kafka version.
 
@@ -82,6 +85,8 @@ def start_broker(
         for partition_folder in partition_folders:
             shutil.copytree(partition_folder, folder / partition_folder.name)
         logs = coordinator.open_logs(folder, settings)
+    if holds_answers:
+        logs = HeldLogs(logs)
     topic_ids = {name: make_topic_id(name) for name in topics or ()}
     return coordinator.start_broker(
         logs, Clock(now_ms), settings, topics=topics, topic_ids=topic_ids, authorize=authorize
@@ -96,8 +101,10 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs
-    if isinstance(logs, HeldLogs):
-        logs = logs.logs
+    return _start_beside(broker, logs.logs if isinstance(logs, HeldLogs) else logs)
+
+
+def _start_beside(broker: GroupCoordinator, logs: OffsetsLogs) -> GroupCoordinator:
     return coordinator.start_broker(
         logs,
         Clock(broker.clock.now_ms),
@@ -133,8 +140,7 @@ def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None 
     The new broker has a `Replica` of the partition that stores the group, up to `end_offset`.
     """
     manager = broker.manager
-    replica = Replica(manager.logs, manager.partition_for(group), end_offset)
-    return start_broker(replica, broker.settings.kafka, now_ms=broker.clock.now_ms)
+    return _start_beside(broker, Replica(manager.logs, manager.partition_for(group), end_offset))
 
 
 def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:

@@ -96,9 +96,9 @@ course.CommitAndPowerCut()
 # %% [markdown]
 # ## The append fails
 #
-# Either the log **refuses** the batch, for example because too few replicas are in sync, and writes nothing. Or the batch is **too late**: it is written, but not confirmed within 5 seconds (`offsets.commit.timeout.ms`).
+# The log may **refuse** the batch, for example because too few replicas are in sync, and then writes nothing. Or the batch is **too late**: it is written, but not confirmed within 5 seconds (`offsets.commit.timeout.ms`).
 #
-# *Predict*: 5 is committed, and the commit of 6 is too late. Which offset does a fetch from this broker return, and which one does the next broker return, with the whole log? Write a pair, for example `(1, 2)`.
+# *Predict*: 5 is committed, and the commit of 6 is too late. Which offset does a fetch from this broker return, and which one from the next broker, which has the whole log? Write a pair, for example `(1, 2)`.
 
 # %%
 # prediction
@@ -179,7 +179,7 @@ course.check("commit_error", commit_error)
 # %% [markdown]
 # ## Exercise: what is left after a crash
 #
-# 5 is committed, and a client commits 6. Then the broker dies. What does the next one return if
+# 5 is committed, a client commits 6, and the broker dies. Which offset does the next one return if
 #
 # 1. the client has `NONE`?
 # 2. the record is confirmed, but not answered?
@@ -187,7 +187,7 @@ course.check("commit_error", commit_error)
 # 4. the log has refused the batch?
 # 5. the batch was too late, and the client has an error?
 #
-# Write five values in parentheses; `None` means that it depends on the copy of the log.
+# Write five values in parentheses: 5, 6, or `None` if its copy decides.
 
 # %%
 # exercise: after_the_crash
@@ -235,7 +235,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # ## The rules of `pending`
 #
-# With its snapshot, 4.x needs no such rules.
+# Only 3.9 needs these rules, because 4.x has its snapshot.
 #
 # <details><summary>The rules of 3.9, and a commit that is answered NONE but not shown</summary>
 #
@@ -252,7 +252,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # ## What is written
 #
-# A real 4.3.1 broker wrote one batch for each of four requests. Our coordinators must write the same:
+# A real 4.3.1 broker wrote a batch for each of four requests. Do our coordinators write the same?
 
 # %%
 import kafkagroups as kg
@@ -330,7 +330,7 @@ course.check("commit_again", commit_again)
 #
 # ## For your consumer
 #
-# - `commitSync` waits and retries, for up to 60 seconds (`default.api.timeout.ms`). Use it before you close a consumer. After a `TimeoutException`, ask `consumer.committed(…)`.
+# - `commitSync` retries for up to 60 seconds (`default.api.timeout.ms`). Use it before you close a consumer. After a `TimeoutException`, ask `consumer.committed(…)`.
 # - `commitAsync` does not retry, because the older offset could overwrite a newer commit. Log its errors; the next successful commit makes up for them.
 # - With `enable.auto.commit=true`, `poll` commits every 5 seconds (`auto.commit.interval.ms`), so a crash repeats about five seconds of records.
 

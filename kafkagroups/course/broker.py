@@ -101,10 +101,10 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs
-    return _start_beside(broker, logs.logs if isinstance(logs, HeldLogs) else logs)
+    return _start_next_broker(broker, logs.logs if isinstance(logs, HeldLogs) else logs)
 
 
-def _start_beside(broker: GroupCoordinator, logs: OffsetsLogs) -> GroupCoordinator:
+def _start_next_broker(broker: GroupCoordinator, logs: OffsetsLogs) -> GroupCoordinator:
     return coordinator.start_broker(
         logs,
         Clock(broker.clock.now_ms),
@@ -140,7 +140,7 @@ def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None 
     The new broker has a `Replica` of the partition that stores the group, up to `end_offset`.
     """
     manager = broker.manager
-    return _start_beside(broker, Replica(manager.logs, manager.partition_for(group), end_offset))
+    return _start_next_broker(broker, Replica(manager.logs, manager.partition_for(group), end_offset))
 
 
 def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:

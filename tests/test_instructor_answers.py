@@ -12,7 +12,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.coordinator import OffsetCommit, TopicPartition
+from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
 
 GUIDES = Path(__file__).parents[1] / "docs" / "instructor" / "lessons"
 ORDERS_0 = TopicPartition("orders", 0)
@@ -85,16 +85,25 @@ def test_lesson_03_the_next_batch():
     assert read_right_answer("03", 1) == str(200 + 100 + 12)
 
 
-def test_lesson_04_the_newer_commit():
-    broker = course.start_broker(now_ms=0)
+@pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
+def test_lesson_04_the_newer_commit(kafka):
+    broker = course.start_broker(kafka=kafka, now_ms=0)
     for offset in (6, 7, 6):
         assert broker.offset_commit("group", {ORDERS_0: OffsetCommit(offset)}).value[ORDERS_0].name == "NONE"
     assert str(broker.offset_fetch("group").offsets[ORDERS_0].offset) == read_right_answer("04", 2)
 
 
-def test_lesson_04_the_script_for_fast_learners():
-    script = course.CommitScript("commit 5", "confirm 5", "commit 6", "commit 7", "confirm 6", "late 7")
-    assert script.read_last_offsets() == (6, 7)
+@pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
+def test_lesson_04_the_task_for_fast_learners(kafka):
+    """`confirm_7_before_6`, with 6 confirmed and 7 too late."""
+    broker = course.start_broker(kafka=kafka, holds_answers=True)
+    broker.offset_commit("dashboard", {ORDERS_0: OffsetCommit(6)})
+    broker.offset_commit("dashboard", {ORDERS_0: OffsetCommit(7)})
+    broker.manager.logs.release(0)
+    broker.manager.logs.release(error=Errors.REQUEST_TIMED_OUT)
+    followers = [course.start_follower(broker, "dashboard", end) for end in (None, 1)]
+    fetched = [each.offset_fetch("dashboard").offsets[ORDERS_0].offset for each in (broker, *followers)]
+    assert fetched == [6, 7, 6]
 
 
 def test_lesson_05_an_unknown_group():

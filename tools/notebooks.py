@@ -5,10 +5,10 @@
 the committed notebooks with their source. nbval compares the outputs. `--minutes` only prints the estimated minutes of
 each lesson, with the counts from which they follow.
 
-A source is in percent format. A cell that begins with `# exercise: NAME` is a starter, and can name several
-values. In the solved notebook, the solution of `kafkagroups.course` replaces it, the worked solutions of lesson 14 are shown, and the links are those of
-the folder `solutions`. Everything that differs between two runs is left out: random cell ids, widget models,
-timings, the interpreter's version.
+A source is in percent format. A cell that begins with `# exercise: NAME` is a starter, and can name several values. In
+the solved notebook, the solution of `kafkagroups.course` replaces it, the worked solutions of lesson 14 are shown, and
+the links are those of the folder `solutions`. Everything that differs between two runs is left out: random cell ids,
+widget models, timings, the interpreter's version.
 """
 
 from __future__ import annotations

@@ -194,8 +194,8 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
     shared = sorted(name for name in topic.shared_groups if group in (None, name))
     if coordinator == "classic" and shared:
         lines.append(
-            "A classic broker answers from the partition that it loads first. Here it is the lowest one. Another order "
-            f"can change the answers for: {list_names(shared)}."
+            "A classic broker answers from the partition that it loads first, here the one with the lowest number. In "
+            f"another order of loading, the answers can change for: {list_names(shared)}."
         )
     return [*lines, *describe_topic(topic, coordinator, group)]
 

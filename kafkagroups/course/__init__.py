@@ -22,7 +22,6 @@ from kafkagroups.course.cleaner_passes import (
     write_log_with_hanging_transaction,
 )
 from kafkagroups.course.commands import run_command
-from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
 from kafkagroups.course.conversations import print_all_and_by_name, read_exchanges
 from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
@@ -81,7 +80,6 @@ __all__ = [
     "BatchRibbon",
     "BrokerComparison",
     "CommitAndPowerCut",
-    "CommitScript",
     "Compaction",
     "Epochs",
     "ExpiryChart",
@@ -128,7 +126,6 @@ __all__ = [
     "play_script",
     "print_all_and_by_name",
     "print_crafted_log",
-    "print_crash_outcomes",
     "print_fetches",
     "print_first_remedy",
     "print_protocol_lines",

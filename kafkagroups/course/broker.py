@@ -50,6 +50,7 @@ def start_broker(
     now_ms: int = START_MS,
     topics: Mapping[str, int] | None = SHOP_TOPICS,
     authorize: Authorizer = allow_all,
+    holds_answers: bool = False,
     **settings_changes: Any,
 ) -> GroupCoordinator:
     """Start a broker that is the coordinator for all partitions of the offsets topic, and let it load them.
@@ -67,6 +68,8 @@ def start_broker(
         The partition count of each topic. None: every topic exists. The topics' ids are made from their names.
     authorize
         Says whether the client may do an operation, from the operation, and the type and the name of the resource.
+    holds_answers
+        Whether `broker.manager.logs` is a `HeldLogs`: the replicas confirm an append only when its `release` is called.
     **settings_changes
         The settings (`kafkagroups.coordinator.Settings`) that differ from the defaults of this Kafka version.
 
@@ -82,6 +85,8 @@ def start_broker(
         for partition_folder in partition_folders:
             shutil.copytree(partition_folder, folder / partition_folder.name)
         logs = coordinator.open_logs(folder, settings)
+    if holds_answers:
+        logs = HeldLogs(logs)
     topic_ids = {name: make_topic_id(name) for name in topics or ()}
     return coordinator.start_broker(
         logs, Clock(now_ms), settings, topics=topics, topic_ids=topic_ids, authorize=authorize

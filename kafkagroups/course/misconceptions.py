@@ -36,17 +36,17 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     },
     # Lesson 04
     "while_in_flight": {
-        5: "The record is only in the log of this broker. A fetch reads the cache.",
+        5: "Only this broker has the record. A fetch reads the snapshot (4.x) or the cache (3.9), which lack it.",
         0: "0 is a valid offset. Without an offset, the answer is -1.",
     },
     "this_and_next": {
         (5, 5): "The record is in the log, and the next broker loads the whole log.",
-        (6, 6): "This broker was told that the append failed, so it never cached 6.",
-        (6, 5): "It is the other way round: the log has 6, and the cache does not.",
+        (6, 6): "The replicas have not confirmed 6, so this broker must not show it.",
+        (6, 5): "It is the other way round: the log has 6, but this broker must not show it yet.",
     },
     "in_the_end": {
         6: "The confirmation of 6 came later, but its record is before the record of 7.",
-        5: "7 was confirmed while it was pending, so it is cached.",
+        5: "7 was confirmed, so it is shown, whatever happens to 6.",
     },
     # Lesson 05
     "read_again": {

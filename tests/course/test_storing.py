@@ -4,113 +4,117 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.coordinator import Errors
+from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
+from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.figures.commit_and_power_cut import watch_commit
 from tests.course.test_log_lines import DATA
 
-
-def final_places(*script):
-    """Return cache, pending offsets, the answer to a stable fetch and the clients' answers at the end of a script."""
-    now = course.CommitScript(*script).steps[-1].places
-    return now.cache, now.pending, now.stable_fetch, now.responses
+BOTH = pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
+ORDERS_0 = TopicPartition("orders", 0)
 
 
-def test_a_commit_is_prepared_appended_and_cached_in_this_order():
-    """storeOffsets (3.9): prepareOffsetCommit, appendForGroup, putCacheCallback; a fetch sees the cache."""
-    moments = course.CommitScript("commit 5", "confirm 5").steps
-    assert [(m.places.pending, m.places.log, m.places.cache) for m in moments] == [
-        ("5", "–", "–"),
-        ("5", "5", "–"),
-        ("–", "5", "5"),
-    ]
-    assert [m.places.responses for m in moments] == ["5: waits", "5: waits", "5: NONE"]
-    assert [(m.answer_from_whole_log, m.answer_from_confirmed_log) for m in moments] == [
-        ("–", "–"),
-        ("5", "–"),
-        ("5", "5"),
-    ]
+class Dashboard:
+    """The group `dashboard` on a broker that waits for its replicas."""
 
+    def __init__(self, kafka, *confirmed):
+        self.broker = course.start_broker(kafka=kafka, holds_answers=True)
+        self.log = self.broker.manager.logs
+        for offset in confirmed:
+            self.commit(offset)
+            self.log.release()
 
-def test_a_time_out_leaves_a_record_that_is_not_cached():
-    """The callback of a failed append removes the pending entry. The log keeps its record."""
-    flight = course.CommitScript("commit 5", "confirm 5", "commit 6", "late 6")
-    last = flight.steps[-1]
-    assert last.places == ("–", "5 6", "5", "5", "5: NONE, 6: REQUEST_TIMED_OUT")
-    assert (last.answer_from_whole_log, last.answer_from_confirmed_log) == ("6", "5")
-    assert final_places("refuse 6") == ("–", "–", "–", "6: COORDINATOR_NOT_AVAILABLE")
+    def commit(self, offset):
+        return self.broker.offset_commit("dashboard", {ORDERS_0: OffsetCommit(offset)})
 
+    def fetch(self):
+        return self.broker.offset_fetch("dashboard", [ORDERS_0]).offsets[ORDERS_0].offset
 
-def test_the_later_record_wins_whichever_is_answered_first():
-    """onOffsetCommitAppend (3.9): olderThan compares positions in the log."""
-    for order in (("confirm 6", "confirm 7"), ("confirm 7", "confirm 6")):
-        assert final_places("commit 6", "commit 7", *order) == ("7", "–", "7", "6: NONE, 7: NONE")
-
-
-def test_the_place_in_the_log_decides_while_something_is_pending():
-    """onOffsetCommitAppend (3.9): 8 is pending, so 6 could be cached, but 7 is later in the log."""
-    assert final_places("commit 6", "commit 7", "confirm 7", "commit 8", "confirm 6")[:2] == ("7", "8")
+    def fetch_from_next_broker(self):
+        """Return what the next broker answers with the whole log, and with the first record only."""
+        followers = [course.start_follower(self.broker, "dashboard", end) for end in (None, 1)]
+        return tuple(each.offset_fetch("dashboard", [ORDERS_0]).offsets[ORDERS_0].offset for each in followers)
 
 
 def test_a_commit_is_cached_before_its_client_gets_the_answer():
-    """putCacheCallback (3.9): first the cache, then the response. A crash in between leaves 6."""
-    moments = course.CommitScript("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6").steps[-2:]
-    assert [m.description for m in moments] == ["6 confirmed, cached", "6 answered: NONE"]
-    assert [(m.places.cache, m.places.responses, m.next_answers) for m in moments] == [
-        ("6", "5: NONE, 6: waits", "6"),
-        ("6", "5: NONE, 6: NONE", "6"),
-    ]
-    assert course.CommitScript("txn 6", "cache 6").steps[-1].description == "6 confirmed"
-
-
-def test_the_next_broker_loads_the_pending_offsets_of_a_transaction():
-    """loadGroupsAndOffsets (3.9): offsets of a producer without a marker are pending again."""
-    moments = course.CommitScript("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4").steps
-    assert [m.next_answers for m in moments][3:] == [
-        "5",
-        "5, waits: 6? or –",
-        "5, waits: 6?",
-        "5, waits: 6?",
-        "4 or 5, waits: 6?",
-        "4, waits: 6?",
+    """storeOffsets and putCacheCallback (3.9): prepared, appended, cached, answered. A fetch reads the cache."""
+    moments = watch_commit("3.9.2")
+    assert [(m.newest, m.log, m.fetched, m.answer) for m in moments] == [
+        ("–", "5", "5", "–"),
+        ("6", "5", "5", "waits"),
+        ("6", "5 6", "5", "waits"),
+        ("–", "5 6", "6", "waits"),
+        ("–", "5 6", "6", "NONE"),
     ]
 
 
-def test_a_commit_is_not_cached_when_a_later_one_has_failed():
-    """onOffsetCommitAppend (3.9): only while something is pending for the partition."""
-    assert final_places("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confirm 6")[0] == "5"
+def test_a_commit_is_in_the_memory_of_4_before_a_fetch_sees_it():
+    """CoordinatorRuntime (4.3): replay, append, updateLastCommittedOffset, and then the answer."""
+    moments = watch_commit("4.3.1")
+    assert [(m.newest, m.log, m.fetched, m.answer) for m in moments] == [
+        ("5", "5", "5", "–"),
+        ("6", "5", "5", "waits"),
+        ("6", "5 6", "5", "waits"),
+        ("6", "5 6", "6", "waits"),
+        ("6", "5 6", "6", "NONE"),
+    ]
 
 
-def test_a_transactions_offset_waits_for_its_marker_and_its_own_position_decides():
-    """As in act 4 of the story: 25, committed by hand, comes after the transaction's 30."""
-    assert final_places("txn 6", "confirm 6")[:3] == ("–", "6?", "UNSTABLE_OFFSET_COMMIT")
-    assert final_places("txn 6", "confirm 6", "marker")[:2] == ("6", "–")
-    assert final_places("txn 6", "confirm 6", "abort")[:2] == ("–", "–")
-    assert final_places("txn 6", "confirm 6", "commit 4", "confirm 4", "marker")[0] == "4"
+@BOTH
+def test_what_a_crash_leaves(kafka):
+    """The solution of the exercise is what both coordinators do: None if it depends on the copy of the log."""
+    answered = Dashboard(kafka, 5, 6)
+    appended = Dashboard(kafka, 5)
+    appended.commit(6)
+    refused = Dashboard(kafka, 5)
+    refused.log.append_error = Errors.NOT_ENOUGH_REPLICAS
+    assert refused.commit(6).value == {ORDERS_0: Errors.COORDINATOR_NOT_AVAILABLE}
+    late = Dashboard(kafka, 5)
+    answer = late.commit(6)
+    late.log.release(error=Errors.REQUEST_TIMED_OUT)
+    assert answer.value[ORDERS_0] is not Errors.NONE
+
+    # A confirmed record is in every copy, with or without an answer.
+    whole_log, _ = answered.fetch_from_next_broker()
+    left = [whole_log, whole_log]
+    for dashboard in (appended, refused, late):
+        answers = set(dashboard.fetch_from_next_broker())
+        left.append(answers.pop() if len(answers) == 1 else None)
+    assert tuple(left) == EXERCISES["after_the_crash"].correct
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        (),
-        ("commit",),
-        ("commit x",),
-        ("fly 5",),
-        ("confirm 5",),
-        ("answer 5",),
-        ("commit 5", "commit 5"),
-        ("txn 5", "marker"),
-    ],
-)
-def test_an_impossible_script_is_refused(script):
-    with pytest.raises(kg.UsageError):
-        course.CommitScript(*script)
+@pytest.mark.parametrize(("kafka", "shown"), [("3.9.2", 5), ("4.3.1", 6)])
+def test_a_late_commit_is_shown_when_its_record_is_confirmed(kafka, shown):
+    """The replicas that confirm the next record have 6, too. The classic coordinator has given 6 up."""
+    dashboard = Dashboard(kafka, 5)
+    dashboard.commit(6)
+    dashboard.log.release(error=Errors.REQUEST_TIMED_OUT)
+    assert dashboard.fetch() == 5
+    dashboard.broker.offset_commit("dashboard", {TopicPartition("orders", 1): OffsetCommit(3)})
+    dashboard.log.release()
+    assert dashboard.fetch() == shown
 
 
-def test_the_printed_steps_fit_on_a_projector(capsys):
-    """A line for each step, with the answers of the next broker."""
-    course.CommitScript("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4", "marker").print_steps()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[0] == "step" and len(lines) == 11
-    assert max(map(len, lines)) < 92
+@BOTH
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_later_record_wins_whichever_is_confirmed_first(kafka, first):
+    """onOffsetCommitAppend (3.9): olderThan compares positions in the log. In 4.x, a confirmed 7 includes 6."""
+    dashboard = Dashboard(kafka)
+    answers = [dashboard.commit(6), dashboard.commit(7)]
+    dashboard.log.release(first)
+    dashboard.log.release()
+    assert [answer.value[ORDERS_0] for answer in answers] == [Errors.NONE, Errors.NONE]
+    assert dashboard.fetch() == 7
+
+
+@pytest.mark.parametrize(("kafka", "shown"), [("3.9.2", 5), ("4.3.1", 6)])
+def test_a_commit_is_not_cached_when_a_later_one_has_failed(kafka, shown):
+    """onOffsetCommitAppend (3.9): only while something is pending for the partition. Both answer NONE."""
+    dashboard = Dashboard(kafka, 5)
+    answer = dashboard.commit(6)
+    dashboard.commit(7)
+    dashboard.log.release(1, Errors.REQUEST_TIMED_OUT)
+    dashboard.log.release()
+    assert (answer.value[ORDERS_0], dashboard.fetch()) == (Errors.NONE, shown)
 
 
 @pytest.mark.parametrize("name", ["3.9.2-commits", "3.9.2-txn", "3.9.2-fetch", "1.0.1-versions"])

@@ -50,7 +50,7 @@ def _make_partition_grid() -> Figure:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "byte-ribbon-record": _make_record_ribbon,
     "byte-ribbon-batch": lambda: BatchRibbon(_read_promo(), 406),
-    "commit-and-power-cut": lambda: CommitAndPowerCut("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6"),
+    "commit-and-power-cut": CommitAndPowerCut,
     "compaction": Compaction,
     "epochs": lambda: Epochs(find_data("harbour/4.3.1/__consumer_offsets-24"), "loyalty"),
     "expiry-chart": ExpiryChart,

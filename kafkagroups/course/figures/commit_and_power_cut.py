@@ -1,4 +1,4 @@
-"""Lesson 04: a commit on its way from the client to the replicas, and a power cut at each step.
+"""Lesson 04: a commit on its way from the client to the replicas in two coordinators, and a power cut at each step.
 
 After each step, the figure shows where an offset is, and, if the reader cuts the power, what the next broker answers
 with all records of the log and with those that the replicas have confirmed.
@@ -6,119 +6,193 @@ with all records of the log and with those that the replicas have confirmed.
 
 from __future__ import annotations
 
-from kafkagroups.course.commit_script import GROUP, CommitScript, CommitStep
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs, NewBatch, OffsetCommit, TopicPartition
+from kafkagroups.coordinator.logs import AppendCallback
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.course.broker import start_broker, start_follower
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.lesson_folders import make_scratch_folder
+from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.records.serde import decode
 
-_HEIGHT = 268
+_GROUP = "dashboard"
+_PARTITION = TopicPartition("orders", 0)
+_HEIGHT = 292
+_ROW_HEIGHT = 106
 _POWER = ("on", "cut after this step")
-_SENTENCES = {
-    "checked": "The coordinator has checked the commit, and the offset is pending. Nothing is in the log yet.",
-    "appended": "The record is in this broker's log. The replicas do not have it yet, so a fetch does not return it.",
-    "cached": "The replicas have the record, so the offset moves to the cache. The client has no answer yet.",
-    "confirmed": "The replicas have the record, the cache has the offset, and the client receives NONE: no error.",
-    "answered": "The client receives NONE: no error.",
-    "late": "The replicas did not have the record in time. The client receives an error, but the record stays.",
-    "refuses": "The log refused the batch. Nothing was written, and the client receives an error.",
+_MEMORY_NAMES = {"4.3.1": ("memory", "snapshot"), "3.9.2": ("pending", "cache")}
+"""For each Kafka version: where a commit in flight is in memory, and what a fetch reads."""
+_STEPS = {
+    "5 is committed": "Log, replica and memory agree, and a fetch returns 5.",
+    "6 checked": "The commit of 6 is in memory. Nothing is in the log yet, and a fetch still returns 5.",
+    "6 appended": "The record is in this broker's log, but not on the replica, so a fetch still returns 5.",
+    "6 confirmed": "The replica has the record, so a fetch returns 6. The client has no answer yet.",
+    "6 answered": "The client receives NONE: no error.",
 }
-"""What a step means, by the first word of its description that fits."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where the offsets are in one broker after a step, and what the next broker answers if the power fails now.
+
+    An offset is a text, "–" without one. `newest` is the offset that the memory of 4.x has applied, or that 3.9 notes
+    in `pending`. The next broker has the whole log, or only the records that the replica confirmed.
+    """
+
+    newest: str
+    fetched: str
+    log: str
+    replica: str
+    answer: str
+    next_with_whole_log: str
+    next_with_confirmed_log: str
+
+
+class _WatchedLogs(HeldLogs):
+    """Logs that hold back the replicas' confirmations, and call `before_append` before each append."""
+
+    before_append: Callable[[], None] = staticmethod(lambda: None)
+
+    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
+        self.before_append()
+        super().append(partition, batch, callback)
+
+
+def watch_commit(kafka: str) -> list[Moment]:
+    """Let a broker of this version commit 5, then 6, and return the moments of the commit of 6, as in the figure."""
+    logs = _WatchedLogs(DiskLogs(make_scratch_folder()))
+    broker = start_broker(logs, kafka)
+    broker.offset_commit(_GROUP, {_PARTITION: OffsetCommit(5)})
+    logs.release()
+    moments = [_observe(broker, 1, "–")]
+
+    def observe(confirmed_end: int, *_: object) -> None:
+        moments.append(_observe(broker, confirmed_end, "waits"))
+
+    logs.before_append = partial(observe, 1)
+    response = broker.offset_commit(_GROUP, {_PARTITION: OffsetCommit(6)})
+    observe(1)
+    # The coordinator calls this at the moment of its answer.
+    response.then(partial(observe, 2))
+    logs.release()
+    return [*moments, _observe(broker, 2, response.value[_PARTITION].name)]
+
+
+def _observe(broker: GroupCoordinator, confirmed_end: int, answer: str) -> Moment:
+    """Return what is where now. The replica has the records below `confirmed_end`."""
+    manager = broker.manager
+    if isinstance(manager, PartitionedGroups):
+        newest = manager.find_runtime(_GROUP).shard.offsets.committed[_GROUP].get(_PARTITION)
+    else:
+        group = manager.get_group(_GROUP)
+        newest = group.offsets.pending.get(_PARTITION) if group else None
+    next_with_whole_log = start_follower(broker, _GROUP)
+    next_with_confirmed_log = start_follower(broker, _GROUP, confirmed_end)
+    return Moment(
+        newest=str(newest.offset) if newest else "–",
+        fetched=_fetch(broker),
+        log=_read_log(broker),
+        replica=_read_log(next_with_confirmed_log),
+        answer=answer,
+        next_with_whole_log=_fetch(next_with_whole_log),
+        next_with_confirmed_log=_fetch(next_with_confirmed_log),
+    )
+
+
+def _fetch(broker: GroupCoordinator) -> str:
+    return str(broker.offset_fetch(_GROUP, [_PARTITION]).offsets[_PARTITION].offset)
+
+
+def _read_log(broker: GroupCoordinator) -> str:
+    manager = broker.manager
+    batches = manager.logs.read(manager.partition_for(_GROUP))
+    values = [decode(record.key, record.value).value for batch in batches for record in batch.records]
+    return " ".join(str(value.offset) for value in values if isinstance(value, OffsetCommitValue))
 
 
 class CommitAndPowerCut(Figure):
-    """Commits of the group `dashboard` for orders-0. `script` has the actions, as `CommitScript` explains them."""
+    """A commit of 6 of the group `dashboard` for orders-0, after one of 5, with Kafka 4.3.1 and 3.9.2."""
 
-    def __init__(self, *script: str) -> None:
-        self.steps = CommitScript(*script).steps
+    def __init__(self) -> None:
+        self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
         controls = (
-            Control(
-                "step", "step", tuple(step.description for step in self.steps), initial=min(4, len(self.steps) - 1)
-            ),
+            Control("step", "step", tuple(_STEPS), initial=2),
             Control("power", "power", _POWER, is_sequence=False, initial=1),
         )
 
         def draw(step: int, power: int) -> Scene:
-            return _draw(self.steps[step], self.steps[step - 1] if step else None, is_cut=power == 1)
+            return self._draw(step, is_cut=power == 1)
 
         super().__init__(Content.draw("A commit, and a power cut at any step", _HEIGHT, controls, draw))
 
-
-def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Scene:
-    places = step.places
-    before = previous.places if previous else None
-    dead = Tone.ERROR if is_cut else Tone.MUTED
-    marks: list[Mark] = [
-        Label("client title", 60, 22, "client", "middle", is_bold=True),
-        Box("broker", 150, 30, 250, 132, tone=dead, is_dashed=is_cut, is_hollow=True),
-        Label(
-            "broker title", 275, 22, "coordinator" if not is_cut else "coordinator: no power", "middle", is_bold=True
-        ),
-        Label("replica title", 490, 22, "replica", "middle", is_bold=True),
-        _draw_slot("pending", (162, 44, 108), places.pending, before and before.pending, Tone.WAIT, is_lost=is_cut),
-        _draw_slot("cache", (280, 44, 108), places.cache, before and before.cache, Tone.LIVE, is_lost=is_cut),
-        _draw_slot("log", (162, 108, 226), places.log, before and before.log, Tone.PLAIN),
-        _draw_slot("confirmed", (430, 108, 120), step.answer_from_confirmed_log, None, Tone.PLAIN),
-        _draw_responses(places.responses.split(", "), before and before.responses.split(", ")),
-        Arrow("request", 120, 70, 148, 70, Tone.MUTED),
-        Arrow("replicate", 402, 130, 428, 130, Tone.MUTED),
-    ]
-    if is_cut:
-        marks += [
-            Label("next title", 10, 196, "The next broker loads its log and answers:", is_bold=True),
-            _draw_answer("whole", 10, "it has the whole log", _name_answer(step.answer_from_whole_log)),
-            _draw_answer(
-                "confirmed answer", 290, "it has the confirmed records", _name_answer(step.answer_from_confirmed_log)
-            ),
+    def _draw(self, step: int, *, is_cut: bool) -> Scene:
+        name, sentence = list(_STEPS.items())[step]
+        marks: list[Mark] = [
+            Label("client title", 50, 16, "client", "middle", is_bold=True),
+            Label("replica title", 500, 16, "replica", "middle", is_bold=True),
         ]
-        caption = (
-            f"The power fails after “{step.description}”. Memory is lost: pending commits and the cache. "
-            f"The next broker answers {_name_answer(step.next_answers)}."
-        )
-    else:
-        marks.append(Label("fetch", 10, 196, f"An OffsetFetch now returns {_name_answer(places.cache)}."))
-        caption = f"{step.description}. {_explain(step)}"
-    text = [
-        f"step: {step.description}",
-        f"pending: {places.pending}",
-        f"log: {places.log}",
-        f"cache: {places.cache}",
-        *(f"response to {response}" for response in places.responses.split(", ")),
+        text = [f"step: {name}"]
+        for row, (kafka, moments) in enumerate(self.moments.items()):
+            now = moments[step]
+            marks += _draw_broker(kafka, row * _ROW_HEIGHT, now, moments[max(0, step - 1)], is_cut=is_cut)
+            names = (*_MEMORY_NAMES[kafka], "log", "replica", "answer")
+            values = (now.newest, now.fetched, now.log, now.replica, now.answer)
+            text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
+        if not is_cut:
+            marks.append(Label("fetch", 10, 236, f"A fetch now returns {now.fetched}."))
+            return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
+        whole = now.next_with_whole_log
+        confirmed = now.next_with_confirmed_log
+        either = " or ".join(dict.fromkeys([whole, confirmed]))
+        marks += [
+            Label("next title", 10, 232, "The next broker loads its log, and a fetch returns:", is_bold=True),
+            Box("whole", 10, 242, 260, 46, ("if it has the whole log", whole), Tone.NEW),
+            Box("confirmed", 290, 242, 260, 46, ("if it has the confirmed records", confirmed), Tone.NEW),
+        ]
+        text += [
+            f"after a power cut, with the whole log: {whole}",
+            f"after a power cut, with the confirmed records: {confirmed}",
+        ]
+        caption = f"The power fails after “{name}”, and the memory is lost. The next broker answers {either}."
+        return Scene(tuple(marks), caption, tuple(text))
+
+
+def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> list[Mark]:
+    """Return the marks of one coordinator, between its client and its replica."""
+    newest_name, fetched_name = _MEMORY_NAMES[kafka]
+    title = f"coordinator {kafka}: no power" if is_cut else f"coordinator {kafka}"
+    frame_tone = Tone.ERROR if is_cut else Tone.MUTED
+    answer_tone = Tone.NEW if now.answer != before.answer else Tone.PLAIN
+    newest_tone = Tone.PLAIN if now.newest == now.fetched else Tone.WAIT
+    y = top + 32
+
+    def draw_slot(name: str, x: float, field: str, tone: Tone, *, is_lost: bool = False) -> Box:
+        value: str = getattr(now, field)
+        is_new = value != getattr(before, field)
+        is_empty = value == "–"
+        if is_lost:
+            tone = Tone.DEAD
+        elif is_new:
+            tone = Tone.NEW
+        elif is_empty:
+            tone = Tone.MUTED
+        hue = "" if is_empty else _GROUP
+        key = f"{kafka} {field}"
+        return Box(key, x, y, 90, 46, (name, value), tone, is_bold=is_new, is_gone=is_lost, is_hollow=is_empty, hue=hue)
+
+    return [
+        Label(f"{kafka} title", 267, top + 16, title, "middle", is_bold=True),
+        Box(f"{kafka} broker", 116, top + 24, 302, 62, tone=frame_tone, is_dashed=is_cut, is_hollow=True),
+        Box(f"{kafka} answer", 6, y, 88, 46, ("answer", now.answer), answer_tone, is_bold=answer_tone is Tone.NEW),
+        draw_slot(newest_name, 124, "newest", newest_tone, is_lost=is_cut),
+        draw_slot(fetched_name, 222, "fetched", Tone.LIVE, is_lost=is_cut),
+        draw_slot("log", 320, "log", Tone.PLAIN),
+        draw_slot("its log", 455, "replica", Tone.PLAIN),
+        Arrow(f"{kafka} request", 96, top + 55, 114, top + 55, Tone.MUTED),
+        Arrow(f"{kafka} copy", 420, top + 55, 453, top + 55, Tone.MUTED),
     ]
-    if is_cut:
-        text.append(f"after a power cut, with the whole log: {_name_answer(step.answer_from_whole_log)}")
-        text.append(f"after a power cut, with the confirmed log: {_name_answer(step.answer_from_confirmed_log)}")
-    return Scene(tuple(marks), caption, tuple(text))
-
-
-def _name_answer(answer: str) -> str:
-    return answer.replace("–", "−1")
-
-
-def _explain(step: CommitStep) -> str:
-    return next((sentence for word, sentence in _SENTENCES.items() if word in step.description), "")
-
-
-Slot = tuple[float, float, float]
-
-
-def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone, *, is_lost: bool = False) -> Box:
-    is_new = before is not None and before != value
-    is_empty = value in ("", "–", "empty", "nothing")
-    if is_lost:
-        tone = Tone.DEAD
-    elif is_new:
-        tone = Tone.NEW
-    elif is_empty:
-        tone = Tone.MUTED
-    hue = "" if is_empty else GROUP
-    return Box(key, *slot, 46, (key, value), tone, is_bold=is_new, is_gone=is_lost, is_hollow=is_empty, hue=hue)
-
-
-def _draw_responses(responses: list[str], before: list[str] | None) -> Box:
-    is_new = before is not None and before != responses
-    return Box(
-        "responses", 10, 44, 108, 52, ("responses", *responses), Tone.NEW if is_new else Tone.PLAIN, is_bold=is_new
-    )
-
-
-def _draw_answer(key: str, x: float, name: str, answer: str) -> Box:
-    return Box(key, x, 208, 260, 46, (name, _name_answer(answer)), Tone.NEW)

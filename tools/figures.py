@@ -10,8 +10,10 @@ import io
 import os
 import re
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from html import escape
+from itertools import count
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -27,10 +29,19 @@ PICTURES = {"compaction": (1, 0, 0), "epochs": (13,)}
 """The scenes that the README shows: the name of a figure, and the options of the scene."""
 
 
-COMMAND = ["load", "data/harbour/3.9.2", "--coordinator", "classic"]
-_SHOWN_LINES = 31
+COMMAND = ["check", "data/new_protocols/4.3.1-ghost/__consumer_offsets-3"]
+_COLOURS = {"": "#e6eaf0", "1": "#ffffff", "1;31": "#ff8a7e", "1;32": "#4fbf78", "2": "#7d8690", "33": "#d7a520"}
+"""The colours of the picture, by the code of the terminal."""
+_COLOURED = re.compile(r"(?:\x1b\[([\d;]+)m)?([^\x1b]+)(?:\x1b\[0m)?")
 _LINE_HEIGHT = 17
 _CELL_WIDTH = 7.8
+
+
+class Terminal(io.StringIO):
+    """What a command prints here has colours."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def draw_picture(name: str) -> str:
@@ -40,37 +51,41 @@ def draw_picture(name: str) -> str:
 
 
 def draw_command() -> str:
-    """Return the first lines that `kafkagroups load` prints, as an SVG that is readable on light and dark pages."""
-    printed = io.StringIO()
+    """Return what a command prints on a terminal, as an SVG that is readable on light and dark pages."""
+    printed = Terminal()
     folder = Path.cwd()
     os.chdir(ROOT)
     try:
-        with redirect_stdout(printed):
+        with redirect_stdout(printed), redirect_stderr(io.StringIO()):
             run_command(COMMAND)
     finally:
         os.chdir(folder)
-    lines = [f"$ kafkagroups {' '.join(COMMAND)}", *printed.getvalue().splitlines()[:_SHOWN_LINES]]
+    lines = [f"$ kafkagroups {' '.join(COMMAND)}", *printed.getvalue().splitlines()]
     height = len(lines) * _LINE_HEIGHT + 24
     style = 'font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace" font-size="13"'
     texts = [
-        f'<text x="{14 + column * _CELL_WIDTH:g}" y="{26 + number * _LINE_HEIGHT}" fill="#e6eaf0">{escape(word)}</text>'
-        for number, line in enumerate(lines)
-        for column, word in list_words(line)
+        f'<text x="{14 + column * _CELL_WIDTH:g}" y="{y}" fill="{colour}">{escape(word)}</text>'
+        for y, line in zip(count(26, _LINE_HEIGHT), lines)
+        for column, word, colour in list_words(line)
     ]
-    frame = f'<rect width="640" height="{height}" rx="6" fill="#14181e"/>'
-    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" role="img" {style}>'
-    return "\n".join([opening, "<title>kafkagroups load</title>", frame, *texts, "</svg>"]) + "\n"
+    frame = f'<rect width="656" height="{height}" rx="6" fill="#14181e"/>'
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 656 {height}" role="img" {style}>'
+    return "\n".join([opening, "<title>kafkagroups check</title>", frame, *texts, "</svg>"]) + "\n"
 
 
-def list_words(line: str) -> list[tuple[int, str]]:
-    """Return the words of a line with their columns in a terminal, where some characters are two columns wide."""
-    return [(cell_len(line[: match.start()]), match.group()) for match in re.finditer(r"\S+", line)]
+def list_words(line: str) -> Iterator[tuple[int, str, str]]:
+    """Yield each word of a line with its column in a terminal, where some characters are two wide, and its colour."""
+    start = 0
+    for code, text in _COLOURED.findall(line):
+        for match in re.finditer(r"\S+", text):
+            yield start + cell_len(text[: match.start()]), match.group(), _COLOURS[code]
+        start += cell_len(text)
 
 
 def list_pictures() -> dict[Path, str]:
     """Return the contents of the README's pictures, by their paths."""
     pictures = {ROOT / "docs" / f"figure-{name}.svg": draw_picture(name) for name in PICTURES}
-    return {ROOT / "docs" / "load.svg": draw_command(), **pictures}
+    return {ROOT / "docs" / "check.svg": draw_command(), **pictures}
 
 
 def build_page() -> str:

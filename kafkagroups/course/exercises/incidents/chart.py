@@ -40,7 +40,7 @@ class Chart:
             Label("title", 10, 20, self.title, is_bold=True),
             Arrow("base", _LEFT, _BOTTOM, _RIGHT, _BOTTOM, Tone.MUTED, has_head=False),
             Label("zero", _LEFT - 8, _BOTTOM + 4, "0", "end", Tone.MUTED),
-            Arrow("top", _LEFT, _TOP, _RIGHT, _TOP, Tone.MUTED, has_head=False, is_dashed=True),
+            Arrow("axis", _LEFT, _BOTTOM, _LEFT, _TOP, Tone.MUTED, has_head=False),
             Label("largest", _LEFT - 8, _TOP + 4, format(largest, ",g"), "end", Tone.MUTED),
         ]
         part: list[tuple[float, float]] = []

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 513,
     "cli": 3050,
     "coordinator": 6225,
-    "course": 8970,
+    "course": 8837,
     "engine": 2548,
     "groups": 1975,
     "history": 5116,

@@ -278,9 +278,9 @@ course.check("fits", fits)
 # A real 3.9.2 broker got a long conversation of commits with right and wrong members, generations, partitions and metadata. Our classic coordinator received the same requests:
 
 # %%
-talk = course.read_exchanges("3.9.2-commits")
-print(len(talk), "requests")
-course.compare_with_broker([each.our_response for each in talk], [each.broker_response for each in talk], "3.9.2")
+recorded = course.play_conversation("3.9.2-commits")
+print(recorded)
+course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
 
 # %% [markdown]
 # <details><summary>Members of the new protocol</summary>

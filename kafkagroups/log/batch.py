@@ -94,26 +94,34 @@ class Batch:
     in ms since 1970.
     """
 
-    magic: int
-    base_offset: int
-    last_offset: int
-    attributes: int
-    crc: int
-    computed_crc: int
-    position: int
-    size: int
     data: bytes = field(repr=False)
-    decompress_content: Callable[[Batch], bytes] = field(repr=False, compare=False)
     parse_records: Callable[[Batch], tuple[LogRecord, ...]] = field(repr=False, compare=False)
-    max_timestamp: int
+    # The fields of the header, in its order.
+    base_offset: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset: int
     base_timestamp: int = NO_TIMESTAMP
-    partition_leader_epoch: int = -1
+    max_timestamp: int = NO_TIMESTAMP
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
     base_sequence: int = -1
     count: int = 1
+    position: int = 0
     file: str | None = None
     max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    @cached_property
+    def computed_crc(self) -> int:
+        if self.magic >= 2:
+            return crc32c(memoryview(self.data)[CRC_FROM:])
+        return zlib.crc32(memoryview(self.data)[_CRC_FROM:])
 
     @property
     def is_valid(self) -> bool:
@@ -160,7 +168,7 @@ class Batch:
     def content(self) -> bytes:
         """The bytes of the records, decompressed. Raises InvalidLog."""
         try:
-            return self.decompress_content(self)
+            return decompress_content(self)
         except InvalidLog as error:
             raise self._add_location(error) from None
 
@@ -237,46 +245,15 @@ def parse_record_batch(
     data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
     """Return the batch of `data`, which contains at least a whole header."""
-    (
-        base_offset,
-        _,
-        leader_epoch,
-        magic,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = HEADER.unpack_from(data)
-    return Batch(
-        magic,
-        base_offset,
-        to_int64(base_offset + last_offset_delta),
-        attributes,
-        crc,
-        crc32c(memoryview(data)[CRC_FROM:]),
-        position,
-        len(data),
-        data,
-        decompress_content,
-        parse_records,
-        max_timestamp,
-        base_timestamp,
-        leader_epoch,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-        file,
-        max_batch_bytes,
-    )
+    base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, *others = HEADER.unpack_from(data)
+    last_offset = to_int64(base_offset + last_offset_delta)
+    fields = [base_offset, leader_epoch, magic, crc, attributes, last_offset, *others, position, file, max_batch_bytes]
+    return Batch(data, parse_records, *fields)
 
 
 def decompress_content(batch: Batch) -> bytes:
+    if batch.magic < 2:
+        return _decompress_wrapper(batch)
     if not batch.attributes & CODEC:
         return batch.payload
     if batch.count > batch.max_records:
@@ -499,18 +476,16 @@ def parse_message_set(
 ) -> Batch:
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
-        magic=magic,
+        data,
+        parse_messages,
         base_offset=offset,
-        last_offset=offset,
-        attributes=attributes,
+        partition_leader_epoch=-1,
+        magic=magic,
         crc=crc,
-        computed_crc=zlib.crc32(memoryview(data)[_CRC_FROM:]),
-        position=position,
-        size=len(data),
-        data=data,
-        decompress_content=decompress_wrapper,
-        parse_records=parse_messages,
+        attributes=attributes,
+        last_offset=offset,
         max_timestamp=_timestamp.unpack_from(data, _HEADER_SIZE)[0] if magic == 1 else NO_TIMESTAMP,
+        position=position,
         file=file,
         max_batch_bytes=max_batch_bytes,
     )
@@ -521,7 +496,7 @@ def parse_message_set(
     return batch
 
 
-def decompress_wrapper(batch: Batch) -> bytes:
+def _decompress_wrapper(batch: Batch) -> bytes:
     codec = batch.compression
     if codec is CompressionType.NONE:
         return batch.payload

@@ -31,7 +31,7 @@ from kafkagroups.loading import native
 from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, hash_group, partition_for
-from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
+from kafkagroups.log.segments import Log, Stop, batches_until
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 
 _MAX_OLD_COUNT = 10_000
@@ -175,11 +175,6 @@ class FoundPartitions:
     numbers: list[int | None] = field(default_factory=list)
     is_folder: bool = False
     option: int | None = None
-
-    @classmethod
-    def of_logs(cls, logs: Sequence[Log], path: str, option: int | None, stop: Stop = NO_STOP) -> FoundPartitions:
-        """An offset to stop at belongs to one partition, also if it is in a folder."""
-        return cls([log.partition for log in logs], stop.until_offset is None and is_folder(logs, path), option)
 
     def decide(self, partitions_of: PartitionsOf, read_times: LogTimes = NO_TIMES) -> TopicPartitions:
         """`read_times` is only used for groups with records in several partitions."""

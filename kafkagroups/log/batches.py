@@ -43,8 +43,6 @@ def parse_valid_batch(
     frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
     """Return the batch of a frame with these bytes. Raises InvalidLog if it is not whole or its checksum is wrong."""
-    if frame.state is not FrameState.WHOLE:
-        raise frame.make_error(file)
     batch = parse_batch(frame, data, file, max_batch_bytes)
     if batch.crc != batch.computed_crc:
         reason = f"expected checksum {batch.crc:08x}, the bytes give {batch.computed_crc:08x}"
@@ -55,12 +53,15 @@ def parse_valid_batch(
 def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
     """Return the batch at a position, without a check of its checksum. Raises InvalidLog if it is not whole."""
     frame = find_frame(data, position)
-    if frame.state is not FrameState.WHOLE:
-        raise frame.make_error(file)
     return parse_batch(frame, bytes(data[position : frame.end]), file)
 
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
+    """Return the batch of a frame with these bytes, without a check of its checksum. Raises InvalidLog if it is not
+    whole.
+    """
+    if frame.state is not FrameState.WHOLE:
+        raise frame.make_error(file)
     parse = parse_record_batch if frame.magic == 2 else parse_message_set
     return parse(data, frame.position, file, max_batch_bytes)
 

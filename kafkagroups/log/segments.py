@@ -257,16 +257,14 @@ class Log:
         file.
         """
         start = self.segment_start(segment)
-        end = None
         inode = -1
         with self.open(segment) as file:
             if isinstance(file, SegmentFile):
-                end = file.end
                 inode = file.inode
                 is_in_file = position is not None and (position.segment, position.inode) == (segment, inode)
-                if position is not None and is_in_file and position.byte <= end:
+                if position is not None and is_in_file and position.byte <= file.end:
                     start = file.seek(position.byte)
-            yield read_frames(file, start, end=end, max_batch_bytes=self.max_batch_bytes), inode
+            yield read_frames(file, start, max_batch_bytes=self.max_batch_bytes), inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)

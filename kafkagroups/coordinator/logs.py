@@ -61,17 +61,14 @@ class NewBatch:
             for record_offset, (key, value) in enumerate(self.records, offset)
         )
         return Batch(
-            magic=2,
-            base_offset=offset,
-            last_offset=offset + len(records) - 1,
-            attributes=self.attributes,
-            crc=0,
-            computed_crc=0,
-            position=0,
-            size=0,
             data=b"",
-            decompress_content=lambda batch: b"",
             parse_records=lambda batch: records,
+            base_offset=offset,
+            partition_leader_epoch=-1,
+            magic=2,
+            crc=0,
+            attributes=self.attributes,
+            last_offset=offset + len(records) - 1,
             max_timestamp=self.timestamp,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,

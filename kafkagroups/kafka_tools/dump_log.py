@@ -85,7 +85,7 @@ def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) ->
     The tool does not check checksums. At an incomplete batch, it ends the segment without an error. Raises ToolCrashed
     at a batch with an impossible length or magic.
     """
-    for frame, data in read_frames(file, end=file.end, max_batch_bytes=max_batch_bytes):
+    for frame, data in read_frames(file, max_batch_bytes=max_batch_bytes):
         if frame.state is FrameState.TOO_LARGE:
             raise frame.make_error(segment)
         if frame.state is FrameState.INCOMPLETE or file.end - frame.position <= _BYTES_UP_TO_MAGIC:

@@ -39,14 +39,12 @@ def description_json(group: AnyGroup) -> dict[str, Any]:
     """Return the state and the members of a group, as in the coordinator's answer to a request that describes
     groups.
     """
-    return _classic_json(group) if isinstance(group, Group) else _modern_json(group)
+    description = {"partition": group.partition, "type": group.type, "state": group.state.value}
+    return description | (_classic_json(group) if isinstance(group, Group) else _modern_json(group))
 
 
 def _classic_json(group: Group) -> dict[str, Any]:
     return {
-        "partition": group.partition,
-        "type": group.type,
-        "state": group.state.value,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol if group.state is ClassicState.STABLE else "",
         "generation": group.generation,
@@ -57,9 +55,6 @@ def _classic_json(group: Group) -> dict[str, Any]:
 
 def _modern_json(group: ModernGroup) -> dict[str, Any]:
     description: dict[str, Any] = {
-        "partition": group.partition,
-        "type": group.type,
-        "state": group.state.value,
         "protocol_type": group.type,
         "protocol": group.assignor,
         "group_epoch": group.group_epoch,

@@ -33,7 +33,7 @@ from kafkagroups.groups.replay import (
 )
 from kafkagroups.loading.engines import Engine, choose_engine
 from kafkagroups.loading.groups import GroupParts, Groups, KnownGroups, OrphanParts, Orphans
-from kafkagroups.loading.partition_count import FoundPartitions, LogTimes, PartitionsOf, TopicPartitions
+from kafkagroups.loading.partition_count import NO_TIMES, FoundPartitions, LogTimes, PartitionsOf, is_folder
 from kafkagroups.log.cleaner import Progress
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop
@@ -73,7 +73,9 @@ class OpenTopic:
             )
 
     def find_partitions(self) -> FoundPartitions:
-        return FoundPartitions.of_logs(self.logs, self.path, self.partitions, self.stop)
+        # An offset to stop at belongs to one partition, also if it is in a folder.
+        has_folder = self.stop.until_offset is None and is_folder(self.logs, self.path)
+        return FoundPartitions([log.partition for log in self.logs], has_folder, self.partitions)
 
     def load(
         self, *, engine: Engine | None = None, whole: WholeTopic | None = None, count_bytes: CountBytes = ignore_bytes
@@ -99,17 +101,34 @@ class WholeTopic(NamedTuple):
 
 
 def combine_shards(
-    shards: Iterable[Shard], dialect: Dialect, path: str, whole: WholeTopic, read_times: LogTimes
+    shards: Iterable[Shard],
+    dialect: Dialect,
+    path: str = "",
+    whole: WholeTopic | None = None,
+    read_times: LogTimes = NO_TIMES,
 ) -> Groups:
     """Return the groups that a coordinator has after it has loaded these shards."""
-    cache = create_cache(dialect, whole.topic.option)
+    topic, partitions_of = whole or WholeTopic(FoundPartitions(), {})
+    is_classic = dialect.coordinator == "classic"
+    cache: Cache = ClassicCache(dialect) if is_classic else NewCache(dialect, topic.option)
     loaded = {shard.partition: add_shard(cache, shard) for shard in shards}
     topic_partitions = None  # If no group has records in several partitions, the count is decided when it is needed.
     if cache.has_shared_groups:
-        topic_partitions = whole.topic.decide(whole.partitions_of or cache.partitions_of, read_times)
+        topic_partitions = topic.decide(partitions_of or cache.partitions_of, read_times)
         if topic_partitions.count is not None:
             cache.keep_home_groups(topic_partitions.count)
-    return collect_groups(cache, loaded, path, whole.topic, topic_partitions)
+    orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
+    return Groups(
+        dialect.coordinator,
+        dialect.kafka,
+        path,
+        loaded,
+        KnownGroups(cache.groups, GroupParts.build),
+        Orphans(orphans, OrphanParts.build),
+        cache.partitions_of,
+        topic,
+        topic_partitions,
+    )
 
 
 def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
@@ -294,34 +313,8 @@ class NewCache(Cache):
         return partition_for(group_id, self._partition_count) == partition
 
 
-def create_cache(dialect: Dialect, partition_count: int | None = None) -> Cache:
-    return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partition_count)
-
-
 def _pending_ids(shard: Shard) -> list[str]:
     return [group_id for groups in shard.offsets.pending.values() for group_id in groups]
-
-
-def collect_groups(
-    cache: Cache,
-    loaded: dict[int | None, LoadedPartition],
-    path: str = "",
-    topic: FoundPartitions | None = None,
-    topic_partitions: TopicPartitions | None = None,
-) -> Groups:
-    """`topic_partitions` is None if no group has records in several partitions."""
-    orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
-    return Groups(
-        cache.dialect.coordinator,
-        cache.dialect.kafka,
-        path,
-        loaded,
-        KnownGroups(cache.groups, GroupParts.build),
-        Orphans(orphans, OrphanParts.build),
-        cache.partitions_of,
-        topic or FoundPartitions(),
-        topic_partitions,
-    )
 
 
 class ByteProgress:

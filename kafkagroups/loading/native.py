@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count, groupby
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
@@ -124,40 +125,25 @@ class TypeRule(NamedTuple):
     newest_version: int = 0
 
 
-class Rules(NamedTuple):
-    """The rules of a dialect and where to stop, as the engine takes them (fold.rs)."""
-
-    is_classic: bool
-    max_offset_version: int
-    max_type0_version: int
-    max_group_version: int
-    keeps_topic_ids: bool
-    needs_marker: bool
-    last_offset: int
-    last_time: int
-    max_batch_bytes: int
-    start_offset: int
-    types: Sequence[TypeRule]
-
-
-def make_rules(dialect: Dialect, stop: Stop, log: Log) -> Rules:
+def make_rules(dialect: Dialect, stop: Stop, log: Log) -> SimpleNamespace:
+    """Return the rules of a dialect and where to stop, with the attributes of the engine's `Rules` (fold.rs)."""
     is_classic = dialect.coordinator == "classic"
     last_offset = MAX_INT64 if stop.until_offset is None else _limit(stop.until_offset - 1)
     last_time = MAX_INT64 if stop.until_time is None else _limit(stop.until_time)
     if stop.until_time is not None and stop.until_time < MIN_INT64:  # Every timestamp is after this time.
         last_offset = MIN_INT64
-    return Rules(
-        is_classic,
-        dialect.max_offset_value_version,
-        dialect.max_type0_value_version,
-        dialect.max_group_value_version,
-        not is_classic and dialect.version >= (4, 1),
-        is_classic and not dialect.since(2, 0, 1),
-        last_offset,
-        last_time,
-        log.max_batch_bytes,
-        log.start_offset,
-        [_describe_type(dialect, number) for number in range(max(RECORD_TYPES) + 1)],
+    return SimpleNamespace(
+        is_classic=is_classic,
+        max_offset_version=dialect.max_offset_value_version,
+        max_type0_version=dialect.max_type0_value_version,
+        max_group_version=dialect.max_group_value_version,
+        keeps_topic_ids=not is_classic and dialect.version >= (4, 1),
+        needs_marker=is_classic and not dialect.since(2, 0, 1),
+        last_offset=last_offset,
+        last_time=last_time,
+        max_batch_bytes=log.max_batch_bytes,
+        start_offset=log.start_offset,
+        types=[_describe_type(dialect, number) for number in range(max(RECORD_TYPES) + 1)],
     )
 
 

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ from kafkagroups.loading import native
 from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, hash_group, partition_for
-from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
+from kafkagroups.log.segments import Log, Stop, batches_until
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 
 _MAX_OLD_COUNT = 10_000
@@ -48,28 +49,26 @@ class RecordTimes(NamedTuple):
     last_ms: int
 
 
+@dataclass(frozen=True)
 class LogTimes:
     """The times of the records in loaded logs, which are read a second time.
 
     Only groups with records in several partitions need them. `stops` says where reading has ended in each partition.
     """
 
-    def __init__(
-        self,
-        logs: Sequence[Log] = (),
-        dialect: Dialect = DEFAULT_DIALECT,
-        stops: Mapping[int | None, Stop] | None = None,
-        engine: Engine = PYTHON,
-    ) -> None:
-        self._log_of = {log.partition: log for log in logs}
-        self._dialect = dialect
-        self._stops = stops or {}
-        self._engine = engine
+    logs: Sequence[Log] = ()
+    dialect: Dialect = DEFAULT_DIALECT
+    stops: Mapping[int | None, Stop] = field(default_factory=dict)
+    engine: Engine = PYTHON
+
+    @cached_property
+    def _log_of(self) -> dict[int | None, Log]:
+        return {log.partition: log for log in self.logs}
 
     def of_groups(self, partition: int | None, group_ids: Collection[str]) -> dict[str, RecordTimes]:
         """A group without timestamps in the partition is left out."""
-        if self._engine.name == "compiled" and partition in self._log_of:
-            extents = native.read_extents(self._log_of[partition], self._dialect, self._stops[partition])
+        if self.engine.name == "compiled" and partition in self._log_of:
+            extents = native.read_extents(self._log_of[partition], self.dialect, self.stops[partition])
             if extents is not None:
                 found = {group_id: extents[group_id].times for group_id in group_ids if group_id in extents}
                 return {group_id: RecordTimes(*times) for group_id, times in found.items() if times is not None}
@@ -81,9 +80,9 @@ class LogTimes:
     def _read_records(self, partition: int | None, max_batches: int | None = None) -> Iterator[tuple[str, int]]:
         if partition not in self._log_of:
             return
-        keys = LogKeys(self._dialect)
+        keys = LogKeys(self.dialect)
         with suppress(BadBytes):  # The load has ended at this batch, too.
-            for batch in islice(batches_until(self._log_of[partition], self._stops[partition]), max_batches):
+            for batch in islice(batches_until(self._log_of[partition], self.stops[partition]), max_batches):
                 for record in () if batch.is_control else batch.records:
                     with suppress(BadBytes):
                         group_id = keys[record.key].group_id
@@ -176,11 +175,6 @@ class FoundPartitions:
     is_folder: bool = False
     option: int | None = None
 
-    @classmethod
-    def of_logs(cls, logs: Sequence[Log], path: str, option: int | None, stop: Stop = NO_STOP) -> FoundPartitions:
-        """An offset to stop at belongs to one partition, also if it is in a folder."""
-        return cls([log.partition for log in logs], stop.until_offset is None and is_folder(logs, path), option)
-
     def decide(self, partitions_of: PartitionsOf, read_times: LogTimes = NO_TIMES) -> TopicPartitions:
         """`read_times` is only used for groups with records in several partitions."""
         shared_groups = sorted(group_id for group_id, numbers in partitions_of.items() if len(numbers) > 1)
@@ -231,8 +225,6 @@ class _Places:
         home_of: dict[str, int] = {}
         for group_id, numbers in partitions_of.items():
             home = partition_for(group_id, count)
-            if len(numbers) == 1 and numbers[0] in (home, None):
-                continue
             others = [number for number in numbers if number is not None and number != home]
             if not others:
                 continue

@@ -45,7 +45,7 @@ from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, compression_type, decompress
 from kafkagroups.log.segment_file import LOG_OVERHEAD, FrameState, find_frames, to_int64
-from kafkagroups.records.wire import INT16, INT32, INT64
+from kafkagroups.records.wire import INT8, INT16, INT32, INT64, Int
 
 # The bits of a batch's attributes. The three bits of CODEC contain the number of the compression codec.
 CODEC = 0x07
@@ -94,26 +94,34 @@ class Batch:
     in ms since 1970.
     """
 
-    magic: int
-    base_offset: int
-    last_offset: int
-    attributes: int
-    crc: int
-    computed_crc: int
-    position: int
-    size: int
     data: bytes = field(repr=False)
-    decompress_content: Callable[[Batch], bytes] = field(repr=False, compare=False)
     parse_records: Callable[[Batch], tuple[LogRecord, ...]] = field(repr=False, compare=False)
-    max_timestamp: int
+    # The fields of the header, in its order.
+    base_offset: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset: int
     base_timestamp: int = NO_TIMESTAMP
-    partition_leader_epoch: int = -1
+    max_timestamp: int = NO_TIMESTAMP
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
     base_sequence: int = -1
     count: int = 1
+    position: int = 0
     file: str | None = None
     max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    @cached_property
+    def computed_crc(self) -> int:
+        if self.magic >= 2:
+            return crc32c(memoryview(self.data)[CRC_FROM:])
+        return zlib.crc32(memoryview(self.data)[_CRC_FROM:])
 
     @property
     def is_valid(self) -> bool:
@@ -160,7 +168,7 @@ class Batch:
     def content(self) -> bytes:
         """The bytes of the records, decompressed. Raises InvalidLog."""
         try:
-            return self.decompress_content(self)
+            return decompress_content(self)
         except InvalidLog as error:
             raise self._add_location(error) from None
 
@@ -210,25 +218,29 @@ def record_count(batch: Batch) -> int:
         return 1
 
 
+HEADER_FIELDS = {
+    "base_offset": (INT64, "the first record's offset in the partition"),
+    "batch_length": (INT32, "how many bytes of this batch follow"),
+    "partition_leader_epoch": (INT32, "the leader's epoch when the batch was appended"),
+    "magic": (INT8, "the format: 2 since Kafka 0.11"),
+    "crc": (Int("uint32", "I"), "CRC-32C of everything that follows"),
+    "attributes": (INT16, "the codec, and whether the batch is transactional or control"),
+    "last_offset_delta": (INT32, "the last offset minus the base offset"),
+    "base_timestamp": (INT64, "the time to which each record's timestampDelta is added"),
+    "max_timestamp": (INT64, "the newest time in the batch"),
+    "producer_id": (INT64, "the producer that wrote the batch; -1 = no producer id"),
+    "producer_epoch": (INT16, "the producer's epoch; -1 = no producer"),
+    "base_sequence": (INT32, "the first record's sequence; has no meaning without a producer"),
+    "count": (INT32, "how many records follow"),
+}
+"""All fields of a batch before the records, each with its type and its meaning."""
 HEADER = struct.Struct(">qiibIhiqqqhii")
-"""All fields of a batch before the records."""
 HEADER_SIZE = HEADER.size  # 61
 CRC_POSITION = 17
 """The position of the CRC in a batch."""
 CRC_FROM = 21
 ATTRIBUTES_POSITION = 21
 """The position of the attributes in a batch."""
-_TYPE_BY_HEADER_FIELD = {
-    "base_offset": INT64,
-    "partition_leader_epoch": INT32,
-    "attributes": INT16,
-    "last_offset_delta": INT32,
-    "base_timestamp": INT64,
-    "max_timestamp": INT64,
-    "producer_id": INT64,
-    "producer_epoch": INT16,
-    "base_sequence": INT32,
-}
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
 
@@ -237,46 +249,15 @@ def parse_record_batch(
     data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
     """Return the batch of `data`, which contains at least a whole header."""
-    (
-        base_offset,
-        _,
-        leader_epoch,
-        magic,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = HEADER.unpack_from(data)
-    return Batch(
-        magic,
-        base_offset,
-        to_int64(base_offset + last_offset_delta),
-        attributes,
-        crc,
-        crc32c(memoryview(data)[CRC_FROM:]),
-        position,
-        len(data),
-        data,
-        decompress_content,
-        parse_records,
-        max_timestamp,
-        base_timestamp,
-        leader_epoch,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-        file,
-        max_batch_bytes,
-    )
+    base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, *others = HEADER.unpack_from(data)
+    last_offset = to_int64(base_offset + last_offset_delta)
+    fields = [base_offset, leader_epoch, magic, crc, attributes, last_offset, *others, position, file, max_batch_bytes]
+    return Batch(data, parse_records, *fields)
 
 
 def decompress_content(batch: Batch) -> bytes:
+    if batch.magic < 2:
+        return _decompress_wrapper(batch)
     if not batch.attributes & CODEC:
         return batch.payload
     if batch.count > batch.max_records:
@@ -433,27 +414,25 @@ class BatchFields(TypedDict, total=False):
 
 def encode_batch(records: Sequence[LogRecord], **fields: Unpack[BatchFields]) -> bytes:
     """Return the bytes of a batch of magic 2. Raises UsageError if a number does not fit into its field."""
-    header = {"partition_leader_epoch": 0, "attributes": 0, "producer_id": NO_PRODUCER_ID}
-    header |= {"producer_epoch": -1, "base_sequence": -1}
+    header = {"batch_length": 0, "partition_leader_epoch": 0, "magic": 2, "crc": 0, "attributes": 0}
+    header |= {"producer_id": NO_PRODUCER_ID, "producer_epoch": -1, "base_sequence": -1, "count": len(records)}
     if records:
         header |= {"base_offset": records[0].offset, "last_offset": records[-1].offset}
         header |= {"base_timestamp": records[0].timestamp, "max_timestamp": max(each.timestamp for each in records)}
     header |= {name: number for name, number in fields.items() if isinstance(number, int)}
     header["last_offset_delta"] = header["last_offset"] - header["base_offset"]
-    for name, wire in _TYPE_BY_HEADER_FIELD.items():
+    for name, (wire, _) in HEADER_FIELDS.items():
         try:
             wire.check(header[name])
         except UsageError as error:
             raise error.prefix_field(name) from None
-    base_offset, leader_epoch, *others = (header[name] for name in _TYPE_BY_HEADER_FIELD)
     body = bytearray()
     for record in records:
-        _write_record(body, record, base_offset, header["base_timestamp"])
+        _write_record(body, record, header["base_offset"], header["base_timestamp"])
     payload = compress(CompressionType(header["attributes"] & CODEC), bytes(body)) if records else b""
-    after_crc = struct.pack(">hiqqqhii", *others, len(records)) + payload
-    length = CRC_FROM - LOG_OVERHEAD + len(after_crc)
-    magic = 2
-    return struct.pack(">qiibI", base_offset, length, leader_epoch, magic, crc32c(after_crc)) + after_crc
+    header["batch_length"] = HEADER_SIZE - LOG_OVERHEAD + len(payload)
+    data = HEADER.pack(*(header[name] for name in HEADER_FIELDS)) + payload
+    return data[:CRC_POSITION] + crc32c(memoryview(data)[CRC_FROM:]).to_bytes(4, "big") + data[CRC_FROM:]
 
 
 def _write_record(out: bytearray, record: LogRecord, base_offset: int, base_timestamp: int) -> None:
@@ -499,18 +478,16 @@ def parse_message_set(
 ) -> Batch:
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
-        magic=magic,
+        data,
+        parse_messages,
         base_offset=offset,
-        last_offset=offset,
-        attributes=attributes,
+        partition_leader_epoch=-1,
+        magic=magic,
         crc=crc,
-        computed_crc=zlib.crc32(memoryview(data)[_CRC_FROM:]),
-        position=position,
-        size=len(data),
-        data=data,
-        decompress_content=decompress_wrapper,
-        parse_records=parse_messages,
+        attributes=attributes,
+        last_offset=offset,
         max_timestamp=_timestamp.unpack_from(data, _HEADER_SIZE)[0] if magic == 1 else NO_TIMESTAMP,
+        position=position,
         file=file,
         max_batch_bytes=max_batch_bytes,
     )
@@ -521,7 +498,7 @@ def parse_message_set(
     return batch
 
 
-def decompress_wrapper(batch: Batch) -> bytes:
+def _decompress_wrapper(batch: Batch) -> bytes:
     codec = batch.compression
     if codec is CompressionType.NONE:
         return batch.payload

@@ -7,13 +7,13 @@ hole is a range of offsets, and the number of records that are missing in this r
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import (
     HEADER,
+    HEADER_FIELDS,
     HEADER_SIZE,
     MAX_VARLONG_BYTES,
     Batch,
@@ -25,6 +25,7 @@ from kafkagroups.log.batch import (
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import BytesLike, Frame, FrameState, find_frame, find_frames
 from kafkagroups.records.spans import Span
+from kafkagroups.records.structs import camel_case
 
 
 def read_batches(data: BytesLike, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Iterator[Batch]:
@@ -42,8 +43,6 @@ def parse_valid_batch(
     frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
     """Return the batch of a frame with these bytes. Raises InvalidLog if it is not whole or its checksum is wrong."""
-    if frame.state is not FrameState.WHOLE:
-        raise frame.make_error(file)
     batch = parse_batch(frame, data, file, max_batch_bytes)
     if batch.crc != batch.computed_crc:
         reason = f"expected checksum {batch.crc:08x}, the bytes give {batch.computed_crc:08x}"
@@ -54,12 +53,15 @@ def parse_valid_batch(
 def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
     """Return the batch at a position, without a check of its checksum. Raises InvalidLog if it is not whole."""
     frame = find_frame(data, position)
-    if frame.state is not FrameState.WHOLE:
-        raise frame.make_error(file)
     return parse_batch(frame, bytes(data[position : frame.end]), file)
 
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
+    """Return the batch of a frame with these bytes, without a check of its checksum. Raises InvalidLog if it is not
+    whole.
+    """
+    if frame.state is not FrameState.WHOLE:
+        raise frame.make_error(file)
     parse = parse_record_batch if frame.magic == 2 else parse_message_set
     return parse(data, frame.position, file, max_batch_bytes)
 
@@ -94,25 +96,6 @@ class FoundBatch(NamedTuple):
         return Position(self.frame.next_offset, self.segment, self.frame.end, self.inode)
 
 
-# For each field: Kafka's name, the character of the type in Python's module struct, and the meaning.
-_HEADER_FIELDS = (
-    ("baseOffset", "q", "the first record's offset in the partition"),
-    ("batchLength", "i", "how many bytes of this batch follow"),
-    ("partitionLeaderEpoch", "i", "the leader's epoch when the batch was appended"),
-    ("magic", "b", "the format: 2 since Kafka 0.11"),
-    ("crc", "I", "CRC-32C of everything that follows"),
-    ("attributes", "h", "the codec, and whether the batch is transactional or control"),
-    ("lastOffsetDelta", "i", "the last offset minus the base offset"),
-    ("baseTimestamp", "q", "the time to which each record's timestampDelta is added"),
-    ("maxTimestamp", "q", "the newest time in the batch"),
-    ("producerId", "q", "the producer that wrote the batch; -1 = no producer id"),
-    ("producerEpoch", "h", "the producer's epoch; -1 = no producer"),
-    ("baseSequence", "i", "the first record's sequence; has no meaning without a producer"),
-    ("count", "i", "how many records follow"),
-)
-_TYPE_BY_CHARACTER = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
-
-
 def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
     """Return the fields of one batch, in order. Compressed records are one span.
 
@@ -123,9 +106,10 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
         raise InvalidLog(f"byte {position}: expected a batch with magic 2 and the correct checksum")
     spans = []
     start = 0
-    for (name, character, meaning), value in zip(_HEADER_FIELDS, HEADER.unpack_from(data, position), strict=True):
-        end = start + struct.calcsize(">" + character)
-        spans.append(Span("batch", start, end, name, _TYPE_BY_CHARACTER[character], value, meaning))
+    values = HEADER.unpack_from(data, position)
+    for (name, (wire, meaning)), value in zip(HEADER_FIELDS.items(), values, strict=True):
+        end = start + wire.struct.size
+        spans.append(Span("batch", start, end, camel_case(name), wire.name, value, meaning))
         start = end
     if batch.compression:
         codec = batch.compression.name.lower()

@@ -80,20 +80,22 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
     with _folder_errors(path):
         if not file_or_folder.exists():
             raise UsageError(f"{path}: no such file or folder")
-        if not file_or_folder.is_dir():
+        if file_or_folder.is_dir():
+            check_finished(file_or_folder)
+            entries = list(file_or_folder.iterdir())
+            segments = [os.path.join(path, name) for name in _segment_names(entries)]
+            start_failure = find_unreadable_name(entries)
+            folder = file_or_folder
+        else:
             check_regular(file_or_folder.stat(), str(path))
             if file_or_folder.suffix != ".log":
                 raise UsageError(f"{path}: expected a .log file or a folder{_explain_names([file_or_folder.name])}")
-            log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
-            return log.limit_batches(max_batch_bytes)
-        check_finished(file_or_folder)
-        entries = list(file_or_folder.iterdir())
-        names = _segment_names(entries)
-        start_failure = find_unreadable_name(entries)
-    if not names:
+            segments = [str(path)]
+            start_failure = None
+            folder = file_or_folder.absolute().parent
+    if not segments:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
-    log = Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
-    log.start_failure = start_failure
+    log = Log(str(path), segments, _partition_of(folder), start_failure=start_failure)
     return log.limit_batches(max_batch_bytes)
 
 
@@ -305,7 +307,7 @@ def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
 def _make_remote_log(uri: str, folder_name: str, size_by_uri: dict[str, int]) -> Log:
     partition = partition_of_folder(folder_name)
     content = RemoteSegments({public_uri(segment_uri): segment_uri for segment_uri in size_by_uri})
-    return Log(uri, list(content), partition, content, size=sum(size_by_uri.values()))
+    return Log(uri, list(content), partition, content, known_size=sum(size_by_uri.values()))
 
 
 def _join(uri: str, name: str) -> str:

@@ -82,7 +82,7 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
     b = _Replica(log_b, stop)
     first_pair: int | None = None
     while True:
-        if a.is_between_batches() and b.is_between_batches() and _is_same_batch(a.batch, b.batch):
+        if a.is_between_batches() and b.is_between_batches() and a.has_same_batch(b):
             for side in (a, b):
                 side.skip_batch()
             continue
@@ -110,17 +110,6 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
     offset = min(offsets)
     batch_offset = min(side.batch_offset_of(offset) for side in (a, b))
     return Fork(offset, batch_offset, a.branch(offset), b.branch(offset))
-
-
-def _is_same_batch(a: Batch | None, b: Batch | None) -> bool:
-    if a is None or b is None:
-        return False
-    return (
-        a.base_offset == b.base_offset
-        and a.crc == b.crc
-        and a.partition_leader_epoch == b.partition_leader_epoch
-        and a.payload == b.payload
-    )
 
 
 class _Replica:
@@ -152,6 +141,9 @@ class _Replica:
         while self._records is not None and self._index >= len(self._records):
             self._next_batch()
         return self._index == 0
+
+    def has_same_batch(self, other: _Replica) -> bool:
+        return self.batch is not None and other.batch is not None and self.batch.data == other.batch.data
 
     @property
     def lacks_records(self) -> bool:

@@ -23,16 +23,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from io import BufferedIOBase, FileIO, RawIOBase
-from typing import TYPE_CHECKING, NamedTuple
+from io import BytesIO, FileIO
+from typing import NamedTuple
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.wire import java_hash
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 _SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 _PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
@@ -77,11 +74,10 @@ def partition_of_folder(folder_name: str) -> int | None:
     return int(match[1]) if match and int(match[1]) <= MAX_INT32 else None
 
 
-class SegmentFile(RawIOBase):
+class SegmentFile:
     """A byte range of a segment's file, open for reading, up to the position `end`."""
 
     def __init__(self, file: FileIO, path: str, byte_range: ByteRange) -> None:
-        super().__init__()
         status = os.fstat(file.fileno())
         check_regular(status, path)  # Another file can have replaced the file before it was opened.
         self.inode = status.st_ino
@@ -91,9 +87,9 @@ class SegmentFile(RawIOBase):
         self._range_end = byte_range.end
         self.seek(byte_range.start)
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Let the next read begin at a position of the file. Only `SEEK_SET` is supported."""
-        self.position = self._file.seek(offset)
+    def seek(self, position: int) -> int:
+        """Let the next read begin at a position of the file, and return it."""
+        self.position = self._file.seek(position)
         return self.position
 
     def skip_hole(self) -> int:
@@ -112,23 +108,13 @@ class SegmentFile(RawIOBase):
         self.seek(self.position + skipped_bytes)
         return skipped_bytes
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        target = memoryview(buffer)
+    def read(self, size: int = -1) -> bytes:
+        """Return at most `size` of the next bytes; by default, all up to the end of the range."""
         if self._range_end is not None:
             bytes_left = max(0, self._range_end - self.position)
-            target = target[:bytes_left]
+            size = bytes_left if size < 0 else min(size, bytes_left)
         with segment_errors(self._path):
-            byte_count = self._file.readinto(target) or 0
-        self.position += byte_count
-        return byte_count
-
-    def readall(self) -> bytes:
-        bytes_left = -1 if self._range_end is None else max(0, self._range_end - self.position)  # -1 means all bytes.
-        with segment_errors(self._path):
-            data = self._file.read(bytes_left)
+            data = self._file.read(size)
         self.position += len(data)
         return data
 
@@ -149,7 +135,7 @@ def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WH
 
 def read_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> bytes:
     with open_segment(segment_path, folder, byte_range) as file:
-        return file.readall()
+        return file.read()
 
 
 @contextmanager
@@ -342,18 +328,13 @@ def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
 
 
 def read_frames(
-    file: RawIOBase | BufferedIOBase,
-    position: int = 0,
-    *,
-    end: int | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
+    file: SegmentFile | BytesIO, position: int = 0, *, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Iterator[tuple[Frame, bytes]]:
     """Yield the frames of a file as `find_frames` does, each with its bytes, but not those of a batch that is too
     large.
 
-    `position` is the current position in the file, and `end` that of its end; if it is None, a huge batch is read to
-    find out whether it is complete. The file is not mapped into memory, because the system ends a process whose mapped
-    file another process truncates.
+    `position` is the current position in the file. The file is not mapped into memory, because the system ends a
+    process whose mapped file another process truncates.
     """
     whole = FrameState.WHOLE
     data = b""
@@ -393,15 +374,15 @@ def read_frames(
         if len(data) > MAGIC_POSITION:
             _, length = offset_and_length.unpack_from(data)
             missing_bytes = LOG_OVERHEAD + length - len(data)
-            if length > MAX_BATCH_BYTES and end is not None:
-                frame = mark_too_large(_check_frame(data, 0, end - position), max_batch_bytes)
+            if length > MAX_BATCH_BYTES and isinstance(file, SegmentFile):
+                frame = mark_too_large(_check_frame(data, 0, file.end - position), max_batch_bytes)
                 if frame.state is not FrameState.WHOLE:
                     yield frame._replace(position=position), data
                     return
             bytes_to_read = max(bytes_to_read, missing_bytes)
 
 
-def _read_piece(file: RawIOBase | BufferedIOBase, size: int) -> bytes:
+def _read_piece(file: SegmentFile | BytesIO, size: int) -> bytes:
     """Return the next bytes of the file.
 
     A raw file can return fewer than requested, and damaged bytes can ask for a huge `size`, so it is read in pieces.
@@ -440,7 +421,7 @@ def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
     return True
 
 
-def count_zeros(file: RawIOBase | BufferedIOBase) -> tuple[int, bool]:
+def count_zeros(file: SegmentFile | BytesIO) -> tuple[int, bool]:
     """Return the number of zeros up to the end of a file, and whether only zeros were found.
 
     Nothing is kept in memory, and holes of a sparse file are skipped.

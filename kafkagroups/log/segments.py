@@ -70,6 +70,7 @@ class Notes:
     """Whether a broker starts with what was read."""
 
 
+@dataclass(eq=False, repr=False)
 class Log:
     """The log of one partition. Iterate over it to read its batches; several iterations do not disturb each other.
 
@@ -83,6 +84,8 @@ class Log:
         The bytes of each segment by its name, if the segments are in memory or in a remote file system; otherwise None.
     ranges
         The byte range of some segments that belongs to the log, by path.
+    known_size
+        The size in bytes, if it was found with the files.
     start_offset
         The base offset in the first segment's name; 0 if the file is not named like a segment.
     damage, gaps, zeros
@@ -91,28 +94,20 @@ class Log:
         A file of the folder whose name ends the start of a broker; None if there is none.
     """
 
-    def __init__(
-        self,
-        path: str,
-        segments: list[str],
-        partition: int | None,
-        content: Mapping[str, BytesLike] | None = None,
-        folder: str = "",
-        ranges: Mapping[str, ByteRange] | None = None,
-        size: int | None = None,
-    ) -> None:
-        self.path = path
-        self.segments = segments
-        self.partition = partition
-        self.skips_damage = False
-        self.content = content
-        self.folder = folder
-        self.ranges = ranges or {}
-        self.start_offset = base_offset_of(segments[0])
-        self.max_batch_bytes = MAX_BATCH_BYTES
-        self.start_failure: StartFailure | None = None
-        self._size = size
-        self._notes: Notes | None = None
+    path: str
+    segments: list[str]
+    partition: int | None
+    content: Mapping[str, BytesLike] | None = None
+    folder: str = ""
+    ranges: Mapping[str, ByteRange] = field(default_factory=dict)
+    known_size: int | None = None
+    skips_damage: bool = False
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    start_failure: StartFailure | None = None
+    _notes: Notes | None = None
+
+    def __post_init__(self) -> None:
+        self.start_offset = base_offset_of(self.segments[0])
 
     @property
     def damage(self) -> Damage | None:
@@ -262,16 +257,14 @@ class Log:
         file.
         """
         start = self.segment_start(segment)
-        end = None
         inode = -1
         with self.open(segment) as file:
             if isinstance(file, SegmentFile):
-                end = file.end
                 inode = file.inode
                 is_in_file = position is not None and (position.segment, position.inode) == (segment, inode)
-                if position is not None and is_in_file and position.byte <= end:
+                if position is not None and is_in_file and position.byte <= file.end:
                     start = file.seek(position.byte)
-            yield read_frames(file, start, end=end, max_batch_bytes=self.max_batch_bytes), inode
+            yield read_frames(file, start, max_batch_bytes=self.max_batch_bytes), inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
@@ -304,9 +297,9 @@ class Log:
 
     @property
     def size(self) -> int:
-        if self._size is None:
+        if self.known_size is None:
             return sum(self.segment_size(segment) for segment in self.segments)
-        return self._size
+        return self.known_size
 
     def segment_size(self, segment: str) -> int:
         start, end = self.ranges.get(segment, WHOLE_FILE)

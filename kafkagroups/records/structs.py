@@ -119,7 +119,7 @@ def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
     def decorate(cls: type[M]) -> type[M]:
         defaults = zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True)
         own = [
-            declared._replace(name=name, json_name=_camel_case(name))
+            declared._replace(name=name, json_name=camel_case(name))
             for name, declared in defaults
             if isinstance(declared, FieldSpec)
         ]
@@ -161,7 +161,7 @@ def field_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
     return _declaration_by_class[cls].specs
 
 
-def _camel_case(name: str) -> str:
+def camel_case(name: str) -> str:
     first_word, *other_words = name.split("_")
     return first_word + "".join(word.capitalize() for word in other_words)
 

@@ -209,7 +209,7 @@ def test_an_error_while_a_segment_is_read(run, monkeypatch):
         with segment_file.segment_errors(file._path):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(segment_file.SegmentFile, "readinto", fail)
+    monkeypatch.setattr(segment_file.SegmentFile, "read", fail)
     segment = LOG / f"{0:020}.log"
     assert run("load", LOG, "--engine", "python")[::2] == (2, f"kafkagroups: {segment}: Input/output error\n")
 

@@ -276,7 +276,7 @@ def content_of(folder):
         (
             Path(batch.file).name,
             batch.records,
-            replace(batch, crc=0, computed_crc=0, size=0, position=0, data=b"", file=None),
+            replace(batch, crc=0, position=0, data=b"", file=None),
         )
         for batch in batches
     ]

@@ -19,7 +19,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.loading.load import collect_groups, create_cache
+from kafkagroups.loading.load import combine_shards
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
@@ -106,9 +106,8 @@ def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State
             record = decode(log_record.key, log_record.value)
             if find_group_id(record) != group or record.type in (0, 1):
                 continue
-            cache = create_cache(rules)
-            cache.add(fold_batches(log.partition, [*earlier, keep_first_records(batch, count)], rules, Observer()))
-            loaded = collect_groups(cache, {}).get(group)
+            shard = fold_batches(log.partition, [*earlier, keep_first_records(batch, count)], rules, Observer())
+            loaded = combine_shards([shard], rules).get(group)
             title = f"{log_record.offset}: {describe_record(record, names)}"
             if isinstance(loaded, ModernGroup):
                 yield record.type, title, _read_state(loaded, names.clients, names.topics)

@@ -41,10 +41,7 @@ from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.consumer_group import ClassicMemberMetadata
-from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolSubscription,
-    decode_subscription,
-)
+from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
 from kafkagroups.records.serde import Record
 
 

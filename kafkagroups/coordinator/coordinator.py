@@ -411,7 +411,7 @@ class GroupCoordinator:
         if len(group.members) > self.settings.group_max_size:
             self.rebalances.prepare(group)
         for member in group.members.values():
-            self.rebalances.sessions.restart(group, member)
+            self.rebalances.restart_session(group, member)
 
     def _stop_group(self, group: LivingGroup) -> None:
         """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.

@@ -49,7 +49,7 @@ class CommitRequests(Requests):
         def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             group = self._find_group(request, offsets)
             if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
-                self.rebalances.sessions.restart(group, group.members[request.member_id])
+                self.rebalances.restart_session(group, group.members[request.member_id])
             self._store(group, offsets, partial(self._build_stored_offset, request.retention_ms), response)
 
         return self._store_accepted(request.group_id, request.offsets, store)

@@ -61,8 +61,12 @@ class GroupStore(ABC):
     def partition_for(self, group_id: str) -> int:
         return partition_for(group_id, self.settings.offsets_topic_num_partitions)
 
+    def is_loaded(self, partition: int) -> bool:
+        """Return whether this broker owns the partition, and has its groups."""
+        return partition in self.owned
+
     def is_local(self, group_id: str) -> bool:
-        return self.partition_for(group_id) in self.owned
+        return self.is_loaded(self.partition_for(group_id))
 
     def is_loading(self, group_id: str) -> bool:
         return self.partition_for(group_id) in self.loading
@@ -78,16 +82,31 @@ class GroupStore(ABC):
         self.epochs[partition] = newest_epoch
         return epoch == newest_epoch
 
-    @abstractmethod
     def load_partition(self, partition: int, epoch: int = 0) -> None:
         """Read the partition's log, and call `on_loaded` for each group.
 
-        If this broker owns the partition already, or knows a newer coordinator epoch, do nothing.
+        If the partition is loaded already, or this broker knows a newer coordinator epoch, do nothing. If the load
+        fails, the broker owns the partition anyway, as in Kafka.
         """
+        if self.accept_epoch(partition, epoch) and not self.is_loaded(partition):
+            self._load(partition)
+            self.owned.add(partition)
+            self.loading.discard(partition)
 
-    @abstractmethod
     def unload_partition(self, partition: int, epoch: int | None = None) -> None:
         """Call `on_unloaded` for each group, and forget the partition, unless its coordinator epoch is newer."""
+        if epoch is None or self.accept_epoch(partition, epoch):
+            self.owned.discard(partition)
+            self.loading.discard(partition)
+            self._unload(partition)
+
+    @abstractmethod
+    def _load(self, partition: int) -> None:
+        pass
+
+    @abstractmethod
+    def _unload(self, partition: int) -> None:
+        pass
 
     # Groups
 

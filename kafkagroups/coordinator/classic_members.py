@@ -29,6 +29,7 @@ from kafkagroups.coordinator.consumer_migration import Migration, build_metadata
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.messages import (
+    HeartbeatRequest,
     JoinGroupResult,
     LeaveGroupResult,
     MemberIdentity,
@@ -152,8 +153,7 @@ class ClassicMembers:
 
     def sync(self, group: ModernGroup, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         def handle(_: object) -> Result[SyncGroupResult]:
-            identity = MemberIdentity(request.member_id, request.group_instance_id)
-            member, classic = self._find_classic(group, identity, request.generation)
+            member, classic = self._find_classic(group, request)
             has_other_name = request.protocol not in (None, classic.supported_protocols[0].name)
             if request.protocol_type not in (None, CONSUMER) or has_other_name:
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the protocol is not the group's")
@@ -167,11 +167,11 @@ class ClassicMembers:
 
         return self.groups.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
 
-    def heartbeat(self, group: ModernGroup, generation: int, identity: MemberIdentity) -> Errors:
+    def heartbeat(self, group: ModernGroup, request: HeartbeatRequest) -> Errors:
         """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
 
         def handle(_: object) -> Result[Errors]:
-            member, _classic = self._find_classic(group, identity, generation)
+            member, _classic = self._find_classic(group, request)
             self.groups.restart_session(group.group_id, member)
             waits_for_others = member.state == UNRELEASED and self._waits_for_others(group, member)
             is_behind = member.epoch < group.assignment_epoch or member.state == UNREVOKED
@@ -208,13 +208,13 @@ class ClassicMembers:
         return find_member(group, identity.member_id, identity.group_instance_id)
 
     def _find_classic(
-        self, group: ModernGroup, identity: MemberIdentity, generation: int
+        self, group: ModernGroup, request: HeartbeatRequest
     ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-        member = find_member(group, identity.member_id, identity.group_instance_id)
+        member = find_member(group, request.member_id, request.group_instance_id)
         classic = member.metadata.classic_member_metadata
         if classic is None:
             raise Refusal(Errors.UNKNOWN_MEMBER_ID, "the member does not use the classic protocol")
-        if member.epoch != generation:
+        if member.epoch != request.generation:
             raise Refusal(Errors.ILLEGAL_GENERATION, "the generation is not the member's epoch")
         return member, classic
 

@@ -16,6 +16,7 @@ from copy import copy
 from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.messages import (
+    HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResult,
     LeaveGroupResult,
@@ -287,7 +288,7 @@ class MemberRequests(Requests):
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
         elif error is Errors.NONE:
-            error = self.validator.validate_generation(group, request.generation, member_id, request.group_instance_id)
+            error = self.validator.validate_generation(group, request)
             if error is Errors.NONE and group is not None:
                 error = _check_protocol(group, request.protocol_type, request.protocol)
         if error is not Errors.NONE or group is None:
@@ -303,13 +304,15 @@ class MemberRequests(Requests):
                 self.rebalances.restart_session(group, member)
         return response
 
-    def heartbeat(self, group_id: str, generation: int, member_id: str, group_instance_id: str | None) -> Errors:
+    def heartbeat(self, request: HeartbeatRequest) -> Errors:
         """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, it must join again.
 
         While the group is loading, the answer is NONE, because the session timers start only after the load. While it
         waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and the timer is not
         restarted; before 2.3, in addition, the generation is not checked.
         """
+        group_id = request.group_id
+        member_id = request.member_id
         error = self.validator.check_request(group_id, "HEARTBEAT", "READ")
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
             return Errors.NONE
@@ -317,13 +320,12 @@ class MemberRequests(Requests):
             return error
         modern_group = self._find_consumer_group(group_id)
         if modern_group is not None:
-            identity = MemberIdentity(member_id, group_instance_id)
-            return self.modern.classic_members.heartbeat(modern_group, generation, identity)
+            return self.modern.classic_members.heartbeat(modern_group, request)
         group = self.manager.get_group(group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
         if group is not None and awaits_assignment and self.settings.is_before(2, 3):
             return Errors.REBALANCE_IN_PROGRESS if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
-        error = self.validator.validate_generation(group, generation, member_id, group_instance_id)
+        error = self.validator.validate_generation(group, request)
         if error is not Errors.NONE or group is None:
             return error
         if awaits_assignment and self.settings.is_before(2, 6, 1):

@@ -34,6 +34,10 @@ from kafkagroups.records.written_versions import value_version
 NO_TOPIC_ID = UUID.default
 
 
+def is_empty(group: LivingGroup) -> bool:
+    return not group.members if isinstance(group, ModernGroup) else group.state is ClassicState.EMPTY
+
+
 def _ignore_group(group: LivingGroup) -> None:
     pass
 

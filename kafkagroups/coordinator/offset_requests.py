@@ -18,6 +18,7 @@ from functools import partial
 
 from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
+from kafkagroups.coordinator.group_store import is_empty
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     DescribedGroup,
@@ -224,21 +225,16 @@ class DeleteRequests(Requests):
         errors: dict[str, Errors] = {}
         deleted_groups: list[LivingGroup] = []
         for group_id in dict.fromkeys(group_ids):
-            group = self.manager.get_group(group_id)
-            modern_group = self.manager.find_modern_group(group_id)
+            group = self.manager.find_modern_group(group_id) or self.manager.get_group(group_id)
             error = self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
-            if error is not Errors.NONE:
-                errors[group_id] = error
-            elif modern_group is not None:
-                errors[group_id] = Errors.NON_EMPTY_GROUP if modern_group.members else Errors.NONE
-                deleted_groups += () if modern_group.members else (modern_group,)
-            elif group is None or group.state is ClassicState.DEAD:
-                errors[group_id] = self.validator.choose_error_without_group(group_id)
-            elif group.state is not ClassicState.EMPTY:
-                errors[group_id] = Errors.NON_EMPTY_GROUP
-            else:
-                errors[group_id] = Errors.NONE
-                deleted_groups.append(group)
+            if error is Errors.NONE:
+                if group is None or group.state is ClassicState.DEAD:
+                    error = self.validator.choose_error_without_group(group_id)
+                elif is_empty(group):
+                    deleted_groups.append(group)
+                else:
+                    error = Errors.NON_EMPTY_GROUP
+            errors[group_id] = error
         return errors | self.manager.delete_groups(deleted_groups)
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:

@@ -21,14 +21,13 @@ from kafkagroups.coordinator.group_records import (
     build_offset_tombstone,
     order_offsets,
 )
-from kafkagroups.coordinator.group_store import GroupStore
+from kafkagroups.coordinator.group_store import GroupStore, is_empty
 from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.runtime import PartitionRuntime, Result
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
-from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
@@ -302,8 +301,7 @@ class PartitionedGroups(GroupStore):
         pending = shard.offsets.pending_partitions(group_id)
         expired = find_expired_offsets(group, committed, pending, self.clock.now_ms, self.settings.offsets_retention_ms)
         records = [build_offset_tombstone(group_id, partition) for partition in order_offsets(expired)]
-        is_empty = not group.members if isinstance(group, ModernGroup) else group.state is ClassicState.EMPTY
-        if is_empty and len(expired) == len(committed) and not pending:
+        if is_empty(group) and len(expired) == len(committed) and not pending:
             records += build_group_tombstones(group)
         return records
 

@@ -131,7 +131,7 @@ class ClassicMembers:
         is_stale = group.assignment_epoch < change.epoch
         if not is_stale:
             change.target_epoch = group.assignment_epoch
-            change.target = find_target(group, holder.member_id) or {}
+            change.target = find_target(group, holder.member_id)
             self.groups.reconcile(change, owned)
         others = [each for each in read_members(group).values() if each.member_id != holder.member_id]
         self.migration.downgrade(
@@ -225,7 +225,7 @@ class ClassicMembers:
             self.groups.timers.restart(key, member.metadata.rebalance_timeout_ms)
 
     def _waits_for_others(self, group: ModernGroup, member: ConsumerMember) -> bool:
-        target = find_target(group, member.member_id) or {}
+        target = find_target(group, member.member_id)
         return any(
             partition not in member.assigned.get(topic_id, ()) and partition in group.owners.epochs.get(topic_id, {})
             for topic_id, partitions in target.items()

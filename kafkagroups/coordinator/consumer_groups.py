@@ -239,7 +239,7 @@ class ConsumerGroups:
         member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
         records += removal_records(group.group_id, holder.member_id)
         records.append(member_record(group.group_id, member))
-        records.append(target_record(group.group_id, member_id, find_target(group, holder.member_id) or {}))
+        records.append(target_record(group.group_id, member_id, find_target(group, holder.member_id)))
         records.append(assignment_record(group.group_id, member))
         return member
 
@@ -295,7 +295,7 @@ class ConsumerGroups:
             if after.metadata.instance_id is not None:
                 owner = find_static_member(group, after.metadata.instance_id)
             change.target_epoch = group.assignment_epoch
-            change.target = (None if owner is None else find_target(group, owner.member_id)) or {}
+            change.target = {} if owner is None else find_target(group, owner.member_id)
             return
         targets = compute_targets(
             group, self.image, after, self._choose_assignor(change), has_same_topics=change.has_same_topics

@@ -201,7 +201,7 @@ class Migration:
         classic.protocol = classic.select_protocol()
         classic.compute_subscribed_topics()
         for member in classic.members.values():
-            target = find_target(group, old_ids.get(member.member_id, member.member_id)) or {}
+            target = find_target(group, old_ids.get(member.member_id, member.member_id))
             member.assignment = self.encode_target(target, member.find_metadata(classic.protocol))
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         records += build_modern_tombstones(group, replaced_ids)

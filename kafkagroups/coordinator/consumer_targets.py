@@ -278,7 +278,7 @@ def compute_targets(
         names = find_topic_names(members[member_id], group.resolved)
         target_id = owner_id if member_id == member.member_id else member_id
         instance_id = members[member_id].metadata.instance_id
-        subscribers[member_id] = TargetedMember(instance_id, image.ids_of(names), find_target(group, target_id) or {})
+        subscribers[member_id] = TargetedMember(instance_id, image.ids_of(names), find_target(group, target_id))
     assigned = frozenset(
         (topic.topic_id, partition)
         for target in group.targets.values()
@@ -290,16 +290,16 @@ def compute_targets(
     return {member_id: targets.get(member_id, {}) for member_id in subscribers}
 
 
-def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]] | None:
+def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]]:
+    """Return the partitions of a member's target by topic id; nothing if the member has no target yet."""
     value = group.targets.get(member_id)
-    return None if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
+    return {} if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
 
 
 def target_records(group: ModernGroup, targets: Mapping[str, Partitions], epoch: int, now_ms: int) -> Iterable[Record]:
     """Return the records of new targets: one for each member whose target changed, then the epoch's."""
     for member_id, target in targets.items():
-        old_target = find_target(group, member_id)
-        if old_target is None or _as_sets(old_target) != _as_sets(target):
+        if member_id not in group.targets or _as_sets(find_target(group, member_id)) != _as_sets(target):
             yield target_record(group.group_id, member_id, target)
     yield assignment_epoch_record(group.group_id, epoch, now_ms)
 

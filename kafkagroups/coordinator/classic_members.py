@@ -29,6 +29,7 @@ from kafkagroups.coordinator.consumer_migration import Migration, build_metadata
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.messages import (
+    HeartbeatRequest,
     JoinGroupResult,
     LeaveGroupResult,
     MemberIdentity,
@@ -41,10 +42,7 @@ from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.consumer_group import ClassicMemberMetadata
-from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolSubscription,
-    decode_subscription,
-)
+from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
 from kafkagroups.records.serde import Record
 
 
@@ -133,7 +131,7 @@ class ClassicMembers:
         is_stale = group.assignment_epoch < change.epoch
         if not is_stale:
             change.target_epoch = group.assignment_epoch
-            change.target = find_target(group, holder.member_id) or {}
+            change.target = find_target(group, holder.member_id)
             self.groups.reconcile(change, owned)
         others = [each for each in read_members(group).values() if each.member_id != holder.member_id]
         self.migration.downgrade(
@@ -155,8 +153,7 @@ class ClassicMembers:
 
     def sync(self, group: ModernGroup, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         def handle(_: object) -> Result[SyncGroupResult]:
-            identity = MemberIdentity(request.member_id, request.group_instance_id)
-            member, classic = self._find_classic(group, identity, request.generation)
+            member, classic = self._find_classic(group, request)
             has_other_name = request.protocol not in (None, classic.supported_protocols[0].name)
             if request.protocol_type not in (None, CONSUMER) or has_other_name:
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the protocol is not the group's")
@@ -170,11 +167,11 @@ class ClassicMembers:
 
         return self.groups.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
 
-    def heartbeat(self, group: ModernGroup, generation: int, identity: MemberIdentity) -> Errors:
+    def heartbeat(self, group: ModernGroup, request: HeartbeatRequest) -> Errors:
         """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
 
         def handle(_: object) -> Result[Errors]:
-            member, _classic = self._find_classic(group, identity, generation)
+            member, _classic = self._find_classic(group, request)
             self.groups.restart_session(group.group_id, member)
             waits_for_others = member.state == UNRELEASED and self._waits_for_others(group, member)
             is_behind = member.epoch < group.assignment_epoch or member.state == UNREVOKED
@@ -211,13 +208,13 @@ class ClassicMembers:
         return find_member(group, identity.member_id, identity.group_instance_id)
 
     def _find_classic(
-        self, group: ModernGroup, identity: MemberIdentity, generation: int
+        self, group: ModernGroup, request: HeartbeatRequest
     ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-        member = find_member(group, identity.member_id, identity.group_instance_id)
+        member = find_member(group, request.member_id, request.group_instance_id)
         classic = member.metadata.classic_member_metadata
         if classic is None:
             raise Refusal(Errors.UNKNOWN_MEMBER_ID, "the member does not use the classic protocol")
-        if member.epoch != generation:
+        if member.epoch != request.generation:
             raise Refusal(Errors.ILLEGAL_GENERATION, "the generation is not the member's epoch")
         return member, classic
 
@@ -228,7 +225,7 @@ class ClassicMembers:
             self.groups.timers.restart(key, member.metadata.rebalance_timeout_ms)
 
     def _waits_for_others(self, group: ModernGroup, member: ConsumerMember) -> bool:
-        target = find_target(group, member.member_id) or {}
+        target = find_target(group, member.member_id)
         return any(
             partition not in member.assigned.get(topic_id, ()) and partition in group.owners.epochs.get(topic_id, {})
             for topic_id, partitions in target.items()

@@ -131,7 +131,7 @@ class ModernRequests:
         owned: Epochs = {topic_id: dict(epochs) for topic_id, epochs in member.assigned.items()}
         for topic_id, epochs in member.revoking.items():
             owned.setdefault(topic_id, {}).update(epochs)
-        target = find_target(group, member_id) or {}
+        target = find_target(group, member_id)
         return DescribedConsumer(
             member,
             {topic_id: owned[topic_id] for topic_id in owned if topic_id in topic_ids},

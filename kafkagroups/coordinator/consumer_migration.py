@@ -32,12 +32,7 @@ from kafkagroups.coordinator.group_records import (
     member_record,
     target_record,
 )
-from kafkagroups.coordinator.messages import (
-    JoinGroupResult,
-    SyncGroupResult,
-    answer_join,
-    answer_sync,
-)
+from kafkagroups.coordinator.messages import JoinGroupResult, SyncGroupResult, answer_join, answer_sync
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
@@ -206,7 +201,7 @@ class Migration:
         classic.protocol = classic.select_protocol()
         classic.compute_subscribed_topics()
         for member in classic.members.values():
-            target = find_target(group, old_ids.get(member.member_id, member.member_id)) or {}
+            target = find_target(group, old_ids.get(member.member_id, member.member_id))
             member.assignment = self.encode_target(target, member.find_metadata(classic.protocol))
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         records += build_modern_tombstones(group, replaced_ids)
@@ -220,7 +215,7 @@ class Migration:
             shard.groups[group_id] = classic
             for member in classic.members.values():
                 self.groups.timers.cancel(group_id, member.member_id)
-                self.rebalances.sessions.restart(classic, member)
+                self.rebalances.restart_session(classic, member)
             if rebalances:
                 self.rebalances.prepare(classic)
 

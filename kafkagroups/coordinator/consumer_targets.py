@@ -8,18 +8,13 @@ Simpler than Kafka: brokers have no racks, so the hash contains none. A version 
 Source (4.3.1): GroupMetadataManager.updateSubscriptionMetadata and maybeUpdateTargetAssignment, ConsumerGroup,
 TargetAssignmentBuilder, CoordinatorMetadataImage, Utils.computeTopicHash and computeGroupHash; hash4j.
 
-A pattern is an RE2 expression of topic names. It is resolved after the heartbeat that brings it, as a write of its own.
-Later heartbeats resolve all patterns of the group again if a topic was created, or after a time, but at most every ten
-seconds.
-
-A broker uses RE2/J. With the package google-re2 (the extra `re2`), this module uses RE2 itself. Without it, Python's
-`re` stands in: it accepts the same patterns in practice, because what RE2 does not know (looking around, references
-back, possessive repeats) is refused here too. A topic name has ASCII letters, digits, ".", "_" and "-" only, so the
-differences of the two on other texts do not matter.
+A pattern is an RE2 expression of topic names. A broker uses RE2/J. With the package google-re2 (the extra `re2`), this
+module uses RE2 itself. Without it, Python's `re` stands in: it accepts the same patterns in practice, because what RE2
+does not know (looking around, references back, possessive repeats) is refused here too. A topic name has ASCII letters,
+digits, ".", "_" and "-" only, so the differences of the two on other texts do not matter.
 
 The text of an error is the one of RE2/J, which the client gets.
-Source: GroupMetadataManager.maybeUpdateRegularExpressions and handleRegularExpressionsResult, TopicRegexResolver,
-Utils.throwIfRegularExpressionIsInvalid (4.3.1); com.google.re2j.Parser (1.8).
+Source: TopicRegexResolver, Utils.throwIfRegularExpressionIsInvalid (4.3.1); com.google.re2j.Parser (1.8).
 """
 
 from __future__ import annotations
@@ -29,31 +24,20 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from typing import Any
 
 from xxhash import xxh3_64_digest
 
 from kafkagroups.coordinator.assignors import BROKER_ASSIGNORS, GroupToAssign, TargetedMember, java_sort_key
-from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, find_static_member, read_members
 from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.group_records import assignment_epoch_record, epoch_record, pattern_record, target_record
-from kafkagroups.coordinator.runtime import Result
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.coordinator.group_records import assignment_epoch_record, target_record
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionValue
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import utf16_length, uuid_bytes
-
-MIN_REFRESH_INTERVAL_MS = 10_000
-"""The patterns of a group are resolved at most this often."""
-
-
-Write = Callable[[str, Callable[[LivingShard], Result[None]], Callable[[Errors, str | None], None]], Any]
-"""A function (group id, handler, refuse) that handles a write, as `ConsumerGroups.write` does."""
 
 _ERRORS = (
     ("missing closing ]", r"missing \]|unterminated character set"),
@@ -84,98 +68,6 @@ _POSIX_CLASSES = {
     "word": r"\w",
 }
 _ESCAPED_OR_CLASS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", re.DOTALL)
-
-
-class PatternResolver:
-    def __init__(
-        self,
-        image: TopicImage,
-        clock: Clock,
-        refresh_interval_ms: int,
-        write: Write,
-        note_topics: Callable[[str, int], None],
-    ) -> None:
-        self.image = image
-        self.clock = clock
-        self.refresh_interval_ms = refresh_interval_ms
-        self.write = write
-        self.note_topics = note_topics
-        self._resolving: set[str] = set()
-        self._topic_ids_by_group: dict[str, frozenset[str]] = {}
-
-    def forget(self, group_id: str) -> None:
-        self._topic_ids_by_group.pop(group_id, None)
-
-    def change(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember, records: list[Record]) -> bool:
-        """Write the tombstone of a pattern that a member gave up. Return whether the new topics are known."""
-        members = read_members(group)
-        if before.regex is not None and count_subscribers(members, before.regex) == 1:
-            records.append(pattern_record(group.group_id, before.regex, None))
-        if after.regex is None:
-            return before.regex is not None
-        if count_subscribers(members, after.regex) == 0:
-            check_pattern(after.regex)
-            return False
-        return after.regex in group.resolved
-
-    def maybe_resolve(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> None:
-        members = read_members(group)
-        is_new = after.regex not in (None, before.regex) and count_subscribers(members, after.regex) == 0
-        if not is_new and not any(member.regex for member in members.values()):
-            return
-        now_ms = self.clock.now_ms
-        last_ms = next((value.timestamp for value in group.resolved.values()), None)
-        waits = last_ms is not None and now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS
-        if group.group_id in self._resolving or waits:
-            return
-        following = change_subscriptions(group, before, after).members
-        patterns = {member.regex for member in following if member.regex is not None}
-        has_new_topic = not self._topic_ids_by_group.get(group.group_id, frozenset()).issuperset(self._topic_ids())
-        is_old = last_ms is None or now_ms > last_ms + self.refresh_interval_ms
-        if patterns and (is_new or len(patterns) != len(group.resolved) or has_new_topic or is_old):
-            self._resolving.add(group.group_id)
-            self._topic_ids_by_group[group.group_id] = self._topic_ids()
-            ordered = java_map_order(sorted(patterns), capacity=len(patterns))
-            version = len(self.image.partition_counts)
-            resolved = {
-                pattern: ConsumerGroupRegularExpressionValue(tuple(names), version, now_ms)
-                for pattern, names in resolve_patterns(ordered, self.image.partition_counts).items()
-            }
-            self.clock.after(SHORTEST_DELAY_MS, partial(self._store, group.group_id, resolved))
-
-    def _store(self, group_id: str, resolved: Mapping[str, ConsumerGroupRegularExpressionValue]) -> None:
-        def store(shard: LivingShard) -> Result[None]:
-            group = shard.groups.get(group_id)
-            if not isinstance(group, ModernGroup) or group.type != "consumer":
-                return Result(None)
-            return Result(None, self._build_records(group, resolved))
-
-        self._resolving.discard(group_id)
-        self.write(group_id, store, ignore_refusal)
-
-    def _build_records(
-        self, group: ModernGroup, resolved: Mapping[str, ConsumerGroupRegularExpressionValue]
-    ) -> list[Record]:
-        members = read_members(group)
-        stored = {pattern: value for pattern, value in resolved.items() if count_subscribers(members, pattern)}
-        records = [pattern_record(group.group_id, pattern, value) for pattern, value in stored.items()]
-        has_changed = any(
-            set(value.topics) != set(group.resolved[pattern].topics if pattern in group.resolved else ())
-            for pattern, value in stored.items()
-        )
-        following = Subscriptions(members.values(), {**group.resolved, **stored})
-        metadata_hash = self.image.hash_of(following.topic_names())
-        if has_changed or metadata_hash != group.metadata_hash:
-            records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
-            self.note_topics(group.group_id, group.group_epoch + 1)
-        return records
-
-    def _topic_ids(self) -> frozenset[str]:
-        return frozenset(self.image.names_by_id())
-
-
-def ignore_refusal(error: Errors, message: str | None) -> None:
-    """Do nothing: nobody waits for the answer."""
 
 
 def check_pattern(pattern: str) -> None:
@@ -386,7 +278,7 @@ def compute_targets(
         names = find_topic_names(members[member_id], group.resolved)
         target_id = owner_id if member_id == member.member_id else member_id
         instance_id = members[member_id].metadata.instance_id
-        subscribers[member_id] = TargetedMember(instance_id, image.ids_of(names), find_target(group, target_id) or {})
+        subscribers[member_id] = TargetedMember(instance_id, image.ids_of(names), find_target(group, target_id))
     assigned = frozenset(
         (topic.topic_id, partition)
         for target in group.targets.values()
@@ -398,16 +290,16 @@ def compute_targets(
     return {member_id: targets.get(member_id, {}) for member_id in subscribers}
 
 
-def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]] | None:
+def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]]:
+    """Return the partitions of a member's target by topic id; nothing if the member has no target yet."""
     value = group.targets.get(member_id)
-    return None if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
+    return {} if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
 
 
 def target_records(group: ModernGroup, targets: Mapping[str, Partitions], epoch: int, now_ms: int) -> Iterable[Record]:
     """Return the records of new targets: one for each member whose target changed, then the epoch's."""
     for member_id, target in targets.items():
-        old_target = find_target(group, member_id)
-        if old_target is None or _as_sets(old_target) != _as_sets(target):
+        if member_id not in group.targets or _as_sets(find_target(group, member_id)) != _as_sets(target):
             yield target_record(group.group_id, member_id, target)
     yield assignment_epoch_record(group.group_id, epoch, now_ms)
 

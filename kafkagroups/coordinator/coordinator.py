@@ -28,6 +28,7 @@ from kafkagroups.coordinator.messages import (
     ConsumerHeartbeatResult,
     DescribedConsumerGroup,
     DescribedGroup,
+    HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResult,
     LeaveGroupResult,
@@ -171,17 +172,15 @@ class GroupCoordinator:
         """
         return self.members.sync(request)
 
-    @check_fields()
-    def heartbeat(
-        self, group_id: str, generation: int, member_id: str, *, group_instance_id: str | None = None
-    ) -> Errors:
+    @take_fields(HeartbeatRequest)
+    def heartbeat(self, request: HeartbeatRequest) -> Errors:
         """Restart the member's session timer, so that the member stays in the group.
 
         Returns NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
         ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, the result is
         NONE, and the member is not checked. Source: GroupCoordinator.handleHeartbeat.
         """
-        return self.members.heartbeat(group_id, generation, member_id, group_instance_id)
+        return self.members.heartbeat(request)
 
     @check_fields()
     def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
@@ -411,7 +410,7 @@ class GroupCoordinator:
         if len(group.members) > self.settings.group_max_size:
             self.rebalances.prepare(group)
         for member in group.members.values():
-            self.rebalances.sessions.restart(group, member)
+            self.rebalances.restart_session(group, member)
 
     def _stop_group(self, group: LivingGroup) -> None:
         """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.

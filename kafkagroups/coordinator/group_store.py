@@ -1,19 +1,15 @@
-"""What the requests need from a coordinator's memory and log, and the session timers of members.
+"""What the requests need from a coordinator's memory and log.
 
 The rules of joins, rebalances and checks are the same in both coordinators, and reach memory and log through
 `GroupStore`. `GroupMetadataManager` (manager.py) is the classic one: one cache, changed when the log answers.
 `PartitionedGroups` (partitioned_groups.py) is the new one: a state machine for each partition, changed by the records.
-Source: GroupCoordinator.completeAndScheduleNextHeartbeatExpiration, onExpireHeartbeat (3.9); shouldKeepMemberAlive
-(1.0.1); DelayedHeartbeat.scala.
 """
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors
@@ -21,7 +17,7 @@ from kafkagroups.coordinator.group_records import GROUP_RECORD_TYPE, OFFSET_RECO
 from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.groups.classic_group import Cancellable, ClassicGroup, ClassicMember
+from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
@@ -36,6 +32,10 @@ from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import value_version
 
 NO_TOPIC_ID = UUID.default
+
+
+def is_empty(group: LivingGroup) -> bool:
+    return not group.members if isinstance(group, ModernGroup) else group.state is ClassicState.EMPTY
 
 
 def _ignore_group(group: LivingGroup) -> None:
@@ -65,8 +65,12 @@ class GroupStore(ABC):
     def partition_for(self, group_id: str) -> int:
         return partition_for(group_id, self.settings.offsets_topic_num_partitions)
 
+    def is_loaded(self, partition: int) -> bool:
+        """Return whether this broker owns the partition, and has its groups."""
+        return partition in self.owned
+
     def is_local(self, group_id: str) -> bool:
-        return self.partition_for(group_id) in self.owned
+        return self.is_loaded(self.partition_for(group_id))
 
     def is_loading(self, group_id: str) -> bool:
         return self.partition_for(group_id) in self.loading
@@ -82,16 +86,31 @@ class GroupStore(ABC):
         self.epochs[partition] = newest_epoch
         return epoch == newest_epoch
 
-    @abstractmethod
     def load_partition(self, partition: int, epoch: int = 0) -> None:
         """Read the partition's log, and call `on_loaded` for each group.
 
-        If this broker owns the partition already, or knows a newer coordinator epoch, do nothing.
+        If the partition is loaded already, or this broker knows a newer coordinator epoch, do nothing. If the load
+        fails, the broker owns the partition anyway, as in Kafka.
         """
+        if self.accept_epoch(partition, epoch) and not self.is_loaded(partition):
+            self._load(partition)
+            self.owned.add(partition)
+            self.loading.discard(partition)
 
-    @abstractmethod
     def unload_partition(self, partition: int, epoch: int | None = None) -> None:
         """Call `on_unloaded` for each group, and forget the partition, unless its coordinator epoch is newer."""
+        if epoch is None or self.accept_epoch(partition, epoch):
+            self.owned.discard(partition)
+            self.loading.discard(partition)
+            self._unload(partition)
+
+    @abstractmethod
+    def _load(self, partition: int) -> None:
+        pass
+
+    @abstractmethod
+    def _unload(self, partition: int) -> None:
+        pass
 
     # Groups
 
@@ -264,33 +283,3 @@ class GroupStore(ABC):
         expires: bool = False,
     ) -> Record:
         return Record(record_type, key, value, value_version(record_type, self.settings.kafka, expires=expires))
-
-
-logger = logging.getLogger("kafkagroups.coordinator")
-
-
-class Sessions:
-    """The session timers of all members. `remove_member` is called for a member that sent no heartbeat in time."""
-
-    def __init__(self, manager: GroupStore, remove_member: Callable[[ClassicGroup, ClassicMember], None]) -> None:
-        self.manager = manager
-        self.remove_member = remove_member
-
-    def restart(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Restart the member's timer, for its session timeout if `timeout_ms` is None."""
-        if member.session_timer:
-            member.session_timer.cancel()
-        delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        member.session_timer = self.manager.after(group, delay_ms, partial(self._expire, group, member))
-
-    def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove the member, unless it waits for a response: then its connection is open, so it counts as alive.
-
-        Exception: a new member (`NEW_MEMBER_JOIN_TIMEOUT_MS` in rebalance.py).
-        """
-        is_removed = group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member
-        is_alive = member.is_waiting and not member.is_new
-        if is_removed or is_alive:
-            return
-        logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
-        self.remove_member(group, member)

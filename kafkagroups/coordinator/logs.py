@@ -54,12 +54,16 @@ class NewBatch:
         attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL
         return cls(records, timestamp, 0, producer_id, producer_epoch, attributes)
 
-    def at(self, offset: int) -> Batch:
-        """Return the batch as it is read when its first record has this offset."""
-        records = tuple(
+    def records_at(self, offset: int) -> tuple[LogRecord, ...]:
+        """Return the records of the batch when the first one has this offset."""
+        return tuple(
             LogRecord(record_offset, self.timestamp, key, value)
             for record_offset, (key, value) in enumerate(self.records, offset)
         )
+
+    def at(self, offset: int) -> Batch:
+        """Return the batch as it is read when its first record has this offset."""
+        records = self.records_at(offset)
         return Batch(
             data=b"",
             parse_records=lambda batch: records,
@@ -243,10 +247,7 @@ class DiskLogs:
             return Errors.INVALID_PRODUCER_EPOCH, -1
         first_offset = writer.next_offset
         data = encode_batch(
-            [
-                LogRecord(offset, batch.timestamp, key, value)
-                for offset, (key, value) in enumerate(batch.records, first_offset)
-            ],
+            batch.records_at(first_offset),
             attributes=batch.attributes | (CompressionType.NONE if is_control else self.compression),
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,

@@ -80,14 +80,10 @@ class GroupMetadataManager(GroupStore):
         if not group_ids:
             self.open_groups.pop(producer_id, None)
 
-    def load_partition(self, partition: int, epoch: int = 0) -> None:
-        """Read the partition's log into the cache, as `kafkagroups.load` does, and call `on_loaded` for each group.
-
-        If the load fails, the broker owns the partition anyway, as in Kafka. `ClassicCache.add` (loading/load.py)
-        decides which groups are then in the cache.
+    def _load(self, partition: int) -> None:
+        """Read the log as `kafkagroups.load` does. If this fails, `ClassicCache.add` (loading/load.py) decides which
+        groups are then in the cache.
         """
-        if not self.accept_epoch(partition, epoch) or partition in self.owned:
-            return
         self.loading.add(partition)
         cache = ClassicCache(self.dialect)
         try:
@@ -100,15 +96,9 @@ class GroupMetadataManager(GroupStore):
             for producer_id in group.pending:
                 self.open_groups.setdefault(producer_id, set()).add(group.group_id)
             self.on_loaded(self.add_group(build_classic_group(group, self.settings.version, self.clock.now_ms)))
-        self.owned.add(partition)
-        self.loading.discard(partition)
         logger.info("Finished loading offsets and group metadata from __consumer_offsets-%d", partition)
 
-    def unload_partition(self, partition: int, epoch: int | None = None) -> None:
-        if epoch is not None and not self.accept_epoch(partition, epoch):
-            return
-        self.owned.discard(partition)
-        self.loading.discard(partition)
+    def _unload(self, partition: int) -> None:
         groups = [group for group in self.groups.values() if self.partition_for(group.group_id) == partition]
         offset_count = 0
         for group in groups:

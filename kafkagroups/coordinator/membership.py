@@ -16,6 +16,7 @@ from copy import copy
 from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.messages import (
+    HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResult,
     LeaveGroupResult,
@@ -43,8 +44,9 @@ class JoinRequests(Requests):
         The group of a new member is created, even if the member is then refused.
         """
         group_id = request.group_id
-        joining = request.build_member()
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
+        joining = request.build_member()
+        joining.awaiting_join = response.complete
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
         is_new = not joining.member_id
@@ -73,15 +75,15 @@ class JoinRequests(Requests):
             hides_member_id |= error in PARTITION_ERRORS and self.settings.is_at_least(4, 0)
             response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
         elif is_new:
-            self._join_new_member(group, request, joining, response)
+            self._join_new_member(group, request, joining)
         elif joining.member_id in group.members:
-            self._rejoin_member(group, group.members[joining.member_id], joining, response)
+            self._rejoin_member(group, group.members[joining.member_id], joining)
         elif joining.group_instance_id is not None:
             # The member id is pending, and only dynamic members receive pending member ids. If a static member uses
             # a pending member id, Kafka throws an IllegalStateException.
             response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
         else:
-            self.rebalances.add_member(group, joining, response)
+            self.rebalances.add_member(group, joining)
         if group is not None:
             # Since 4.0 the removal of a member that does not fit into the group completes nothing.
             if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
@@ -157,31 +159,19 @@ class JoinRequests(Requests):
             raise UsageError(f"expected an unused member id, found {member_id!r}", field="new_member_id")
         return member_id
 
-    def _join_new_member(
-        self,
-        group: ClassicGroup,
-        request: JoinGroupRequest,
-        joining: ClassicMember,
-        response: ResponseFuture[JoinGroupResult],
-    ) -> None:
+    def _join_new_member(self, group: ClassicGroup, request: JoinGroupRequest, joining: ClassicMember) -> None:
         instance_id = joining.group_instance_id
         requires_known_id = request.require_known_member_id is not False and self.settings.is_at_least(2, 2)
         if instance_id is not None and instance_id in group.static_members:
             skips = request.supports_skip_assignment is not False and self.settings.is_at_least(3, 2)
-            self.replace_static(group, instance_id, joining, response, supports_skip_assignment=skips)
+            self.replace_static(group, instance_id, joining, can_skip_assignment=skips)
         elif requires_known_id and instance_id is None:
             self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
-            response.complete(self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
+            answer_join(joining, self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
         else:
-            self.rebalances.add_member(group, joining, response)
+            self.rebalances.add_member(group, joining)
 
-    def _rejoin_member(
-        self,
-        group: ClassicGroup,
-        member: ClassicMember,
-        joining: ClassicMember,
-        response: ResponseFuture[JoinGroupResult],
-    ) -> None:
+    def _rejoin_member(self, group: ClassicGroup, member: ClassicMember, joining: ClassicMember) -> None:
         """Answer with the current generation if the member's protocols are unchanged. Otherwise start a rebalance.
 
         In a Stable group, the leader always starts one, because a topic may have new partitions.
@@ -189,11 +179,12 @@ class JoinRequests(Requests):
         is_unchanged = member.protocols == joining.protocols
         is_leader = group.leader == member.member_id
         if group.state is ClassicState.COMPLETING_REBALANCE and is_unchanged:
-            response.complete(build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader))
+            answer_join(joining, build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader))
         elif group.state is ClassicState.STABLE and is_unchanged and not is_leader:
-            response.complete(build_join_result(group, Errors.NONE, member.member_id))
+            answer_join(joining, build_join_result(group, Errors.NONE, member.member_id))
         else:
-            self.rebalances.update_member(group, member, joining, response)
+            self.rebalances.update_member(member, joining)
+            self.rebalances.maybe_prepare(group)
 
     def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
         """The generation is -1. Before 2.4, it is 0 for all errors except GROUP_AUTHORIZATION_FAILED."""
@@ -209,13 +200,7 @@ class JoinRequests(Requests):
     # Static members
 
     def replace_static(
-        self,
-        group: ClassicGroup,
-        instance_id: str,
-        joining: ClassicMember,
-        response: ResponseFuture[JoinGroupResult],
-        *,
-        supports_skip_assignment: bool,
+        self, group: ClassicGroup, instance_id: str, joining: ClassicMember, *, can_skip_assignment: bool
     ) -> None:
         """Give the instance id to the joining member. Requests with the old member id get FENCED_INSTANCE_ID.
 
@@ -229,34 +214,34 @@ class JoinRequests(Requests):
         group.replace_static_member(instance_id, previous.member_id, joining.member_id)
         if self.settings.is_at_least(4, 0):
             member.is_new = False
-        self.rebalances.sessions.restart(group, member)
-        self.rebalances.update_subscription(member, joining, response)
+        self.rebalances.restart_session(group, member)
+        self.rebalances.update_member(member, joining)
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.rebalances.prepare(group)
         elif group.state is ClassicState.STABLE and group.select_protocol() != group.protocol:
             self.rebalances.maybe_prepare(group)
         elif group.state is ClassicState.STABLE:
             self._store_new_member_id(
-                group, member, previous, previous_leader, response, supports_skip_assignment=supports_skip_assignment
+                group, instance_id, joining, previous, previous_leader, can_skip_assignment=can_skip_assignment
             )
 
     def _store_new_member_id(
         self,
         group: ClassicGroup,
-        member: ClassicMember,
+        instance_id: str,
+        joining: ClassicMember,
         previous: ClassicMember,
         previous_leader: str,
-        response: ResponseFuture[JoinGroupResult],
         *,
-        supports_skip_assignment: bool,
+        can_skip_assignment: bool,
     ) -> None:
         """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
 
         If the append fails, the static member gets the previous member id and timeouts again. If the client does not
         support `skip_assignment`, the response names the previous leader, so the member does not act as the leader.
         """
-        new_id = member.member_id
-        instance_id = member.group_instance_id or ""
+        new_id = joining.member_id
+        member = group.members[new_id]
 
         def complete(error: Errors) -> None:
             if error is not Errors.NONE:
@@ -268,15 +253,15 @@ class JoinRequests(Requests):
                 if new_id not in group.members:
                     return  # The member was replaced again. Kafka throws an IllegalArgumentException here.
                 group.replace_static_member(instance_id, new_id, previous.member_id)
-                self.rebalances.sessions.restart(group, member)
-                response.complete(build_join_result(group, error, "", leader=previous_leader))
+                self.rebalances.restart_session(group, member)
+                answer_join(joining, build_join_result(group, error, "", leader=previous_leader))
                 return
-            must_skip_assignment = supports_skip_assignment and group.leader == member.member_id
+            must_skip_assignment = can_skip_assignment and group.leader == member.member_id
             result = build_join_result(
                 group,
                 Errors.NONE,
                 member.member_id,
-                leader=None if supports_skip_assignment else previous_leader,
+                leader=None if can_skip_assignment else previous_leader,
                 with_members=must_skip_assignment,
                 skip_assignment=must_skip_assignment,
             )
@@ -303,7 +288,7 @@ class MemberRequests(Requests):
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
         elif error is Errors.NONE:
-            error = self.validator.validate_generation(group, request.generation, member_id, request.group_instance_id)
+            error = self.validator.validate_generation(group, request)
             if error is Errors.NONE and group is not None:
                 error = _check_protocol(group, request.protocol_type, request.protocol)
         if error is not Errors.NONE or group is None:
@@ -316,16 +301,18 @@ class MemberRequests(Requests):
             self.rebalances.mark_synced(group, member)
             response.complete(build_sync_result(group, member))
             if self.settings.is_before(4, 0):
-                self.rebalances.sessions.restart(group, member)
+                self.rebalances.restart_session(group, member)
         return response
 
-    def heartbeat(self, group_id: str, generation: int, member_id: str, group_instance_id: str | None) -> Errors:
+    def heartbeat(self, request: HeartbeatRequest) -> Errors:
         """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, it must join again.
 
         While the group is loading, the answer is NONE, because the session timers start only after the load. While it
         waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and the timer is not
         restarted; before 2.3, in addition, the generation is not checked.
         """
+        group_id = request.group_id
+        member_id = request.member_id
         error = self.validator.check_request(group_id, "HEARTBEAT", "READ")
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
             return Errors.NONE
@@ -333,18 +320,17 @@ class MemberRequests(Requests):
             return error
         modern_group = self._find_consumer_group(group_id)
         if modern_group is not None:
-            identity = MemberIdentity(member_id, group_instance_id)
-            return self.modern.classic_members.heartbeat(modern_group, generation, identity)
+            return self.modern.classic_members.heartbeat(modern_group, request)
         group = self.manager.get_group(group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
         if group is not None and awaits_assignment and self.settings.is_before(2, 3):
             return Errors.REBALANCE_IN_PROGRESS if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
-        error = self.validator.validate_generation(group, generation, member_id, group_instance_id)
+        error = self.validator.validate_generation(group, request)
         if error is not Errors.NONE or group is None:
             return error
         if awaits_assignment and self.settings.is_before(2, 6, 1):
             return Errors.REBALANCE_IN_PROGRESS
-        self.rebalances.sessions.restart(group, group.members[member_id])
+        self.rebalances.restart_session(group, group.members[member_id])
         return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:

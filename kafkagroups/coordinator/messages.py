@@ -294,15 +294,22 @@ class JoinGroupRequest:
 
 
 @dataclass(frozen=True)
-class SyncGroupRequest:
-    """The fields of a SyncGroup, which `GroupCoordinator.sync_group` explains."""
+class HeartbeatRequest:
+    """The fields of a Heartbeat, which `GroupCoordinator.heartbeat` explains."""
 
     group_id: str
     generation: int
     member_id: str
-    assignments: Mapping[str, bytes] | None = None
     _: KW_ONLY
     group_instance_id: str | None = None
+
+
+@dataclass(frozen=True)
+class SyncGroupRequest(HeartbeatRequest):
+    """The fields of a SyncGroup, which `GroupCoordinator.sync_group` explains."""
+
+    assignments: Mapping[str, bytes] | None = None
+    _: KW_ONLY
     protocol_type: str | None = None
     protocol: str | None = None
 
@@ -351,6 +358,8 @@ class TxnOffsetCommitRequest:
     supports_stale_epoch: bool = True
 
 
+RequestOfMember = HeartbeatRequest | OffsetCommitRequest | TxnOffsetCommitRequest
+"""The requests that name a member and its generation."""
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2

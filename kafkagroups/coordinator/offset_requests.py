@@ -18,6 +18,7 @@ from functools import partial
 
 from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
+from kafkagroups.coordinator.group_store import is_empty
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     DescribedGroup,
@@ -42,23 +43,24 @@ from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.wire import utf16_length
 
 _Commits = dict[TopicPartition, OffsetCommit]
+_Answer = Callable[[CommitErrors], None]
 
 
 class CommitRequests(Requests):
     def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+        def store(offsets: _Commits, answer: _Answer) -> None:
             group = self._find_group(request, offsets)
             if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
-                self.rebalances.sessions.restart(group, group.members[request.member_id])
-            self._store(group, offsets, partial(self._build_stored_offset, request.retention_ms), response)
+                self.rebalances.restart_session(group, group.members[request.member_id])
+            self._store(group, offsets, partial(self._build_stored_offset, request.retention_ms), answer)
 
         return self._store_accepted(request.group_id, request.offsets, store)
 
     def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        def store(offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+        def store(offsets: _Commits, answer: _Answer) -> None:
             group = self._find_group_in_transaction(request, offsets)
             producer = (request.producer_id, request.producer_epoch)
-            self._store(group, offsets, self._build_pending_offset, response, producer)
+            self._store(group, offsets, self._build_pending_offset, answer, producer)
 
         if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", request.transactional_id):
             error = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -68,13 +70,9 @@ class CommitRequests(Requests):
     def commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
-        def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
-            response.complete(
-                {
-                    partition: self._store_in_zookeeper(group_id, partition, offset)
-                    for partition, offset in accepted_offsets.items()
-                }
-            )
+        def store(accepted_offsets: _Commits, answer: _Answer) -> None:
+            store_one = partial(self._store_in_zookeeper, group_id)
+            answer({partition: store_one(partition, offset) for partition, offset in accepted_offsets.items()})
 
         return self._store_accepted(group_id, offsets, store)
 
@@ -83,14 +81,14 @@ class CommitRequests(Requests):
         group: LivingGroup | Errors,
         offsets: _Commits,
         build: Callable[[TopicPartition, OffsetCommit], OffsetAndMetadata],
-        response: ResponseFuture[CommitErrors],
+        answer: _Answer,
         producer: tuple[int, int] = (NO_PRODUCER_ID, -1),
     ) -> None:
         if isinstance(group, Errors):
-            response.complete(dict.fromkeys(offsets, group))
+            answer(dict.fromkeys(offsets, group))
             return
         built = {partition: build(partition, offset) for partition, offset in offsets.items()}
-        self.manager.store_offsets(group, built, response.complete, *producer)
+        self.manager.store_offsets(group, built, answer, *producer)
 
     def _find_group(self, request: OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
         """Return the group, which a commit without a generation creates, or the error that refuses the commit."""
@@ -105,8 +103,7 @@ class CommitRequests(Requests):
         if group is None:
             knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
             return Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
-        member = (request.member_id, request.group_instance_id)
-        return self.validator.validate_commit(group, request.generation, *member) or group
+        return self.validator.validate_commit(group, request) or group
 
     def _find_group_in_transaction(self, request: TxnOffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
         """Return the group of a transactional commit, or the error that refuses the commit.
@@ -130,14 +127,13 @@ class CommitRequests(Requests):
         if not is_classic and request.generation >= 0 and self.manager.get_group(group_id) is None:
             return Errors.ILLEGAL_GENERATION
         group = self.manager.get_or_create(group_id)
-        member = (request.member_id, request.group_instance_id, request.producer_id)
-        return self.validator.validate_txn_commit(group, request.generation, *member) or group
+        return self.validator.validate_txn_commit(group, request) or group
 
     def _store_accepted(
         self,
         group_id: str,
         offsets: Mapping[TopicPartition, OffsetCommit],
-        store: Callable[[_Commits, ResponseFuture[CommitErrors]], None],
+        store: Callable[[_Commits, _Answer], None],
     ) -> ResponseFuture[CommitErrors]:
         """Call `store` with the offsets of the partitions that exist and that the client may read."""
         if not self.validator.authorize("READ", "GROUP", group_id):
@@ -148,16 +144,14 @@ class CommitRequests(Requests):
             partition: offset for partition, offset in offsets.items() if partition not in refused_partitions
         }
 
-        def answer_all_partitions(errors: CommitErrors) -> None:
+        def answer(errors: CommitErrors) -> None:
             all_errors = {**errors, **refused_partitions}
             response.complete({partition: all_errors[partition] for partition in offsets})
 
-        accepted_response: ResponseFuture[CommitErrors] = ResponseFuture()
-        accepted_response.then(answer_all_partitions)
         if accepted_offsets:
-            store(accepted_offsets, accepted_response)
+            store(accepted_offsets, answer)
         else:
-            accepted_response.complete({})
+            answer({})
         return response
 
     def _store_in_zookeeper(self, group_id: str, partition: TopicPartition, offset: OffsetCommit) -> Errors:
@@ -231,21 +225,16 @@ class DeleteRequests(Requests):
         errors: dict[str, Errors] = {}
         deleted_groups: list[LivingGroup] = []
         for group_id in dict.fromkeys(group_ids):
-            group = self.manager.get_group(group_id)
-            modern_group = self.manager.find_modern_group(group_id)
+            group = self.manager.find_modern_group(group_id) or self.manager.get_group(group_id)
             error = self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
-            if error is not Errors.NONE:
-                errors[group_id] = error
-            elif modern_group is not None:
-                errors[group_id] = Errors.NON_EMPTY_GROUP if modern_group.members else Errors.NONE
-                deleted_groups += () if modern_group.members else (modern_group,)
-            elif group is None or group.state is ClassicState.DEAD:
-                errors[group_id] = self.validator.choose_error_without_group(group_id)
-            elif group.state is not ClassicState.EMPTY:
-                errors[group_id] = Errors.NON_EMPTY_GROUP
-            else:
-                errors[group_id] = Errors.NONE
-                deleted_groups.append(group)
+            if error is Errors.NONE:
+                if group is None or group.state is ClassicState.DEAD:
+                    error = self.validator.choose_error_without_group(group_id)
+                elif is_empty(group):
+                    deleted_groups.append(group)
+                else:
+                    error = Errors.NON_EMPTY_GROUP
+            errors[group_id] = error
         return errors | self.manager.delete_groups(deleted_groups)
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:

@@ -21,14 +21,13 @@ from kafkagroups.coordinator.group_records import (
     build_offset_tombstone,
     order_offsets,
 )
-from kafkagroups.coordinator.group_store import GroupStore
+from kafkagroups.coordinator.group_store import GroupStore, is_empty
 from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.runtime import PartitionRuntime, Result
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
-from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
@@ -51,37 +50,29 @@ class PartitionedGroups(GroupStore):
     def find_runtime(self, group_id: str) -> PartitionRuntime:
         """Return the runtime of the group's partition, which is inactive if this broker does not lead it."""
         partition = self.partition_for(group_id)
-        return self.runtimes.get(partition) or self._create_runtime(partition)
+        return self.runtimes.get(partition) or PartitionRuntime(partition, self)
 
-    def is_local(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition, and its load did not fail."""
-        return super().is_local(group_id) and self.find_runtime(group_id).is_active
+    def is_loaded(self, partition: int) -> bool:
+        """If the load failed, this broker owns the partition, but does not have its groups."""
+        return partition in self.runtimes and self.runtimes[partition].is_active
 
-    def load_partition(self, partition: int, epoch: int = 0) -> None:
-        is_active = partition in self.runtimes and self.runtimes[partition].is_active
-        if not self.accept_epoch(partition, epoch) or is_active:
-            return
-        self.runtimes[partition] = self._create_runtime(partition)
+    def _load(self, partition: int) -> None:
+        self.runtimes[partition] = PartitionRuntime(partition, self)
         self.runtimes[partition].load()
-        self.owned.add(partition)
-        self.loading.discard(partition)
 
-    def unload_partition(self, partition: int, epoch: int | None = None) -> None:
-        if epoch is not None and not self.accept_epoch(partition, epoch):
-            return
-        self.owned.discard(partition)
-        self.loading.discard(partition)
+    def _unload(self, partition: int) -> None:
         if partition in self.runtimes:
             self.runtimes.pop(partition).unload()
 
-    def _create_runtime(self, partition: int) -> PartitionRuntime:
-        return PartitionRuntime(partition, self.dialect, self.logs, self.clock, self.on_loaded, self.on_unloaded)
+    def _all_groups(self) -> Iterator[LivingGroup]:
+        for runtime in self.runtimes.values():
+            yield from runtime.shard.groups.values()
 
     # Groups
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
-        return {group.group_id: group for runtime in self.runtimes.values() for group in runtime.classic_groups()}
+        return {group.group_id: group for group in self._all_groups() if isinstance(group, ClassicGroup)}
 
     def get_group(self, group_id: str) -> ClassicGroup | None:
         group = self.find_runtime(group_id).shard.groups.get(group_id)
@@ -96,8 +87,7 @@ class PartitionedGroups(GroupStore):
         return build_modern_tombstones(group)
 
     def current_modern_groups(self) -> list[ModernGroup]:
-        groups = (group for runtime in self.runtimes.values() for group in runtime.shard.groups.values())
-        return [group for group in groups if isinstance(group, ModernGroup)]
+        return [group for group in self._all_groups() if isinstance(group, ModernGroup)]
 
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         existing_group = self.get_group(group.group_id)
@@ -267,40 +257,42 @@ class PartitionedGroups(GroupStore):
 
         An offset that was committed for another topic of this name stays.
         """
-        deleted_count = 0
-        for runtime in self.runtimes.values():
 
-            def delete(shard: LivingShard) -> Result[Errors]:
-                nonlocal deleted_count
-                records = []
-                pending = [(groups, 0) for groups in shard.offsets.pending.values()]
-                for groups, counts in [(shard.offsets.committed, 1), *pending]:
-                    for group_id, offsets in groups.items():
-                        for partition in partitions:
-                            offset = offsets.get(partition)
-                            if offset is not None and offset.topic_id in (None, topic_ids.get(partition.topic)):
-                                records.append(build_offset_tombstone(group_id, partition))
-                                deleted_count += counts
-                return Result(Errors.NONE, records, is_atomic=False)
+        def build(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> list[Record]:
+            return [
+                build_offset_tombstone(group_id, partition)
+                for group_id, offsets in groups.items()
+                for partition in partitions
+                if partition in offsets and offsets[partition].topic_id in (None, topic_ids.get(partition.topic))
+            ]
 
-            self._write(runtime, delete)
-        return deleted_count
+        def build_all(shard: LivingShard) -> tuple[int, list[Record]]:
+            committed = build(shard.offsets.committed)
+            pending = [record for groups in shard.offsets.pending.values() for record in build(groups)]
+            return len(committed), [*committed, *pending]
+
+        return self._delete_everywhere(build_all)
 
     def delete_expired(self) -> int:
-        deleted_count = 0
+        def build_all(shard: LivingShard) -> tuple[int, list[Record]]:
+            group_ids = timeline_map_order(shard.groups)
+            records = [record for group_id in group_ids for record in self._build_expiration(shard, group_id)]
+            return sum(record.type == OFFSET_RECORD_TYPE for record in records), records
+
+        return self._delete_everywhere(build_all)
+
+    def _delete_everywhere(self, build: Callable[[LivingShard], tuple[int, list[Record]]]) -> int:
+        """Write the tombstones that `build` returns for each partition. Return the sum of its counts."""
+        counts = []
+
+        def delete(shard: LivingShard) -> Result[Errors]:
+            count, records = build(shard)
+            counts.append(count)
+            return Result(Errors.NONE, records, is_atomic=False)
+
         for runtime in self.runtimes.values():
-
-            def delete(shard: LivingShard) -> Result[Errors]:
-                nonlocal deleted_count
-                records = []
-                for group_id in timeline_map_order(shard.groups):
-                    expired = self._build_expiration(shard, group_id)
-                    deleted_count += sum(record.type == OFFSET_RECORD_TYPE for record in expired)
-                    records += expired
-                return Result(Errors.NONE, records, is_atomic=False)
-
             self._write(runtime, delete)
-        return deleted_count
+        return sum(counts)
 
     def _build_expiration(self, shard: LivingShard, group_id: str) -> list[Record]:
         """Return the tombstones of a group's expired offsets, and of the group if it is Empty and has no others."""
@@ -309,8 +301,7 @@ class PartitionedGroups(GroupStore):
         pending = shard.offsets.pending_partitions(group_id)
         expired = find_expired_offsets(group, committed, pending, self.clock.now_ms, self.settings.offsets_retention_ms)
         records = [build_offset_tombstone(group_id, partition) for partition in order_offsets(expired)]
-        is_empty = not group.members if isinstance(group, ModernGroup) else group.state is ClassicState.EMPTY
-        if is_empty and len(expired) == len(committed) and not pending:
+        if is_empty(group) and len(expired) == len(committed) and not pending:
             records += build_group_tombstones(group)
         return records
 

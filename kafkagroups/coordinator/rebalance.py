@@ -12,7 +12,8 @@
 
 Only the result of a rebalance is written. If the coordinator crashes between JoinGroup and SyncGroup, the log contains
 the previous generation. A static member has an instance id (KIP-345), a dynamic member has none.
-Source: GroupCoordinator.scala (3.9; tags 2.8.2 and 1.0.1 where the version matters), DelayedJoin.scala.
+Source: GroupCoordinator.scala (3.9; tags 2.8.2 and 1.0.1 where the version matters), DelayedJoin.scala,
+DelayedHeartbeat.scala; shouldKeepMemberAlive (1.0.1).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.group_store import GroupStore, Sessions
+from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.messages import (
     JoinGroupResult,
     ResponseFuture,
@@ -53,39 +54,24 @@ class Rebalances:
         self.manager = manager
         self.settings = manager.settings
         self.clock = manager.clock
-        self.sessions = Sessions(manager, self._expire_member)
 
     # Members that join, leave or fail
 
-    def add_member(self, group: ClassicGroup, member: ClassicMember, response: ResponseFuture[JoinGroupResult]) -> None:
+    def add_member(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Add a new member and start a rebalance. Since 2.2 it waits at most five minutes for its generation."""
         is_in_first_delay = group.generation == 0 if self.settings.is_before(4, 0) else not group.can_end_join_early
         if group.state is ClassicState.PREPARING_REBALANCE and is_in_first_delay:
             group.new_member_added = True
-        member.awaiting_join = response.complete
         member.is_new = self.settings.is_at_least(2, 2)
         group.add(member)
         if member.is_new:
-            self.sessions.restart(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+            self.restart_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self.maybe_prepare(group)
 
-    def update_member(
-        self,
-        group: ClassicGroup,
-        member: ClassicMember,
-        joining: ClassicMember,
-        response: ResponseFuture[JoinGroupResult],
-    ) -> None:
-        """Store the protocols of a member that joins again, and start a rebalance if the group's state allows it."""
-        self.update_subscription(member, joining, response)
-        self.maybe_prepare(group)
-
-    def update_subscription(
-        self, member: ClassicMember, joining: ClassicMember, response: ResponseFuture[JoinGroupResult]
-    ) -> None:
+    def update_member(self, member: ClassicMember, joining: ClassicMember) -> None:
         """Store the protocols of a member that joins again. Since 3.4 also store its timeouts."""
         member.protocols = joining.protocols
-        member.awaiting_join = response.complete
+        member.awaiting_join = joining.awaiting_join
         if self.settings.is_at_least(3, 4):
             member.rebalance_timeout_ms = joining.rebalance_timeout_ms
             member.session_timeout_ms = joining.session_timeout_ms
@@ -102,7 +88,23 @@ class Rebalances:
             self.maybe_prepare(group)
         self.try_complete_join(group)
 
-    def _expire_member(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def restart_session(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """Restart the member's timer, for its session timeout if `timeout_ms` is None."""
+        if member.session_timer:
+            member.session_timer.cancel()
+        delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.session_timer = self.manager.after(group, delay_ms, partial(self._expire_session, group, member))
+
+    def _expire_session(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Remove the member, unless it waits for a response: then its connection is open, so it counts as alive.
+
+        Exception: a new member (`NEW_MEMBER_JOIN_TIMEOUT_MS`).
+        """
+        is_removed = group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member
+        is_alive = member.is_waiting and not member.is_new
+        if is_removed or is_alive:
+            return
+        logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
         self.remove_member(group, member)
         self._end_delay_if_all_joined(group)
 
@@ -225,7 +227,7 @@ class Rebalances:
             answers.append((member.awaiting_join, result))
             member.awaiting_join = None
             member.is_new = False
-            self.sessions.restart(group, member)
+            self.restart_session(group, member)
             group.pending_sync.add(member.member_id)
         if self.settings.is_at_least(2, 8, 1):
             group.sync_timer = self.manager.after(group, group.rebalance_timeout_ms, partial(self._expire_syncs, group))
@@ -299,4 +301,4 @@ class Rebalances:
             if member.awaiting_sync is not None:
                 has_error = error is not Errors.NONE
                 answer_sync(member, SyncGroupResult(error) if has_error else build_sync_result(group, member))
-                self.sessions.restart(group, member)
+                self.restart_session(group, member)

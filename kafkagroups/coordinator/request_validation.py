@@ -19,7 +19,7 @@ from typing import TypedDict
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.coordinator.messages import CommitErrors
+from kafkagroups.coordinator.messages import CommitErrors, OffsetCommitRequest, RequestOfMember, TxnOffsetCommitRequest
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.offsets import TopicPartition
@@ -169,19 +169,17 @@ class RequestValidator:
                 return Errors.UNKNOWN_MEMBER_ID
         return Errors.NONE if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
 
-    def validate_generation(
-        self, group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None
-    ) -> Errors:
+    def validate_generation(self, group: ClassicGroup | None, request: RequestOfMember) -> Errors:
         if group is None:
             return Errors.UNKNOWN_MEMBER_ID
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
-        error = self.validate_member(group, member_id, instance_id)
+        error = self.validate_member(group, request.member_id, request.group_instance_id)
         if error is not Errors.NONE:
             return error
-        return Errors.NONE if generation == group.generation else Errors.ILLEGAL_GENERATION
+        return Errors.NONE if request.generation == group.generation else Errors.ILLEGAL_GENERATION
 
-    def validate_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> Errors:
+    def validate_commit(self, group: ClassicGroup, request: OffsetCommitRequest) -> Errors:
         """Check the member of a commit.
 
         A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must come
@@ -191,22 +189,20 @@ class RequestValidator:
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
         # Up to 2.8 a fenced member is refused even if the group is Empty or waits for the leader's assignment.
-        if self.settings.is_before(3, 0) and _is_fenced(group, member_id, instance_id):
+        if self.settings.is_before(3, 0) and _is_fenced(group, request.member_id, request.group_instance_id):
             return Errors.FENCED_INSTANCE_ID
-        if generation < 0 and group.state is ClassicState.EMPTY:
+        if request.generation < 0 and group.state is ClassicState.EMPTY:
             return Errors.NONE
         if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(2, 4):
             return Errors.REBALANCE_IN_PROGRESS
-        if generation < 0 and not member_id and instance_id is None:
+        if request.generation < 0 and not request.member_id and request.group_instance_id is None:
             return Errors.UNKNOWN_MEMBER_ID
-        error = self.validate_generation(group, generation, member_id, instance_id)
+        error = self.validate_generation(group, request)
         if error is Errors.NONE and group.state is ClassicState.COMPLETING_REBALANCE:
             return Errors.REBALANCE_IN_PROGRESS
         return error
 
-    def validate_txn_commit(
-        self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None, producer_id: int
-    ) -> Errors:
+    def validate_txn_commit(self, group: ClassicGroup, request: TxnOffsetCommitRequest) -> Errors:
         """Check the member of a transactional commit, which may contain none (generation below 0, member id "").
 
         - Before 2.5, the member is ignored, and a commit without a producer is checked like one of no member.
@@ -218,19 +214,20 @@ class RequestValidator:
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
         if self.settings.is_before(2, 5):
-            has_producer = producer_id != NO_PRODUCER_ID
-            return Errors.NONE if has_producer else self.validate_commit(group, -1, "", None)
+            has_producer = request.producer_id != NO_PRODUCER_ID
+            plain_commit = OffsetCommitRequest(request.group_id, request.offsets)
+            return Errors.NONE if has_producer else self.validate_commit(group, plain_commit)
         if self.settings.is_at_least(3, 0):
-            has_member = bool(member_id) or instance_id is not None
-            if generation < 0 and (not has_member or group.state is ClassicState.EMPTY):
+            has_member = bool(request.member_id) or request.group_instance_id is not None
+            if request.generation < 0 and (not has_member or group.state is ClassicState.EMPTY):
                 return Errors.NONE
-            return self.validate_generation(group, generation, member_id, instance_id)
-        if _is_fenced(group, member_id, instance_id):
+            return self.validate_generation(group, request)
+        if _is_fenced(group, request.member_id, request.group_instance_id):
             return Errors.FENCED_INSTANCE_ID
-        if member_id and member_id not in group.members:
+        if request.member_id and request.member_id not in group.members:
             return Errors.UNKNOWN_MEMBER_ID
-        has_generation = generation >= 0
-        return Errors.ILLEGAL_GENERATION if has_generation and generation != group.generation else Errors.NONE
+        is_valid = request.generation < 0 or request.generation == group.generation
+        return Errors.NONE if is_valid else Errors.ILLEGAL_GENERATION
 
     def choose_dead_group_error(self) -> Errors:
         """A Dead group was just deleted or has moved, so the client must find its coordinator again."""

@@ -37,19 +37,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
-from kafkagroups.coordinator.clock import Clock, Timer
+from kafkagroups.coordinator.clock import Timer
 from kafkagroups.coordinator.error_codes import Errors, convert_event_error
-from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs, build_marker
+from kafkagroups.coordinator.group_store import GroupStore
+from kafkagroups.coordinator.logs import NewBatch, build_marker
 from kafkagroups.coordinator.messages import ResponseFuture
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.living_shard import LivingGroup, LivingShard
+from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
 from kafkagroups.groups.replay import replay_batches
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, encode
 
 COMMIT_TIMEOUT_MS = 5_000
@@ -96,25 +95,16 @@ class PartitionRuntime:
     not active: until the next election, every request gets NOT_COORDINATOR.
     """
 
-    def __init__(
-        self,
-        partition: int,
-        dialect: Dialect,
-        logs: OffsetsLogs,
-        clock: Clock,
-        on_loaded: Callable[[LivingGroup], None],
-        on_unloaded: Callable[[LivingGroup], None],
-    ) -> None:
+    def __init__(self, partition: int, store: GroupStore) -> None:
         self.partition = partition
-        self.dialect = dialect
-        self.logs = logs
-        self.clock = clock
-        self.on_loaded = on_loaded
-        self.on_unloaded = on_unloaded
-        self.shard = LivingShard(partition, dialect)
+        self.store = store
+        self.dialect = store.dialect
+        self.logs = store.logs
+        self.clock = store.clock
+        self.shard = LivingShard(partition, self.dialect)
         self.next_offset = 0
         self.is_active = False
-        self._keys = LogKeys(dialect)
+        self._keys = LogKeys(self.dialect)
         self._unconfirmed: list[_Append] = []
 
     # Requests
@@ -279,7 +269,7 @@ class PartitionRuntime:
             return
         self.is_active = True
         for group in list(self.shard.groups.values()):
-            self.on_loaded(group)
+            self.store.on_loaded(group)
 
     def unload(self) -> None:
         """Answer all requests that wait with NOT_COORDINATOR, and call `on_unloaded` for each group."""
@@ -288,10 +278,7 @@ class PartitionRuntime:
         for append in waiting:
             append.complete(Errors.NOT_COORDINATOR)
         for group in list(self.shard.groups.values()):
-            self.on_unloaded(group)
-
-    def classic_groups(self) -> list[ClassicGroup]:
-        return [group for group in self.shard.groups.values() if isinstance(group, ClassicGroup)]
+            self.store.on_unloaded(group)
 
     def _count(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         for batch in batches:

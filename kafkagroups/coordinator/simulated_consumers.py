@@ -318,7 +318,7 @@ class Consumer(SimulatedConsumer):
         self.waiting_for = ""
         if result.error is Errors.MEMBER_ID_REQUIRED:
             self.member_id = result.member_id
-            self._join_again()
+            self._send_again()
         elif result.error is not Errors.NONE:
             self._handle_error(result.error)
         else:
@@ -396,9 +396,7 @@ class Consumer(SimulatedConsumer):
 
     def _handle_error(self, error: Errors) -> None:
         if error is Errors.FENCED_INSTANCE_ID:
-            self._ignore_earlier_responses()
-            self.state = ConsumerState.GONE
-            self.positions = {}
+            super().crash()
             return
         if error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
             # The group has removed this member or has a newer generation. Other members may have its partitions now.
@@ -406,17 +404,15 @@ class Consumer(SimulatedConsumer):
             self.positions = {}
         if error is Errors.UNKNOWN_MEMBER_ID:
             self.member_id = ""
-        self._join_again()
+        self._send_again()
 
     def _handle_commit_error(self, error: Errors) -> None:
         self._handle_error(error)
 
-    def _join_again(self) -> None:
+    def _send_again(self) -> None:
+        """Join again, whatever was sent."""
         self._ignore_earlier_responses()
         self.state = ConsumerState.JOINING
-
-    def _send_again(self) -> None:
-        self._join_again()
 
     def _ignore_earlier_responses(self) -> None:
         super()._ignore_earlier_responses()

@@ -86,7 +86,7 @@ def test_a_leader_that_joins_again_keeps_the_members(group, engine):
     group.run(MINUTE)
     leader = next(each for each in group.consumers if each.is_leader)
     for _ in range(40):
-        leader._join_again()
+        leader._send_again()
         group.run(12 * SECOND)
     (storm,), (finding,) = group.find(engine)
     history = kg.timeline(group.path, "app", **group.rules)

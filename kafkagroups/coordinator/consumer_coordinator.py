@@ -89,7 +89,7 @@ class ModernRequests:
         if not validator.is_running:
             return ConsumerHeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE)
         try:
-            check_heartbeat(request, self.store.settings.consumer.assignors)
+            check_heartbeat(request, self.store.settings)
         except Refusal as refusal:
             return ConsumerHeartbeatResult(refusal.error, refusal.message)
         return ConsumerHeartbeatResult(validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT"))

@@ -17,12 +17,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeVar
 
 import msgspec
 
-from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, MemberTimers, TimerKey
+from kafkagroups.coordinator.clock import MemberTimers, TimerKey
 from kafkagroups.coordinator.consumer_members import (
     STABLE,
     UNREVOKED,
@@ -39,18 +38,17 @@ from kafkagroups.coordinator.consumer_members import (
     update_metadata,
 )
 from kafkagroups.coordinator.consumer_targets import (
-    Resolved,
+    PatternResolver,
     Subscriptions,
     TopicImage,
     change_subscriptions,
-    check_pattern,
     choose_assignor,
     compute_targets,
     count_subscribers,
     find_assignor,
     find_target,
     find_topic_names,
-    resolve_patterns,
+    ignore_refusal,
     target_records,
 )
 from kafkagroups.coordinator.error_codes import Errors, Refusal
@@ -73,15 +71,10 @@ from kafkagroups.coordinator.messages import (
 )
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.runtime import Result
-from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionValue
 from kafkagroups.records.serde import Record
-
-MIN_REFRESH_INTERVAL_MS = 10_000
-"""The patterns of a group are resolved at most this often."""
 
 logger = logging.getLogger("kafkagroups.coordinator")
 T = TypeVar("T")
@@ -117,7 +110,8 @@ class ConsumerGroups:
         self.settings = store.settings
         self.clock = store.clock
         self.timers = MemberTimers(store.clock, self._expire)
-        self.patterns = PatternResolver(self)
+        refresh_interval_ms = self.settings.consumer.regex_refresh_interval_ms
+        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self.write, self.note_topics)
         self.after_write: list[Callable[[], None]] = []
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
@@ -407,91 +401,3 @@ class ConsumerGroups:
 
     def _find_setting(self, group_id: str, name: str) -> int:
         return self.settings.consumer.find(name, self.group_configs.get(group_id, {}))
-
-
-def ignore_refusal(error: Errors, message: str | None) -> None:
-    """Do nothing: nobody waits for the answer."""
-
-
-class PatternResolver:
-    """Resolves the patterns of all consumer groups.
-
-    A pattern is resolved after the heartbeat that brings it, as a write of its own. Later heartbeats resolve all
-    patterns of the group again if a topic was created, or after a time, but at most every ten seconds.
-    Source: GroupMetadataManager.maybeUpdateRegularExpressions and handleRegularExpressionsResult (4.3.1).
-    """
-
-    def __init__(self, groups: ConsumerGroups) -> None:
-        self.groups = groups
-        self.image = groups.image
-        self.clock = groups.clock
-        self._resolving: set[str] = set()
-        self._topic_ids_by_group: dict[str, frozenset[str]] = {}
-
-    def forget(self, group_id: str) -> None:
-        self._topic_ids_by_group.pop(group_id, None)
-
-    def change(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember, records: list[Record]) -> bool:
-        """Write the tombstone of a pattern that a member gave up. Return whether the new topics are known."""
-        members = read_members(group)
-        if before.regex is not None and count_subscribers(members, before.regex) == 1:
-            records.append(pattern_record(group.group_id, before.regex, None))
-        if after.regex is None:
-            return before.regex is not None
-        if count_subscribers(members, after.regex) == 0:
-            check_pattern(after.regex)
-            return False
-        return after.regex in group.resolved
-
-    def maybe_resolve(self, group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> None:
-        members = read_members(group)
-        is_new = after.regex not in (None, before.regex) and count_subscribers(members, after.regex) == 0
-        if not is_new and not any(member.regex for member in members.values()):
-            return
-        now_ms = self.clock.now_ms
-        last_ms = next((value.timestamp for value in group.resolved.values()), None)
-        waits = last_ms is not None and now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS
-        if group.group_id in self._resolving or waits:
-            return
-        following = change_subscriptions(group, before, after).members
-        patterns = {member.regex for member in following if member.regex is not None}
-        has_new_topic = not self._topic_ids_by_group.get(group.group_id, frozenset()).issuperset(self._topic_ids())
-        is_old = last_ms is None or now_ms > last_ms + self.groups.settings.consumer.regex_refresh_interval_ms
-        if patterns and (is_new or len(patterns) != len(group.resolved) or has_new_topic or is_old):
-            self._resolving.add(group.group_id)
-            self._topic_ids_by_group[group.group_id] = self._topic_ids()
-            ordered = java_map_order(sorted(patterns), capacity=len(patterns))
-            version = len(self.image.partition_counts)
-            resolved = {
-                pattern: ConsumerGroupRegularExpressionValue(tuple(names), version, now_ms)
-                for pattern, names in resolve_patterns(ordered, self.image.partition_counts).items()
-            }
-            self.clock.after(SHORTEST_DELAY_MS, partial(self._store, group.group_id, resolved))
-
-    def _store(self, group_id: str, resolved: Resolved) -> None:
-        def store(shard: LivingShard) -> Result[None]:
-            group = shard.groups.get(group_id)
-            if not isinstance(group, ModernGroup) or group.type != CONSUMER:
-                return Result(None)
-            return Result(None, self._build_records(group, resolved))
-
-        self._resolving.discard(group_id)
-        self.groups.write(group_id, store, ignore_refusal)
-
-    def _build_records(self, group: ModernGroup, resolved: Resolved) -> list[Record]:
-        members = read_members(group)
-        stored = {pattern: value for pattern, value in resolved.items() if count_subscribers(members, pattern)}
-        records = [pattern_record(group.group_id, pattern, value) for pattern, value in stored.items()]
-        has_changed = any(
-            set(value.topics) != set(group.resolved[pattern].topics if pattern in group.resolved else ())
-            for pattern, value in stored.items()
-        )
-        following = Subscriptions(members.values(), {**group.resolved, **stored})
-        metadata_hash = self.image.hash_of(following.topic_names())
-        if has_changed or metadata_hash != group.metadata_hash:
-            records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
-            self.groups.note_topics(group.group_id, group.group_epoch + 1)
-        return records
-
-    def _topic_ids(self) -> frozenset[str]:
-        return frozenset(self.image.names_by_id())

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.error_codes import Errors, Refusal
+from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 
@@ -433,7 +434,7 @@ class DescribedConsumerGroup:
     topic_names: Mapping[str, str] = field(default_factory=dict)
 
 
-def check_heartbeat(request: ConsumerHeartbeat, assignors: Collection[str]) -> None:
+def check_heartbeat(request: ConsumerHeartbeat, settings: Settings) -> None:
     """Raise Refusal if a field has a value that no group accepts. The order of the checks is Kafka's."""
     needs_member_id = request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
     if needs_member_id or request.version >= FIRST_WITH_CLIENT_MEMBER_ID:
@@ -447,6 +448,7 @@ def check_heartbeat(request: ConsumerHeartbeat, assignors: Collection[str]) -> N
         raise Refusal(Errors.INVALID_REQUEST, "InstanceId can't be null.")
     elif request.member_epoch < LEAVE_STATIC_EPOCH:
         raise Refusal(Errors.INVALID_REQUEST, "MemberEpoch is invalid.")
+    assignors = settings.consumer.assignors
     if request.server_assignor is not None and request.server_assignor not in assignors:
         supported = ", ".join(assignors)
         raise Refusal(

@@ -123,12 +123,17 @@ class OffsetEvents:
         if not is_skipped:
             fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
             yield self._event(at, name, what, key, is_routine=is_routine, **fields)
-            yield from self._find_rewind(at, old, record, new_id)
-            if old is not None and usual is not None:
-                what = f"{key}: {old.offset} -> {offset}, ahead by {offset - old.offset}; its longest step before was "
-                what += f"{usual}; {self._describe_origin(old, record)}."
-                fields = {"from_offset": old.offset, "to_offset": offset, "origin": self._describe_origin(old, record)}
-                yield self._event(at, "skip", what, key, **fields)
+        if old is not None and (usual is not None or offset < old.offset):
+            is_back = offset < old.offset
+            origin = self._describe_origin(old, record)
+            how = f"ahead by {offset - old.offset}; its longest step before was {usual}"
+            if is_back:
+                how = f"back by {old.offset - offset}"
+            what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{new_id}."
+            if is_back:
+                self.rewinds[record.offset] = what
+            moved: dict[str, Any] = {"from_offset": old.offset, "to_offset": offset, "origin": origin}
+            yield self._event(at, "rewind" if is_back else "skip", what, key, **moved)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         if old is None and key in self._deleted:
@@ -180,15 +185,6 @@ class OffsetEvents:
         self.recreated[key.topic] = Recreation(key.topic, record.offset, _get_time(record), (old_id, topic_id))
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
-
-    def _find_rewind(self, at: Place, old: Commit | None, record: GroupRecord, new_id: str) -> Iterator[Event]:
-        key = record.key
-        offset: int = record.value.offset
-        if old is not None and offset < old.offset:
-            what = f"{key}: {old.offset} -> {offset}, back by {old.offset - offset}; "
-            what += f"{self._describe_origin(old, record)}{new_id}."
-            self.rewinds[record.offset] = what
-            yield self._event(at, "rewind", what, key, from_offset=old.offset, to_offset=offset)
 
     def _describe_origin(self, old: Commit, record: GroupRecord) -> str:
         """Who can have committed a record that is out of the usual, and what the commit before had and it has not.

@@ -362,14 +362,10 @@ class Stats:
         self.rows.setdefault(name, Count()).add(count)
 
     def add(self, other: Stats) -> None:
-        self.problems.extend(other.problems)
-        self.findings.extend(other.findings)
-        self.waiting.extend(other.waiting)
-        self.recreated.extend(other.recreated)
-        self.writers.extend(other.writers)
-        self.partitions.update(other.partitions)
-        self.known_groups.update(other.known_groups)
-        self.groups_lost.update(other.groups_lost)
+        for field_name in ("problems", "findings", "waiting", "recreated", "writers"):
+            getattr(self, field_name).extend(getattr(other, field_name))
+        for field_name in ("partitions", "known_groups", "groups_lost"):
+            getattr(self, field_name).update(getattr(other, field_name))
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)
         for name, count in other.rows.items():

@@ -128,17 +128,10 @@ class RecordFate:
 
 def history_json(entry: RecordFate) -> dict[str, Any]:
     assert entry.fate is not None
-    fields: dict[str, Any] = {
-        "partition": entry.partition,
-        "offset": entry.offset,
-        "type": entry.type,
-        "key": None if entry.key is None else str(entry.key),
-        "fate": entry.fate.value,
-        "by": entry.by,
-        "timestamp": entry.timestamp,
-        "timestamp_ms": time_or_none(entry.timestamp),
-        "group_record": entry.group_record,
-    }
+    names = ("partition", "offset", "type", "key", "fate", "by", "timestamp")
+    fields: dict[str, Any] = {name: getattr(entry, name) for name in names}
+    fields |= {"key": None if entry.key is None else str(entry.key), "fate": entry.fate.value}
+    fields |= {"timestamp_ms": time_or_none(entry.timestamp), "group_record": entry.group_record}
     if entry.committed is not None:
         fields |= {"committed_offset": entry.committed, "from": entry.replaced, "went_back": entry.went_back}
         fields["metadata"] = entry.note

@@ -72,10 +72,10 @@ class Deletion(NamedTuple):
 class OffsetEvents:
     """The events of a group's offsets in one partition.
 
-    `group` has the events of the group itself. `pending` has the pending offsets by producer id. The caller counts in
-    `hole_count` the holes that have been passed. If `skips_routine` is true, commits that only move an offset forward
-    have no event. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known. The caller sets
-    `is_classic`, which says whether the classic coordinator wrote the next record.
+    `group` has the events of the group itself. `pending` has the pending offsets by producer id. If `skips_routine` is
+    true, commits that only move an offset forward have no event. `retention_ms` is the broker's
+    offsets.retention.minutes in ms, if it is known. The caller sets `is_classic`, which says whether the classic
+    coordinator wrote the next record.
     """
 
     def __init__(self, partition: int | None, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
@@ -85,7 +85,6 @@ class OffsetEvents:
         self.is_classic = True
         self.committed: dict[TopicPartition, Commit] = {}
         self.pending: dict[int, dict[TopicPartition, Commit]] = {}
-        self.hole_count = 0
         self.causes: dict[int, Cause] = {}
         """The causes of the tombstones, by their offsets in the log."""
         self.replaced: dict[int, int] = {}
@@ -113,9 +112,9 @@ class OffsetEvents:
         offset: int = record.value.offset
         old = self.committed.get(key)
         new_id = self._note_topic_id(key, record)
-        is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count and not new_id
+        is_routine = old is not None and offset >= old.offset and old.hole_count == self.group.hole_count and not new_id
         position = self.positions.get(key)
-        is_told = position is not None and old is not None and old.hole_count == self.hole_count
+        is_told = position is not None and old is not None and old.hole_count == self.group.hole_count
         usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
         is_skipped = is_routine and self.skips_routine and usual is None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
@@ -141,7 +140,7 @@ class OffsetEvents:
             skipped = f", which skips at most {before} to {offset - 1}" if offset > before and not new_id else ""
             return f"{key}: {offset}, the first commit after a deletion, {before} before it{skipped}"
         if old is None:
-            return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"
+            return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}"
         if offset == old.offset:
             return f"{key}: {offset} again"
         return f"{key}: {old.offset} -> {offset}"
@@ -149,7 +148,7 @@ class OffsetEvents:
     def _store(self, key: TopicPartition, record: GroupRecord, offset: int, old: Commit | None) -> None:
         if old is not None:
             self.replaced[record.offset] = old.offset
-        self.committed[key] = Commit(record, self.hole_count)
+        self.committed[key] = Commit(record, self.group.hole_count)
         deletion = self._deleted.pop(key, None)
         if deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)
@@ -358,7 +357,7 @@ class OffsetEvents:
             return f"{key}: the pending {pending.offset} was deleted."
         if tombstone.is_pending:
             return f"{key}: a tombstone in a transaction, which deletes no committed offset."
-        if self.hole_count:
+        if self.group.hole_count:
             return f"{key}: an offset was deleted, whose commit is not in the log."
         return f"{key}: a tombstone without a commit in the log."
 

@@ -81,11 +81,8 @@ class Count:
     in_partitions: list[int | None] = field(default_factory=list)
 
     def add(self, other: Count) -> None:
-        self.records += other.records
-        self.bytes += other.bytes
-        self.live_records += other.live_records
-        self.live_bytes += other.live_bytes
-        self.tombstones += other.tombstones
+        for name in ("records", "bytes", "live_records", "live_bytes", "tombstones"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.in_partitions += [number for number in other.in_partitions if number not in self.in_partitions]
 
 

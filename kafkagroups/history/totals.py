@@ -185,9 +185,9 @@ class Totals:
     `times` are the smallest and the largest timestamp; None if no record has one. `markers` counts the abort and the
     commit markers. `writers` are the Kafka versions that can have written the records. `types` are those of the records
     that are not offset records. `steps` are the steps back in time. `watched_groups` are those whose history is worth a
-    replay (group_watch.py), because they had many rebalances in an hour, or an offset that can have skipped or gone
-    back. After the load of all logs, `read_extents` returns
-    where each group has records, and `count_rows` what the records of each row come to.
+    replay (`Watch`), because they had many rebalances in an hour, or an offset that can have skipped or gone back.
+    After the load of all logs, `read_extents` returns where each group has records, and `count_rows` what the records
+    of each row come to.
     """
 
     count_rows: Callable[[Groups, Answers], Iterable[tuple[Row, Count]]]

@@ -32,14 +32,13 @@ from contextlib import suppress
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.group import Group
-from kafkagroups.groups.log_records import read_control_type
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, describe_time, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaner import ProducerStates, add_batch
+from kafkagroups.log.cleaner import ProducerStates, add_batch, read_marker
 from kafkagroups.records.control import ControlType, decode_end_transaction_marker
 from kafkagroups.records.versions import Version
 
@@ -88,7 +87,7 @@ class TransactionDetails(Follower):
 def _aborts(batch: Batch) -> bool:
     """Return whether a control batch aborts a transaction. The cleaner can have removed its marker."""
     with suppress(BadBytes):
-        return any(read_control_type(record) is ControlType.ABORT for record in batch.records[:1])
+        return read_marker(batch) is ControlType.ABORT
     return False
 
 

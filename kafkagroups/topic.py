@@ -543,7 +543,7 @@ def read_topic_table(topic: OpenTopic, table: str, columns: Iterable[str] | None
     """Return a table of the logs of a topic. The parameters and the errors are those of `Topic.table`."""
     import pyarrow as pa
 
-    from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
+    from kafkagroups.history.fates import RECORD_TABLES, read_fate_table, read_record_table
 
     selected = columns_of(table, columns)
     if table not in RECORD_TABLES:

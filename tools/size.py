@@ -25,7 +25,7 @@ CEILINGS = {
     "course": 8836,
     "engine": 2548,
     "groups": 1975,
-    "history": 5116,
+    "history": 5010,
     "html_report": 510,
     "kafka_tools": 426,
     "loading": 2161,

@@ -16,16 +16,14 @@ cleaner fails to clean, and logs above MAX_SIZE or MAX_TOTAL_SIZE are not judged
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.replay import LoadedPartition
-from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, copy_log, is_whole, list_cleaned
+from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, is_whole, list_cleaned
 from kafkagroups.history.finding import LOAD_KINDS, Finding, join_words, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes
 from kafkagroups.history.partition_rules import find_count_change
@@ -64,19 +62,16 @@ class AfterCleaning:
             if log.size > min(MAX_SIZE, self._bytes_left):
                 return []
             self._bytes_left -= log.size
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    findings = list(islice(self._find_by_passes(log, Path(folder)), 1))
-                except (UsageError, BadBytes):
-                    # The cleaner itself fails at some logs, and at times that do not fit into 64 bits.
-                    return []
+            try:
+                findings = list(islice(self._find_by_passes(log), 1))
+            except (UsageError, BadBytes):
+                return []
         self.judged.add(log.partition)
         return findings
 
-    def _find_by_passes(self, log: Log, folder: Path) -> Iterator[Finding]:
-        copy = copy_log(log, folder)
-        now = self._load(copy)
-        for cleaned in list_cleaned(copy, folder) if now.records else ():
+    def _find_by_passes(self, log: Log) -> Iterator[Finding]:
+        now = self._load(log)
+        for cleaned in list_cleaned(log) if now.records else ():
             after = self._load(cleaned.log)
             if now.error is None and after.error is not None:
                 yield _describe_loss(log, self.rules, cleaned, after)

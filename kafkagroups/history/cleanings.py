@@ -64,13 +64,19 @@ def copy_log(log: Log, folder: Path, new_segment: int | None = None) -> Log:
     return open_log(copy, max_batch_bytes=log.max_batch_bytes)
 
 
-def list_cleaned(log: Log, folder: Path) -> Iterator[CleanedLog]:
-    """Yield each log that passes over a log can leave. The first ones need the fewest steps."""
-    if len(log.segments) > 1:
-        yield from _clean_from(log, [], [], folder)
-    if os.path.getsize(log.segments[-1]):
-        end = max((batch.next_offset for batch in log), default=log.start_offset)
-        yield from _clean_from(copy_log(log, folder, end), ["the active segment was rolled"], ["--roll"], folder)
+def list_cleaned(log: Log) -> Iterator[CleanedLog]:
+    """Yield each log that passes over a log can leave. The first ones need the fewest steps.
+
+    Raises UsageError or BadBytes if the cleaner itself fails at the log, or at times that do not fit into 64 bits.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy = copy_log(log, folder)
+        if len(copy.segments) > 1:
+            yield from _clean_from(copy, [], [], folder)
+        if os.path.getsize(copy.segments[-1]):
+            end = max((batch.next_offset for batch in copy), default=copy.start_offset)
+            yield from _clean_from(copy_log(copy, folder, end), ["the active segment was rolled"], ["--roll"], folder)
 
 
 def _clean_from(log: Log, steps: list[str], options: list[str], folder: Path) -> Iterator[CleanedLog]:

@@ -259,7 +259,7 @@ class CommitForm(NamedTuple):
         return f"{epoch}, {metadata}{', in transactions' if self.is_transactional else ''}"
 
 
-@dataclass
+@dataclass(slots=True)
 class Position:
     """The committed offsets of one topic partition, after the commits so far and since the last deletion.
 

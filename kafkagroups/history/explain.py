@@ -353,12 +353,10 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     history = entries if question.topic is None else group_log.records_of(question.selects)
     result.history = [each for each in history if question.since_time is None or each.timestamp >= question.since_time]
     result.waiting = [entry for entry in history if entry.fate is Fate.PENDING]
-    for number, loaded in groups.partitions.items():
-        result.next_offsets[number] = loaded.next_offset
-        if loaded.gaps is not None:
-            result.gaps[number] = loaded.gaps
-        if loaded.damage is not None:
-            result.damage[number] = loaded.damage
+    partitions = groups.partitions.items()
+    result.next_offsets = {number: loaded.next_offset for number, loaded in partitions}
+    result.gaps = {number: loaded.gaps for number, loaded in partitions if loaded.gaps is not None}
+    result.damage = {number: loaded.damage for number, loaded in partitions if loaded.damage is not None}
     positions = [position for story in histories.values() for position in story.offsets.positions.values()]
     result.rewound = sort_rewound(each for each in positions if question.selects(each.topic_partition))
     return result

@@ -15,17 +15,15 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.history.cleanings import MAX_SIZE, copy_log, is_whole, list_cleaned
+from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned
 from kafkagroups.history.finding import Finding, count_of, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.transactions import abort_command
@@ -132,11 +130,7 @@ def find_large_heap(partition: Partition) -> Iterator[Finding]:
             f"The partition has {counts.records} records with {markers} transaction markers. A Kafka {rules.kafka} "
             "broker keeps every step of a load in memory until its end, and can run out of heap (KAFKA-19716)."
         )
-        remedy = (
-            "Upgrade to 4.0.2, 4.1.1 or a newer release first. If that is not possible, let the cleaner compact the "
-            "partition, and give the brokers more heap, before the next election."
-        )
-        yield partition.finding(None, "load_memory", what, remedy)
+        yield partition.finding(None, "load_memory", what)
 
 
 class FailedLoad(Follower):
@@ -249,8 +243,8 @@ class FailedLoad(Follower):
         log = self.partition.log
         if not is_whole(log) or log.size > MAX_SIZE or self._group is None:
             return None
-        with tempfile.TemporaryDirectory() as folder, suppress(UsageError, BadBytes):
-            for cleaned in list_cleaned(copy_log(log, Path(folder)), Path(folder)):
+        with suppress(UsageError, BadBytes):
+            for cleaned in list_cleaned(log):
                 after = OpenTopic([cleaned.log], self.partition.dialect, engine="auto").load()
                 if cleaned.options.count("--clean") == 1 and not after.failed and self._group in after:
                     return cleaned.options if cleaned.is_whole else None

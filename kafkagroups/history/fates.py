@@ -8,27 +8,42 @@ abort a record. The fates of the remaining records are decided after the load:
 - Hidden: the coordinator has the offset, but not its group, because a tombstone deleted the group.
 - Ignored: the load of the partition fails. Or: several partitions contain records of the group, and the broker uses
   only the records of another partition.
+
+The readable engine makes a row of the tables `records` and `fates` for each record. The native engine loads a log, and
+then reads it a second time into columns, because a load keeps no records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kafkagroups.errors import BadBytes
+from kafkagroups.errors import BadBytes, InvalidLog
+from kafkagroups.groups import replay as readable
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, GroupKey, NewestValues, Observer, StoredOffset
 from kafkagroups.groups.offsets import Orphan, TopicPartition
+from kafkagroups.groups.replay import CountBytes, Shard
 from kafkagroups.history.event import Cause
 from kafkagroups.history.finding import time_or_none
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading import native
+from kafkagroups.loading.columns import Column, Row, record_batches
+from kafkagroups.loading.engines import Engine
+from kafkagroups.loading.groups import Answers, Groups
+from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.rows import partition_number, record_rows
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
+from kafkagroups.log.segments import Log, Notes, Stop
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
 from kafkagroups.records.written_versions import describe_readers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(slots=True)
@@ -113,17 +128,10 @@ class RecordFate:
 
 def history_json(entry: RecordFate) -> dict[str, Any]:
     assert entry.fate is not None
-    fields: dict[str, Any] = {
-        "partition": entry.partition,
-        "offset": entry.offset,
-        "type": entry.type,
-        "key": None if entry.key is None else str(entry.key),
-        "fate": entry.fate.value,
-        "by": entry.by,
-        "timestamp": entry.timestamp,
-        "timestamp_ms": time_or_none(entry.timestamp),
-        "group_record": entry.group_record,
-    }
+    names = ("partition", "offset", "type", "key", "fate", "by", "timestamp")
+    fields: dict[str, Any] = {name: getattr(entry, name) for name in names}
+    fields |= {"key": None if entry.key is None else str(entry.key), "fate": entry.fate.value}
+    fields |= {"timestamp_ms": time_or_none(entry.timestamp), "group_record": entry.group_record}
     if entry.committed is not None:
         fields |= {"committed_offset": entry.committed, "from": entry.replaced, "went_back": entry.went_back}
         fields["metadata"] = entry.note
@@ -347,3 +355,113 @@ def _read_marker(entry: RecordFate, log_record: LogRecord) -> Record | None:
 def _ignore(entry: RecordFate, why: str) -> None:
     entry.fate = Fate.IGNORED
     entry.why = why
+
+
+ObserverT = TypeVar("ObserverT", bound=Observer)
+
+
+class ObservedLoad(Generic[ObserverT]):
+    """A load of a topic. `groups` is its result.
+
+    By partition number, `shards` has what the native engine has folded, and `observers` the observers of the other
+    logs, each made by `observe` for a log and the notes of its reading. `options` say what the native engine
+    notes (`native.read`). `whole` is the one of `OpenTopic.load`.
+    """
+
+    def __init__(
+        self,
+        topic: OpenTopic,
+        observe: Callable[[Log, Notes], ObserverT],
+        whole: WholeTopic | None = None,
+        **options: Any,
+    ) -> None:
+        self.shards: dict[int | None, Shard] = {}
+        self.observers: dict[int | None, ObserverT] = {}
+        name = topic.chosen_engine.name
+
+        def fold(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
+            shard = None
+            if name == "compiled":
+                shard = native.fold_if_possible(log, dialect, stop, count_bytes=count_bytes, **options)
+            if shard is not None:
+                self.shards[log.partition] = shard
+                return shard
+            notes = Notes()
+            observer = self.observers[log.partition] = observe(log, notes)
+            return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer, notes=notes)
+
+        self.groups = topic.load(engine=Engine(name, fold), whole=whole)
+
+
+RECORD_TABLES = ("fates", "records")
+_UNREADABLE = RecordFate(None, 0)
+"""Stands for the records of a batch that cannot be split into records."""
+
+
+def read_record_table(
+    log: Log, dialect: Dialect, columns: Sequence[Column], engine: Engine
+) -> Iterator[pa.RecordBatch]:
+    if engine.name == "compiled":
+        shard = native.fold_if_possible(log, dialect, follow=native.COUNTS)
+        if shard is not None:
+            return _copy(log, dialect, shard, columns)
+    with_json = any(column.name == "json" for column in columns)
+    return record_batches(columns, record_rows(log, log.partition, dialect, with_json=with_json))
+
+
+def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Load a topic as one coordinator does, and yield the table `fates` as Arrow record batches."""
+    load = ObservedLoad(topic, lambda log, notes: Fates(topic.dialect), follow=native.COUNTS)
+    groups = load.groups
+    answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
+    for log in topic.logs:
+        fates = load.observers.pop(log.partition, None)
+        if fates is None:
+            yield from _read_followed(log, topic.dialect, columns, answers)
+        else:
+            fates.settle(groups)
+            yield from record_batches(columns, _fate_rows(log, topic.dialect, fates))
+
+
+def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:
+    shard = native.fold_if_possible(log, dialect, follow=native.KEEPS_FATES)
+    if shard is None:
+        raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again")
+    reading = native.reading_of(shard)
+    found = [answers.find(group_id, log.partition) for group_id in reading.totals(False)["group_ids"]]
+    numbers = {fate: number for number, fate in enumerate(Fate, start=1)}
+    fates = reading.settle([(*map(numbers.__getitem__, each[:3]), each.has_read) for each in found])
+    yield from _copy(log, dialect, shard, columns, fates)
+
+
+def _copy(
+    log: Log, dialect: Dialect, shard: Shard, columns: Sequence[Column], fates: tuple[bytes, bytes] | None = None
+) -> Iterator[pa.RecordBatch]:
+    from kafkagroups.loading.engine_columns import copy_records
+
+    with_content = any(column.name in ("key", "value", "json") for column in columns)
+    parts = native.read_records(log, dialect, shard.loaded.batches, with_content=with_content)
+    return copy_records(parts, partition_number(log.partition), dialect, columns, fates)
+
+
+def _fate_rows(log: Log, dialect: Dialect, fates: Fates) -> Iterator[Row]:
+    """Yield the rows of the table `fates` of a log, whose fates are settled.
+
+    A batch that cannot be split into records has one row, as in the table `records`; its fate is "ignored".
+    """
+    entries: defaultdict[object, deque[RecordFate]] = defaultdict(deque)
+    for entry in fates:
+        entries[entry.offset].append(entry)
+    for row in record_rows(log, log.partition, dialect, with_json=False):
+        # Several records of an odd log can have the same offset, and so can a batch that cannot be split into records.
+        same_offset = entries.get(row["offset"])
+        is_other_record = row["key"] is None and same_offset and same_offset[0].type is not None
+        entry = same_offset.popleft() if same_offset and not is_other_record else _UNREADABLE
+        yield row | {
+            "member_id": entry.member_id,
+            "committed_offset": entry.committed,
+            "key_bytes": len(row["key"] or b""),
+            "value_bytes": None if row["value"] is None else len(row["value"]),
+            "fate": (entry.fate or Fate.IGNORED).value,
+            "by": entry.by,
+        }

@@ -95,6 +95,48 @@ TOPIC_KINDS = ("group_family", "look_alike_groups", "partition_count_changed", "
 """The kinds of findings that can be about the whole topic. Their partition is then None."""
 GROUPS_TOOL = ("kafka-consumer-groups.sh", "--bootstrap-server", "HOST:PORT")
 TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
+REMEDIES = {
+    "busy_group": "Find the program first, because two programs can share a group id: kafkagroups stats --by writer "
+    "shows who commits. Let that one commit less often, for example every 5 s and not after each record.",
+    "early_expiry": "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has "
+    "written the records. Let the groups commit again before that time, with a client that leaves the time to the "
+    "broker.",
+    "expiry_in_use": "Let the program that commits join the group (subscribe instead of assign), give it a group id "
+    "of its own, or let it commit every offset again from time to time; a longer offsets.retention.minutes holds for "
+    "all groups.",
+    "large_commits": "Look at a record with kafkagroups dump. The metadata of a commit is no place for state: a "
+    "smaller offset.metadata.max.bytes refuses such commits. Of many members, each generation is one large record.",
+    "load_memory": "Upgrade to 4.0.2, 4.1.1 or a newer release first. If that is not possible, let the cleaner "
+    "compact the partition, and give the brokers more heap, before the next election.",
+    "look_alike_groups": "See with kafkagroups timeline which group the consumers use, and what was done to the other "
+    "one. Correct the page or the script that contains the wrong id. Before you repeat a command for the right group, "
+    "stop its consumers. Delete the wrong group only when nobody needs its offsets.",
+    "mixed_writers": "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
+    "coordinator of the partition can read its records.",
+    "partition_count_changed": "Before a broker starts, stop the consumers of these groups, and note their newest "
+    "positions (kafkagroups stats PATH and kafkagroups report PATH --out FILE list the old and the new ones). After "
+    "the start, compare these positions with what the broker answers, and set older offsets to them with "
+    "kafka-consumer-groups.sh --reset-offsets. The count cannot be lowered, and the newest offsets are in the new "
+    "partitions: do not delete them.",
+    "skipped": "First save the group's offsets with kafkagroups rescue plan, because the offsets of a group without "
+    "members expire after offsets.retention.minutes. Then, before the change, stop the members, so that the group is "
+    "empty; members that start afterwards need a protocol that the other release has.",
+    "skipped_records": "Find out who committed this: a consumer that found no offset and began at the end "
+    "(auto.offset.reset), a tool, or another program. To read the records, stop the group and set it back to the "
+    "offset before, as far as the topic still has them.",
+    "tombstones_stay": "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs "
+    "(log-cleaner.log) and that delete.retention.ms of __consumer_offsets is a day or less.",
+    "too_large": "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "
+    "segment.bytes and min.cleanable.dirty.ratio of __consumer_offsets, so that it cleans earlier.",
+    "two_writers": "Give each program a group id of its own: each of them continues at the other one's offset after a "
+    "rebalance. kafkagroups stats --by writer shows how both commit.",
+    "unassigned_partition": "Read the log of the group's leader (with the new protocol: of the coordinator), which "
+    "computes the assignment: a member with another assignor, or metadata that miss the partition, can be the cause. "
+    "A restart of the leader computes it anew.",
+    "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck. If you end it, "
+    "the other members get the partitions at once, and read again what it has not committed.",
+}
+"""What to do about the kinds of findings whose remedy does not depend on what was found."""
 
 
 @dataclass(frozen=True)

@@ -286,16 +286,16 @@ def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> li
 class GroupEvents:
     """The events of the group's own records in one partition.
 
-    `state` is the group after the newest record. The caller sets `has_hole` if the log has a hole before the next
-    record. Then the first record of a key does not tell since when the group has its members. It puts the names of
-    topics, by id, into `topic_names`, as far as commits contain both.
+    `state` is the group after the newest record. The caller counts in `hole_count` the holes of the log before the
+    next record. After a hole, the first record of a key does not tell since when the group has its members. The caller
+    also puts the names of topics, by id, into `topic_names`, as far as commits contain both.
     """
 
     def __init__(self, partition: int | None) -> None:
         self.partition = partition
         self.topic_names: dict[str, str] = {}
         self.state = GroupState()
-        self.has_hole = False
+        self.hole_count = 0
         self._old_type: str | None = None
         """The type of the group before the conversion in the current batch."""
         self._deleted_type: str | None = None
@@ -308,7 +308,7 @@ class GroupEvents:
         requests = list(split_requests(records))
         for request, following in zip(requests, [*requests[1:], None], strict=True):
             last = request[-1]
-            is_first_generation = not self._has_generation
+            is_first = not self._has_generation
             self._has_generation |= last.type == CLASSIC_GROUP
             if last.ends_group:
                 if following is not None and converts(last, following):
@@ -318,7 +318,7 @@ class GroupEvents:
             elif last.type == CLASSIC_GROUP:
                 # Generation 1 is the first one with members. A group of another type keeps its members.
                 is_new = last.value.generation <= 1 or self._old_type is not None
-                yield self._apply_generation(last, has_known_past=is_new or not (self.has_hole and is_first_generation))
+                yield self._apply_generation(last, has_known_past=is_new or not (self.hole_count and is_first))
             else:
                 yield from self._apply_request(request)
 
@@ -327,7 +327,7 @@ class GroupEvents:
         self._deleted_type = old.type
         self.state = GroupState()
         who = Turnover((), tuple(old.members))
-        return self._event(record, "deleted", "The group was deleted.", who, generation=old.generation)
+        return self.make_event(record, "deleted", "The group was deleted.", who, generation=old.generation)
 
     def _apply_generation(self, record: GroupRecord, *, has_known_past: bool) -> Event:
         value: GroupMetadataValue = record.value
@@ -353,7 +353,7 @@ class GroupEvents:
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         name = "generation" if members or value.generation <= 0 else "empty"
         what = _add_to_sentence(what, subscriptions)
-        return self._event(record, name, what, who, leader=value.leader, protocol=value.protocol)
+        return self.make_event(record, name, what, who, leader=value.leader, protocol=value.protocol)
 
     def _describe_generation(self, old: GroupState, value: GroupMetadataValue, who: Turnover) -> str:
         generation = value.generation
@@ -409,7 +409,7 @@ class GroupEvents:
         changed = change.members
         member_offset = next((each.offset for each in request if each.type in MEMBERS), change.first.offset)
         subscriptions = self._describe_subscriptions(old, member_offset)
-        unknown = set(changed) - self._seen_members if self.has_hole else set()
+        unknown = set(changed) - self._seen_members if self.hole_count else set()
         self._seen_members |= set(changed)
         known = {*old.members, *unknown}
         joined = tuple(name for name, member in changed.items() if member is not None and name not in known)
@@ -419,9 +419,9 @@ class GroupEvents:
         what = _add_to_sentence(what, self._describe_assigned(old, change.epochs))
         epochs = {change.epoch, change.target_epoch, change.topology_epoch}
         is_routine = not (changed or change.away or change.targets or epochs != {None})
-        yield self._event(change.first, "epoch", what, who, is_routine=is_routine)
+        yield self.make_event(change.first, "epoch", what, who, is_routine=is_routine)
         if left and not self.state.members:
-            yield self._event(change.first, "empty", "No member is left.")
+            yield self.make_event(change.first, "empty", "No member is left.")
 
     def _describe_request(self, change: Change, old_members: dict[str, Member], who: Turnover) -> str:
         joined, left, replaced = who
@@ -489,7 +489,7 @@ class GroupEvents:
         )
         return list(filter(None, texts))
 
-    def _event(self, record: GroupRecord, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
+    def make_event(self, record: GroupRecord, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
         members = tuple((member_id, self.state.members[member_id]) for member_id in who.members_joined)
         place = (self.partition, record.offset, time_or_none(record.timestamp))
         fields = {"generation": self.state.generation, "members": members} | who._asdict() | fields

@@ -21,8 +21,7 @@ from kafkagroups.groups import replay as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.fates import Fates, RecordFate, log_order
-from kafkagroups.history.passes import ObservedLoad
+from kafkagroups.history.fates import Fates, ObservedLoad, RecordFate, log_order
 from kafkagroups.history.writers import Stretches
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups

@@ -37,6 +37,7 @@ from kafkagroups.groups.offsets import TopicPartition, find_expiring
 from kafkagroups.history.event import MIN_STANDSTILL_MS, Recreation
 from kafkagroups.history.finding import (
     GROUPS_TOOL,
+    REMEDIES,
     Finding,
     count_of,
     describe_time,
@@ -55,15 +56,6 @@ LARGE_RECORD_BYTES = 1_000
 MIN_BUSY_RECORDS = 1_000
 BUSY_RATE = 1.0
 DAY_MS = 86_400_000
-IN_USE_REMEDY = (
-    "Let the program that commits join the group (subscribe instead of assign), give it a group id of its own, or let "
-    "it commit every offset again from time to time; a longer offsets.retention.minutes holds for all groups."
-)
-UNASSIGNED_REMEDY = (
-    "Read the log of the group's leader (with the new protocol: of the coordinator), which computes the assignment: a "
-    "member with another assignor, or metadata that miss the partition, can be the cause. A restart of the leader "
-    "computes it anew."
-)
 UNSUBSCRIBED_MS = DAY_MS
 EXPIRY_NEAR_MS = 2 * DAY_MS
 RECREATED_MS = 60_000
@@ -81,7 +73,7 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
     """Yield the findings `busy_group` and `large_commits`."""
     counts = partition.counts
     seconds = counts.span_ms / 1000
-    for group_id, records in partition.records_of.items():
+    for group_id, count in partition.by_group.items():
         parts = partition.parts.get(group_id)
         offsets = 0 if parts is None else len(parts.offsets)
         commits = partition.commits[group_id]
@@ -91,22 +83,14 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
                 f"Group {group_id} wrote {commits} of {counts.records} records: {commits / seconds:.0f} commits a "
                 f"second for {offsets} offsets."
             )
-            remedy = (
-                "Find the program first, because two programs can share a group id: kafkagroups stats --by writer "
-                "shows who commits. Let that one commit less often, for example every 5 s and not after each record."
-            )
-            yield partition.finding(None, "busy_group", what, remedy, group=group_id)
-        size = partition.bytes_of[group_id]
-        if counts.bytes >= MIN_LARGE_BYTES and 2 * size > counts.bytes and size >= LARGE_RECORD_BYTES * records:
+            yield partition.finding(None, "busy_group", what, group=group_id)
+        is_large = counts.bytes >= MIN_LARGE_BYTES and 2 * count.bytes > counts.bytes
+        if is_large and count.bytes >= LARGE_RECORD_BYTES * count.records:
             what = (
-                f"Group {group_id} wrote {100 * size // counts.bytes} % of the bytes with {records} of "
-                f"{counts.records} records: {size // records} bytes in each."
+                f"Group {group_id} wrote {100 * count.bytes // counts.bytes} % of the bytes with {count.records} of "
+                f"{counts.records} records: {count.bytes // count.records} bytes in each."
             )
-            remedy = (
-                "Look at a record with kafkagroups dump. The metadata of a commit is no place for state: a smaller "
-                "offset.metadata.max.bytes refuses such commits. Of many members, each generation is one large record."
-            )
-            yield partition.finding(None, "large_commits", what, remedy, group=group_id)
+            yield partition.finding(None, "large_commits", what, group=group_id)
 
 
 def find_unsubscribed_offsets(partition: Partition, group_id: str, parts: GroupParts) -> Iterator[Finding]:
@@ -183,7 +167,7 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
         if found is not None:
             place = {"group": group_id, "topic_partition": str(found.first)}
             record = group.offsets[found.first].record_offset
-            yield partition.finding(record, "expiry_in_use", found.what, IN_USE_REMEDY, **place)
+            yield partition.finding(record, "expiry_in_use", found.what, **place)
     if not early:
         return
     expire_ms, group_id, key, record = min(early)
@@ -193,12 +177,8 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
         f"have passed, because their records have an expire time. The first is {key} of group {group_id}, at "
         f"{describe_time(expire_ms)}."
     )
-    remedy = (
-        "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has written the "
-        "records. Let the groups commit again before that time, with a client that leaves the time to the broker."
-    )
     only_group = group_id if len(groups) == 1 else None
-    yield partition.finding(record, "early_expiry", what, remedy, group=only_group, topic_partition=str(key))
+    yield partition.finding(record, "early_expiry", what, group=only_group, topic_partition=str(key))
 
 
 def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Iterator[Finding]:
@@ -297,7 +277,7 @@ def find_unassigned(partition: Partition, group_id: str, parts: GroupParts) -> I
         )
         place = {"group": group_id, "topic_partition": str(found[0])}
         record = group.offsets[found[0]].record_offset
-        yield partition.finding(record, "unassigned_partition", what, UNASSIGNED_REMEDY, **place)
+        yield partition.finding(record, "unassigned_partition", what, **place)
 
 
 def find_in_groups(partition: Partition) -> Iterator[Finding]:
@@ -347,7 +327,7 @@ def list_known_groups(partition: Partition) -> dict[str, KnownGroup]:
     for group_id, each in partition.parts.items():
         if each.group.partition == partition.number:
             is_idle = each.offsets and find_prefix(group_id) is not None and not each.decode_group().members
-            known[group_id] = KnownGroup(partition.number, partition.live_records[group_id] if is_idle else 0)
+            known[group_id] = KnownGroup(partition.number, partition.by_group[group_id].live_records if is_idle else 0)
     return known
 
 
@@ -424,13 +404,8 @@ def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding
         ]
         what = f"These group ids look the same but are different groups: {', '.join(names)}. "
         what += _describe_differences(sorted(group_ids))
-        remedy = (
-            "See with kafkagroups timeline which group the consumers use, and what was done to the other one. Correct "
-            "the page or the script that contains the wrong id. Before you repeat a command for the right group, stop "
-            "its consumers. Delete the wrong group only when nobody needs its offsets."
-        )
         partition = known_groups[group_ids[0]].partition if len(set(numbers.values())) == 1 else None
-        yield Finding(partition, None, None, None, "look_alike_groups", what, remedy)
+        yield Finding(partition, None, None, None, "look_alike_groups", what, REMEDIES["look_alike_groups"])
 
 
 def _describe_differences(group_ids: list[str]) -> str:

@@ -72,10 +72,10 @@ class Deletion(NamedTuple):
 class OffsetEvents:
     """The events of a group's offsets in one partition.
 
-    `group` has the events of the group itself. `pending` has the pending offsets by producer id. The caller counts in
-    `hole_count` the holes that have been passed. If `skips_routine` is true, commits that only move an offset forward
-    have no event. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known. The caller sets
-    `is_classic`, which says whether the classic coordinator wrote the next record.
+    `group` has the events of the group itself. `pending` has the pending offsets by producer id. If `skips_routine` is
+    true, commits that only move an offset forward have no event. `retention_ms` is the broker's
+    offsets.retention.minutes in ms, if it is known. The caller sets `is_classic`, which says whether the classic
+    coordinator wrote the next record.
     """
 
     def __init__(self, partition: int | None, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
@@ -85,7 +85,6 @@ class OffsetEvents:
         self.is_classic = True
         self.committed: dict[TopicPartition, Commit] = {}
         self.pending: dict[int, dict[TopicPartition, Commit]] = {}
-        self.hole_count = 0
         self.causes: dict[int, Cause] = {}
         """The causes of the tombstones, by their offsets in the log."""
         self.replaced: dict[int, int] = {}
@@ -113,9 +112,9 @@ class OffsetEvents:
         offset: int = record.value.offset
         old = self.committed.get(key)
         new_id = self._note_topic_id(key, record)
-        is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count and not new_id
+        is_routine = old is not None and offset >= old.offset and old.hole_count == self.group.hole_count and not new_id
         position = self.positions.get(key)
-        is_told = position is not None and old is not None and old.hole_count == self.hole_count
+        is_told = position is not None and old is not None and old.hole_count == self.group.hole_count
         usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
         is_skipped = is_routine and self.skips_routine and usual is None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
@@ -123,12 +122,17 @@ class OffsetEvents:
         if not is_skipped:
             fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
             yield self._event(at, name, what, key, is_routine=is_routine, **fields)
-            yield from self._find_rewind(at, old, record, new_id)
-            if old is not None and usual is not None:
-                what = f"{key}: {old.offset} -> {offset}, ahead by {offset - old.offset}; its longest step before was "
-                what += f"{usual}; {self._describe_origin(old, record)}."
-                fields = {"from_offset": old.offset, "to_offset": offset, "origin": self._describe_origin(old, record)}
-                yield self._event(at, "skip", what, key, **fields)
+        if old is not None and (usual is not None or offset < old.offset):
+            is_back = offset < old.offset
+            origin = self._describe_origin(old, record)
+            how = f"ahead by {offset - old.offset}; its longest step before was {usual}"
+            if is_back:
+                how = f"back by {old.offset - offset}"
+            what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{new_id}."
+            if is_back:
+                self.rewinds[record.offset] = what
+            moved: dict[str, Any] = {"from_offset": old.offset, "to_offset": offset, "origin": origin}
+            yield self._event(at, "rewind" if is_back else "skip", what, key, **moved)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         if old is None and key in self._deleted:
@@ -136,7 +140,7 @@ class OffsetEvents:
             skipped = f", which skips at most {before} to {offset - 1}" if offset > before and not new_id else ""
             return f"{key}: {offset}, the first commit after a deletion, {before} before it{skipped}"
         if old is None:
-            return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"
+            return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}"
         if offset == old.offset:
             return f"{key}: {offset} again"
         return f"{key}: {old.offset} -> {offset}"
@@ -144,7 +148,7 @@ class OffsetEvents:
     def _store(self, key: TopicPartition, record: GroupRecord, offset: int, old: Commit | None) -> None:
         if old is not None:
             self.replaced[record.offset] = old.offset
-        self.committed[key] = Commit(record, self.hole_count)
+        self.committed[key] = Commit(record, self.group.hole_count)
         deletion = self._deleted.pop(key, None)
         if deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)
@@ -180,15 +184,6 @@ class OffsetEvents:
         self.recreated[key.topic] = Recreation(key.topic, record.offset, _get_time(record), (old_id, topic_id))
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
-
-    def _find_rewind(self, at: Place, old: Commit | None, record: GroupRecord, new_id: str) -> Iterator[Event]:
-        key = record.key
-        offset: int = record.value.offset
-        if old is not None and offset < old.offset:
-            what = f"{key}: {old.offset} -> {offset}, back by {old.offset - offset}; "
-            what += f"{self._describe_origin(old, record)}{new_id}."
-            self.rewinds[record.offset] = what
-            yield self._event(at, "rewind", what, key, from_offset=old.offset, to_offset=offset)
 
     def _describe_origin(self, old: Commit, record: GroupRecord) -> str:
         """Who can have committed a record that is out of the usual, and what the commit before had and it has not.
@@ -362,7 +357,7 @@ class OffsetEvents:
             return f"{key}: the pending {pending.offset} was deleted."
         if tombstone.is_pending:
             return f"{key}: a tombstone in a transaction, which deletes no committed offset."
-        if self.hole_count:
+        if self.group.hole_count:
             return f"{key}: an offset was deleted, whose commit is not in the log."
         return f"{key}: a tombstone without a commit in the log."
 

@@ -45,6 +45,7 @@ from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES
 from kafkagroups.history.finding import (
     GROUPS_TOOL,
+    REMEDIES,
     Finding,
     count_of,
     describe_duration,
@@ -54,12 +55,7 @@ from kafkagroups.history.finding import (
     list_names,
 )
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
-from kafkagroups.history.stats import (
-    RECORDS_LOADED_PER_SECOND,
-    MovedOffset,
-    PartitionStats,
-    WriterRange,
-)
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, MovedOffset, PartitionStats, WriterRange
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
@@ -135,11 +131,7 @@ def find_too_large(partition: Partition) -> Iterator[Finding]:
             f"The partition has {counts.bytes} bytes, but only {counts.live_bytes} are live; a broker needs about "
             f"{counts.records / RECORDS_LOADED_PER_SECOND:.0f} s to load it."
         )
-        remedy = (
-            "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "
-            "segment.bytes and min.cleanable.dirty.ratio of __consumer_offsets, so that it cleans earlier."
-        )
-        yield partition.finding(None, "too_large", what, remedy)
+        yield partition.finding(None, "too_large", what)
 
 
 def find_staying_tombstones(partition: Partition) -> Iterator[Finding]:
@@ -149,11 +141,7 @@ def find_staying_tombstones(partition: Partition) -> Iterator[Finding]:
         what = (
             f"{counts.tombstones} of {counts.records} records are tombstones that no pass of the cleaner has removed."
         )
-        remedy = (
-            "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs "
-            "(log-cleaner.log) and that delete.retention.ms of __consumer_offsets is a day or less."
-        )
-        yield partition.finding(None, "tombstones_stay", what, remedy)
+        yield partition.finding(None, "tombstones_stay", what)
 
 
 def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
@@ -173,11 +161,7 @@ def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
                 f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
                 f"one ({newest.versions.strip()})."
             )
-            remedy = (
-                "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
-                "coordinator of the partition can read its records."
-            )
-            yield partition.finding(part.first, "mixed_writers", what, remedy)
+            yield partition.finding(part.first, "mixed_writers", what)
             break
     if newest_before is None:
         return
@@ -429,14 +413,7 @@ def find_count_change(change: PartitionCountChange) -> Finding:
         "After a start, a broker with the classic coordinator answers from the partition that it loads first, which "
         "can be the old one; the new coordinator ignores offsets that are only in the old one."
     )
-    remedy = (
-        "Before a broker starts, stop the consumers of these groups, and note their newest positions (kafkagroups "
-        "stats PATH and kafkagroups report PATH --out FILE list the old and the new ones). After the start, compare "
-        "these positions with what the broker answers, and set older offsets to them with kafka-consumer-groups.sh "
-        "--reset-offsets. The count cannot be lowered, and the newest offsets are in the new partitions: do not delete "
-        "them."
-    )
-    return Finding(None, None, None, None, "partition_count_changed", what, remedy)
+    return Finding(None, None, None, None, "partition_count_changed", what, REMEDIES["partition_count_changed"])
 
 
 def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:

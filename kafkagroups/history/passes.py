@@ -15,63 +15,26 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from kafkagroups.errors import BadBytes, ForeignLog
-from kafkagroups.groups import replay as readable
-from kafkagroups.groups.observer import Observer
-from kafkagroups.groups.replay import CountBytes, LoadedPartition, Shard
+from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
-from kafkagroups.history.finding import Finding
-from kafkagroups.history.stats import PartitionStats
+from kafkagroups.history.finding import REMEDIES, Finding
+from kafkagroups.history.stats import Count, PartitionStats
 from kafkagroups.history.totals import Totals
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import GroupParts, Groups
-from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
-from kafkagroups.log.segments import Log, Notes, Stop
+from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import CHECKED_VERSIONS, DEFAULT_DIALECT, Dialect, dialect
 from kafkagroups.records.serde import RECORD_TYPES, decode_key
-
-ObserverT = TypeVar("ObserverT", bound=Observer)
-
-
-class ObservedLoad(Generic[ObserverT]):
-    """A load of a topic. `groups` is its result.
-
-    By partition number, `shards` has what the native engine has folded, and `observers` the observers of the other
-    logs, each made by `observe` for a log and the notes of its reading. `options` say what the native engine
-    notes (`native.read`). `whole` is the one of `OpenTopic.load`.
-    """
-
-    def __init__(
-        self,
-        topic: OpenTopic,
-        observe: Callable[[Log, Notes], ObserverT],
-        whole: WholeTopic | None = None,
-        **options: Any,
-    ) -> None:
-        self.shards: dict[int | None, Shard] = {}
-        self.observers: dict[int | None, ObserverT] = {}
-        name = topic.chosen_engine.name
-
-        def fold(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
-            shard = None
-            if name == "compiled":
-                shard = native.fold_if_possible(log, dialect, stop, count_bytes=count_bytes, **options)
-            if shard is not None:
-                self.shards[log.partition] = shard
-                return shard
-            notes = Notes()
-            observer = self.observers[log.partition] = observe(log, notes)
-            return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer, notes=notes)
-
-        self.groups = topic.load(engine=Engine(name, fold), whole=whole)
 
 
 class Follower:
@@ -143,9 +106,9 @@ class Partition:
     """What a rule can ask about one partition.
 
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
-    partition ended. `totals` and `counts` are what its records come to, and the counters those of each group id.
-    `returned` are groups that committed to a topic again after all their offsets of it were deleted, once or twice.
-    `misplaced` are its groups that belong to other partitions.
+    partition ended. `totals` and `counts` are what its records come to, `by_group` those of each group id, and
+    `commits` counts the offset records with a value. `returned` are groups that committed to a topic again after all
+    their offsets of it were deleted, once or twice. `misplaced` are its groups that belong to other partitions.
     """
 
     log: Log
@@ -155,10 +118,8 @@ class Partition:
     parts: Mapping[str, GroupParts]
     totals: Totals
     counts: PartitionStats
+    by_group: Mapping[str, Count]
     commits: Counter[str]
-    records_of: Counter[str]
-    bytes_of: Counter[str]
-    live_records: Counter[str]
     returned: set[str]
     misplaced: Misplaced | None = None
 
@@ -177,9 +138,9 @@ class Partition:
             if parts.group.partition == self.number and parts.offsets:
                 yield group_id, parts
 
-    def finding(self, offset: int | None, kind: str, what: str, remedy: str, **fields: Any) -> Finding:
+    def finding(self, offset: int | None, kind: str, what: str, remedy: str = "", **fields: Any) -> Finding:
         place = {"group": None, "topic_partition": None} | fields
-        return Finding(self.number, offset, kind=kind, what=what, remedy=remedy, **place)
+        return Finding(self.number, offset, kind=kind, what=what, remedy=remedy or REMEDIES[kind], **place)
 
 
 _EVERY_TYPE = dialect("new", CHECKED_VERSIONS["new"][-1])

@@ -28,7 +28,7 @@ from typing import Any
 
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.history.finding import Finding, count_of, list_names
+from kafkagroups.history.finding import REMEDIES, Finding, count_of, list_names
 from kafkagroups.history.replicas import is_same, list_answers
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
@@ -131,12 +131,7 @@ def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Diale
             f"of {kinds} group {group_id} (types {', '.join(map(str, types))}), so it does not know the group's "
             "members and assignments."
         )
-        remedy = (
-            "First save the group's offsets with kafkagroups rescue plan, because the offsets of a group without "
-            "members expire after offsets.retention.minutes. Then, before the change, stop the members, so that the "
-            "group is empty; members that start afterwards need a protocol that the other release has."
-        )
-        yield Finding(log.partition, records[0][0], group_id, None, "skipped", what, remedy)
+        yield Finding(log.partition, records[0][0], group_id, None, "skipped", what, REMEDIES["skipped"])
 
 
 def list_read_types(rules: Dialect) -> set[int]:

@@ -11,34 +11,20 @@ when the log ends.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
+from kafkagroups.history import failures, group_rules, partition_rules
 from kafkagroups.history.event import describe_skips, join_skips
-from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
+from kafkagroups.history.fates import ObservedLoad
 from kafkagroups.history.finding import Finding, count_of, describe_time, sort_findings
 from kafkagroups.history.group_log import GroupLog, load_group_logs
-from kafkagroups.history.group_rules import (
-    RULES as GROUP_RULES,
-    find_families,
-    find_look_alikes,
-    find_recreated,
-    list_known_groups,
-)
-from kafkagroups.history.partition_rules import (
-    RULES as PARTITION_RULES,
-    ClockJump,
-    describe_misplaced,
-    find_count_change,
-    find_misplaced,
-    find_moved_offsets,
-)
-from kafkagroups.history.passes import ObservedLoad, Partition, read_again, refuse_foreign_log
-from kafkagroups.history.stats import WRITER, PartitionStats, Stats, sort_rows
+from kafkagroups.history.passes import Partition, read_again, refuse_foreign_log
+from kafkagroups.history.stats import WRITER, Count, PartitionStats, Stats, sort_rows
 from kafkagroups.history.storms import find_storms
 from kafkagroups.history.timeline import find_waiting_members, walk
 from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
@@ -57,19 +43,6 @@ MAX_RETURNED_RECORDS = 2_000
 """At most this many groups of a path are replayed because a topic can have been created again, and only small ones."""
 MIN_WAIT_MS = 30_000
 """A consumer gives partitions back with its next heartbeat, which it sends every few seconds."""
-UNREVOKED_REMEDY = (
-    "Look at this process: its poll loop or its rebalance listener is stuck. If you end it, the other members get the "
-    "partitions at once, and read again what it has not committed."
-)
-SKIP_REMEDY = (
-    "Find out who committed this: a consumer that found no offset and began at the end (auto.offset.reset), a tool, or "
-    "another program. To read the records, stop the group and set it back to the offset before, as far as the topic "
-    "still has them."
-)
-WRITERS_REMEDY = (
-    "Give each program a group id of its own: each of them continues at the other one's offset after a rebalance. "
-    "kafkagroups stats --by writer shows how both commit."
-)
 
 
 def watch_groups(partition: Partition, topic: OpenTopic, stats: Stats) -> Iterator[Finding]:
@@ -106,7 +79,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
         if waiting.partitions:
             what = f"Group {group}: {waiting.what}"
             place = {"topic_partition": waiting.partitions[0]}
-            found = find(waiting.offset, "unrevoked_partition", what, UNREVOKED_REMEDY, **place)
+            found = find(waiting.offset, "unrevoked_partition", what, **place)
             stats.waiting.append((waiting.since_ms, found))
     stats.recreated += [(partition.number, group, sign) for sign in history.offsets.recreated.values()]
     skips = list(join_skips(history.events))
@@ -115,18 +88,18 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
         time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
         more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
         what = f"Group {group} has skipped records{time}: {describe_skips(skips[0])}{more}"
-        yield find(first.offset, "skipped_records", what, SKIP_REMEDY, topic_partition=str(first.topic_partition))
+        yield find(first.offset, "skipped_records", what, topic_partition=str(first.topic_partition))
     for position in history.offsets.positions.values():
         if position.has_two_writers and position.rereads:
             what = f"Group {group}: {position.describe_rewound()}"
             key = str(position.topic_partition)
-            yield find(position.record, "two_writers", what, WRITERS_REMEDY, topic_partition=key)
+            yield find(position.record, "two_writers", what, topic_partition=key)
             return
 
 
 MAX_BYTES_IN_MEMORY = 32 * 2**20
 """Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
-RULES = (*FAILURE_RULES, describe_misplaced, *GROUP_RULES, *PARTITION_RULES)
+RULES = (*failures.RULES, partition_rules.describe_misplaced, *group_rules.RULES, *partition_rules.RULES)
 """What is asked about each partition, apart from the rules that follow the second pass."""
 
 
@@ -157,7 +130,7 @@ class CountedTopic:
             if shard is not None:
                 self.totals[log.partition] = take_totals(shard, log, topic.dialect)
         self._returned_left = MAX_RETURNED
-        self._misplaced, is_explained = find_misplaced(topic.logs, self.groups)
+        self._misplaced, is_explained = partition_rules.find_misplaced(topic.logs, self.groups)
         topic_partitions = self.groups.topic_partitions
         self.topic_partitions = replace(topic_partitions, changed=None) if is_explained else topic_partitions
 
@@ -177,15 +150,15 @@ class CountedTopic:
             ranges = WriterRanges(partition)
             version_counter = VersionCounter()
             writers = WriterCounter(partition.dialect)
-            failure = FailedLoad(partition)
-            followers = [details, ranges, failure, EndlessCommits(partition), ClockJump(partition)]
+            failure = failures.FailedLoad(partition)
+            followers = [details, ranges, failure, EndlessCommits(partition), partition_rules.ClockJump(partition)]
             followers += [version_counter] if self.by == "type" else []
             followers += [writers] if self.by == WRITER else []
             read_again(log, followers, self.topic.chosen_engine)
             partition.counts.written_by_ranges = ranges.finish()
             stats.value_versions = version_counter.counts
             stats.writers = writers.finish(log.partition)
-            stats.known_groups = list_known_groups(partition)
+            stats.known_groups = group_rules.list_known_groups(partition)
             for transaction in partition.counts.open_transactions:
                 here = {name: parts[name].decode_group() for name in transaction.groups if name in parts}
                 transaction.groups_with_members = [
@@ -209,15 +182,11 @@ class CountedTopic:
         counts.add_segments(totals.segments)
         stats.partitions[log.partition] = counts
         commits: Counter[str] = Counter()
-        live_records: Counter[str] = Counter()
-        records_of: Counter[str] = Counter()
-        bytes_of: Counter[str] = Counter()
+        by_group: defaultdict[str, Count] = defaultdict(Count)
         returned: set[str] = set()
         for row, count in totals.count_rows(self.groups, answers):
             if row.group is not None:
-                live_records[row.group] += count.live_records
-                records_of[row.group] += count.records
-                bytes_of[row.group] += count.bytes
+                by_group[row.group].add(count)
                 commits[row.group] += count.records - count.tombstones if row.type in OFFSET_TYPES else 0
                 is_returned = row.topic is not None and 0 < count.live_records <= count.tombstones
                 if is_returned and count.tombstones <= 2 * count.live_records:
@@ -231,10 +200,10 @@ class CountedTopic:
         misplaced = self._misplaced.get(log.partition)
         rules = self.topic.dialect
         max_records = max(MAX_RETURNED_RECORDS, loaded.records // 50)
-        few = sorted(group for group in returned if records_of[group] <= max_records)[: self._returned_left]
+        few = sorted(group for group in returned if by_group[group].records <= max_records)[: self._returned_left]
         self._returned_left -= len(few)
-        counters = (commits, records_of, bytes_of, live_records)
-        return Partition(log, rules, self.groups, loaded, parts, totals, counts, *counters, {*few}, misplaced)
+        counters = (counts, by_group, commits)
+        return Partition(log, rules, self.groups, loaded, parts, totals, *counters, {*few}, misplaced)
 
     def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
@@ -248,13 +217,13 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
     """Add what only all partitions together show, and sort the findings and the rows."""
     change = stats.topic_partitions.changed
     if change is not None:
-        stats.moved_offsets = find_moved_offsets(topic, change)
-        stats.findings.append(find_count_change(change))
+        stats.moved_offsets = partition_rules.find_moved_offsets(topic, change)
+        stats.findings.append(partition_rules.find_count_change(change))
     of_topic = (
         *find_hanging(stats, topic.dialect.version),
-        *find_families(stats),
-        *find_look_alikes(stats.known_groups),
-        *find_recreated(stats.recreated),
+        *group_rules.find_families(stats),
+        *group_rules.find_look_alikes(stats.known_groups),
+        *group_rules.find_recreated(stats.recreated),
     )
     newest_ms = max((partition.last_timestamp_ms or 0 for partition in stats.partitions.values()), default=0)
     waiting = [finding for since_ms, finding in stats.waiting if newest_ms - since_ms >= MIN_WAIT_MS]

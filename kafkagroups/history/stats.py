@@ -81,11 +81,8 @@ class Count:
     in_partitions: list[int | None] = field(default_factory=list)
 
     def add(self, other: Count) -> None:
-        self.records += other.records
-        self.bytes += other.bytes
-        self.live_records += other.live_records
-        self.live_bytes += other.live_bytes
-        self.tombstones += other.tombstones
+        for name in ("records", "bytes", "live_records", "live_bytes", "tombstones"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.in_partitions += [number for number in other.in_partitions if number not in self.in_partitions]
 
 
@@ -362,14 +359,10 @@ class Stats:
         self.rows.setdefault(name, Count()).add(count)
 
     def add(self, other: Stats) -> None:
-        self.problems.extend(other.problems)
-        self.findings.extend(other.findings)
-        self.waiting.extend(other.waiting)
-        self.recreated.extend(other.recreated)
-        self.writers.extend(other.writers)
-        self.partitions.update(other.partitions)
-        self.known_groups.update(other.known_groups)
-        self.groups_lost.update(other.groups_lost)
+        for field_name in ("problems", "findings", "waiting", "recreated", "writers"):
+            getattr(self, field_name).extend(getattr(other, field_name))
+        for field_name in ("partitions", "known_groups", "groups_lost"):
+            getattr(self, field_name).update(getattr(other, field_name))
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)
         for name, count in other.rows.items():

@@ -22,14 +22,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
-from kafkagroups.history.finding import (
-    count_of,
-    describe_duration,
-    describe_time,
-    list_names,
-    name_record,
-    time_or_none,
-)
+from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names, name_record
 from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
@@ -341,9 +334,8 @@ class PartitionHistory:
         yield from self.offsets.delete(tombstones, deletes_group=deletes_group)
         has_group = self.group.state.type is not None or self.offsets.has_offsets()
         if self.offsets.is_classic and had_offsets and not has_group and not deletes_group:
-            last = tombstones[-1]
             what = "The group has no offset and no group record left."
-            yield Event(self.group.partition, last.offset, time_or_none(last.timestamp), "deleted", what)
+            yield self.group.make_event(tombstones[-1], "deleted", what)
 
     def _describe_deletion_with(self, tombstones: list[GroupRecord], *, can_expire: bool) -> str:
         keys = [record.key for record in tombstones]
@@ -393,8 +385,7 @@ def walk(
         offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
             parts.append([describe_gap(history.group.partition, first, later.values(), start_offset)])
-            offsets.hole_count += 1
-            history.group.has_hole = True
+            history.group.hole_count += 1
         elif isinstance(first, Marker):
             parts.append(list(offsets.end_transaction(first)))
         else:

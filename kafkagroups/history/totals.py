@@ -31,7 +31,7 @@ from kafkagroups.groups.log_records import read_keys
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import Shard
-from kafkagroups.history.event import MIN_MOVES, MIN_SKIP, SKIP_STEPS
+from kafkagroups.history.event import Position
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.finding import count_of
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
@@ -185,9 +185,9 @@ class Totals:
     `times` are the smallest and the largest timestamp; None if no record has one. `markers` counts the abort and the
     commit markers. `writers` are the Kafka versions that can have written the records. `types` are those of the records
     that are not offset records. `steps` are the steps back in time. `watched_groups` are those whose history is worth a
-    replay (group_watch.py), because they had many rebalances in an hour, or an offset that can have skipped or gone
-    back. After the load of all logs, `read_extents` returns
-    where each group has records, and `count_rows` what the records of each row come to.
+    replay (`Watch`), because they had many rebalances in an hour, or an offset that can have skipped or gone back.
+    After the load of all logs, `read_extents` returns where each group has records, and `count_rows` what the records
+    of each row come to.
     """
 
     count_rows: Callable[[Groups, Answers], Iterable[tuple[Row, Count]]]
@@ -264,27 +264,6 @@ def _find_writers(shard: Shard, counted: dict[str, Any], dialect: Dialect) -> se
     return writers
 
 
-@dataclass
-class Moves:
-    """How the committed offset of a key has moved so far, in the order of the records."""
-
-    offset: int
-    topic_id: str
-    count: int = 0
-    back: int = 0
-    longest: int = 0
-
-    def add(self, offset: int) -> bool:
-        """Return whether the move can be a skip (Position.skips), or whether the offset has gone back often."""
-        step = offset - self.offset
-        is_skip = self.count >= MIN_MOVES and step >= max(MIN_SKIP, SKIP_STEPS * self.longest)
-        self.offset = offset
-        self.count += step != 0
-        self.back += step < 0
-        self.longest = max(self.longest, step)
-        return is_skip or self.back >= MIN_STEPS_BACK
-
-
 class Watch:
     """Chooses the groups that are worth a replay: at least those that the native engine chooses (engine/src/follow.rs).
 
@@ -293,21 +272,25 @@ class Watch:
 
     def __init__(self) -> None:
         self._rebalances: defaultdict[str | None, deque[int]] = defaultdict(lambda: deque(maxlen=MIN_REBALANCES))
-        self._moves: dict[tuple[str | None, TopicPartition], Moves] = {}
+        self._positions: dict[tuple[str | None, TopicPartition], tuple[Position, str]] = {}
+        """The position of each key, in the order of the records, and the id of its topic."""
 
     def add(self, entry: RecordFate, record: Record) -> bool:
         """Return whether the group of a record is worth a replay."""
         if entry.key is None:
             return record.type in GROUP_ENDING_TYPES and record.value is not None and self._add_rebalance(entry)
         if entry.committed is None:
-            self._moves.pop((entry.group, entry.key), None)
+            self._positions.pop((entry.group, entry.key), None)
             return False
         topic_id = getattr(record.value, "topic_id", UUID.default)
-        moves = self._moves.get((entry.group, entry.key))
-        if moves is None or topic_id not in (moves.topic_id, UUID.default):
-            self._moves[entry.group, entry.key] = Moves(entry.committed, topic_id)
+        position, known_id = self._positions.get((entry.group, entry.key), (None, ""))
+        if position is None or topic_id not in (known_id, UUID.default):
+            position = Position(entry.key, entry.partition, entry.committed, entry.offset, None)
+            self._positions[entry.group, entry.key] = (position, topic_id)
             return entry.is_transactional
-        return moves.add(entry.committed) or entry.is_transactional
+        is_skip = position.skips(entry.committed)
+        position.commit(entry.committed, entry.offset, None, is_by_member=False)
+        return is_skip or len(position.rereads) >= MIN_STEPS_BACK or entry.is_transactional
 
     def _add_rebalance(self, entry: RecordFate) -> bool:
         times = self._rebalances[entry.group]
@@ -365,7 +348,8 @@ class Observed(Fates):
             self._note_time(entry.offset, entry.timestamp)
             if record is not None:
                 self._totals.writers.add(writers_of(record, is_transactional=batch.is_transactional))
-                if entry.group is not None and self._watch.add(entry, record):
+                is_new = entry.group is not None and entry.group not in self._totals.watched_groups
+                if entry.group is not None and is_new and self._watch.add(entry, record):
                     self._totals.watched_groups.add(entry.group)
                 if record.type == _GROUP_TYPE:
                     self._note_members(log_record, record)

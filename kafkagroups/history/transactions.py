@@ -27,19 +27,18 @@ Source: TransactionsCommand (4.x); KIP-890; OffsetMetadataManager.replay (4.3.1)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.group import Group
-from kafkagroups.groups.log_records import read_control_type
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, describe_time, join_words, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaner import ProducerStates, add_batch
+from kafkagroups.log.cleaner import ProducerStates, add_batch, read_marker
 from kafkagroups.records.control import ControlType, decode_end_transaction_marker
 from kafkagroups.records.versions import Version
 
@@ -88,7 +87,7 @@ class TransactionDetails(Follower):
 def _aborts(batch: Batch) -> bool:
     """Return whether a control batch aborts a transaction. The cleaner can have removed its marker."""
     with suppress(BadBytes):
-        return any(read_control_type(record) is ControlType.ABORT for record in batch.records[:1])
+        return read_marker(batch) is ControlType.ABORT
     return False
 
 
@@ -158,25 +157,20 @@ def abort_command(partition: object, version: Version, transaction: OpenTransact
     Source: TransactionsCommand.AbortTransactionCommand (4.x), DescribeProducersRequest.json.
     """
     if version >= FIRST_WITH_DESCRIBE_PRODUCERS:
-        first_offset = "OFFSET" if transaction is None else str(transaction.first_offset)
-        return _join_command(partition, {"start-offset": first_offset})
+        return _join_abort(partition, start_offset="OFFSET" if transaction is None else transaction.first_offset)
     if transaction is None:
-        return _abort_producer(partition, "ID", "EPOCH", "EPOCH")
-    return _abort_producer(
-        partition, transaction.producer_id, transaction.producer_epoch or 0, transaction.coordinator_epoch
+        return _join_abort(partition, producer_id="ID", producer_epoch="EPOCH", coordinator_epoch="EPOCH")
+    return _join_abort(
+        partition,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch or 0,
+        coordinator_epoch=transaction.coordinator_epoch,
     )
 
 
-def _abort_producer(
-    partition: object, producer_id: object, producer_epoch: object, coordinator_epoch: object
-) -> list[str]:
-    numbers = {"producer-id": producer_id, "producer-epoch": producer_epoch, "coordinator-epoch": coordinator_epoch}
-    return _join_command(partition, numbers)
-
-
-def _join_command(partition: object, options: Mapping[str, object]) -> list[str]:
+def _join_abort(partition: object, **options: object) -> list[str]:
     number = "PARTITION" if partition is None else str(partition)
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     return [*TRANSACTIONS_TOOL, "abort", "--topic", "__consumer_offsets", "--partition", number, *words]
 
 
@@ -218,7 +212,8 @@ class EndlessCommits(Follower):
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
             "offset does not show it."
         )
-        command = _abort_producer(self.partition.number, producer_id, epoch, 0)
+        number = self.partition.number
+        command = _join_abort(number, producer_id=producer_id, producer_epoch=epoch, coordinator_epoch=0)
         remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
         if group_id in self.partition.groups:
             remedy += (

@@ -19,8 +19,7 @@ from kafkagroups.groups.log_records import LogKey, LogKeys, read_keys
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.groups.replay import CountBytes, ignore_bytes
-from kafkagroups.history.fate_table import read_fate_table
-from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.fates import Fates, RecordFate, read_fate_table
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.engines import PYTHON, create_observed_engine

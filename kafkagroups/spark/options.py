@@ -45,8 +45,9 @@ _DEFAULTS: dict[str, str | None] = {
     "maxRowsPerTrigger": None,
 }
 
-EARLIEST, LATEST = -2, -1
-"""The numbers that the option `startingOffsets` has for them, as in Spark's Kafka source."""
+EARLIEST = -2
+"""The number that stands for it in the option `startingOffsets`, as in Spark's Kafka source."""
+LATEST = -1
 
 BATCHES = parse_columns("partition int, base_offset long, next_offset long, bytes binary")
 """Each row is a Kafka batch with its bytes."""

@@ -361,7 +361,8 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _find_logs_of_query(self) -> dict[int, Log]:
         """Return the logs, up to where they ended when a query with the trigger AvailableNow started."""
-        logs, sizes = self._find_logs(), self.file_sizes_at_start
+        logs = self._find_logs()
+        sizes = self.file_sizes_at_start
         return logs if sizes is None else {number: _limit_sizes(log, sizes) for number, log in logs.items()}
 
     def _find_logs(self) -> dict[int, Log]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from glob import glob, has_magic
+from typing import Annotated
 
+import msgspec
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
-from kafkagroups.helpers import parse_whole_number
+from kafkagroups.helpers import MAX_INT64, parse_whole_number
 from kafkagroups.loading.columns import Column, arrow_schema, columns_of, parse_columns
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.folders import local_path
 from kafkagroups.topic import Topic
 
 FORMAT = "consumer_offsets"
@@ -36,7 +39,15 @@ _DEFAULTS: dict[str, str | None] = {
     "max_batch_bytes": str(MAX_BATCH_BYTES),
     "past_damage": "false",
     "failOnDamage": "true",
+    "failOnDataLoss": "true",
+    "startingOffsets": "earliest",
+    "maxBytesPerTrigger": None,
+    "maxRowsPerTrigger": None,
 }
+
+EARLIEST = -2
+"""The number that stands for it in the option `startingOffsets`, as in Spark's Kafka source."""
+LATEST = -1
 
 BATCHES = parse_columns("partition int, base_offset long, next_offset long, bytes binary")
 """Each row is a Kafka batch with its bytes."""
@@ -64,6 +75,11 @@ class Options:
     log_partitions: frozenset[int] | None
     cluster: str | None
     topic: Topic
+    fail_on_data_loss: bool
+    starting_offsets: dict[str, int] | None
+    """By the number of a log partition as text; empty for earliest, None for latest."""
+    max_bytes: int | None
+    max_rows: int | None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -83,17 +99,38 @@ class Options:
         """The columns that a user's schema can name."""
         return LOCATED_BATCHES if self.table == "batches" else (*columns_of(self.table), *PLACE)
 
+    def selects(self, partition: int) -> bool:
+        return self.log_partitions is None or partition in self.log_partitions
+
+    def find_paths(self) -> list[str]:
+        """Return the paths, and for a local pattern with * ? or [ what it matches, each once.
+
+        Raises UsageError if a pattern matches nothing. An existing path with such a character in its name is itself.
+        """
+        paths: list[str] = []
+        for path in self.paths:
+            pattern = local_path(path)
+            if pattern is None or not has_magic(pattern) or os.path.exists(os.path.join(self.cwd, pattern)):
+                paths.append(path)
+                continue
+            matches = sorted(glob(pattern, root_dir=self.cwd))
+            if not matches:
+                raise UsageError(f"{path}: no file or folder matches this pattern")
+            paths.extend(matches)
+        return list(dict.fromkeys(paths))
+
     @classmethod
     def parse(cls, user_options: Mapping[str, str]) -> Options:
         """Return the checked options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
 
         `user_options` are those that the user has set, as text; Spark's mapping ignores the case of their names.
         """
-        unknown = sorted(set(map(str.lower, user_options)) - set(map(str.lower, _DEFAULTS)))
+        by_lower_name = {name.lower(): text for name, text in user_options.items()}
+        unknown = sorted(by_lower_name.keys() - set(map(str.lower, _DEFAULTS)))
         if unknown:
             raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(_DEFAULTS)}")
-        given = {name: user_options.get(name, default) for name, default in _DEFAULTS.items()}
-        paths = [*json.loads(given["paths"] or ""), *([given["path"]] if "path" in user_options else [])]
+        given = {name: by_lower_name.get(name.lower(), default) for name, default in _DEFAULTS.items()}
+        paths = [*_parse_paths(given["paths"] or ""), *([given["path"]] if given["path"] is not None else [])]
         if not paths:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
         options = cls(
@@ -106,6 +143,10 @@ class Options:
             log_partitions=_parse_partitions(given["log_partitions"]),
             cluster=given["cluster"],
             fail_on_damage=_parse_flag("failOnDamage", given),
+            fail_on_data_loss=_parse_flag("failOnDataLoss", given),
+            starting_offsets=_parse_starting_offsets(given["startingOffsets"] or ""),
+            max_bytes=_parse_count("maxBytesPerTrigger", given),
+            max_rows=_parse_count("maxRowsPerTrigger", given),
             topic=Topic(
                 "",
                 given["coordinator"] or "",
@@ -118,6 +159,8 @@ class Options:
         )
         if options.topic.engine not in ENGINES:
             raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.topic.engine!r}")
+        if options.max_bytes is not None and options.max_rows is not None:
+            raise UsageError("maxBytesPerTrigger and maxRowsPerTrigger cannot be set together")
         assert options.columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
@@ -139,6 +182,27 @@ def check_schema(options: Options, schema: StructType) -> None:
 
 def _parse_list(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def _parse_paths(text: str) -> tuple[str, ...]:
+    """Return the paths of a JSON list, which is what Spark makes of `.load([a, b])`, or of a list such as a,b."""
+    if not text.startswith("["):
+        return _parse_list(text) or ()
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError as error:
+        raise UsageError(f"option paths: expected a JSON list of texts, or paths with commas: {error}") from None
+
+
+def _parse_starting_offsets(text: str) -> dict[str, int] | None:
+    if text.lower() in ("earliest", "latest"):
+        return {} if text.lower() == "earliest" else None
+    try:
+        offsets = msgspec.json.decode(text, type=dict[int, Annotated[int, msgspec.Meta(ge=EARLIEST, le=MAX_INT64)]])
+    except msgspec.DecodeError as error:
+        reason = 'expected earliest, latest or JSON such as {"0": 23}'
+        raise UsageError(f"option startingOffsets: {reason}, found {text!r}: {error}") from None
+    return {str(partition): offset for partition, offset in offsets.items()}
 
 
 def _parse_partitions(text: str | None) -> frozenset[int] | None:

@@ -50,6 +50,15 @@ A growing folder as a Spark stream: the new batches or records of a topic.
     failOnDamage                    true: the query fails at damage, with the file and the offset (default: true)
                                     false: the log partition is read up to the damage until its file is repaired, and
                                     Spark's log has a line
+    failOnDataLoss                  true: the query fails if a log partition disappears, is truncated below what was
+                                    read, or has other bytes there, with the folder and the offset (default: true)
+                                    false: Spark's log has a line, and the stream goes on with what is there now
+    startingOffsets                 where a new query starts: earliest, latest, or the Kafka offsets of log partitions
+                                    as JSON, such as {"0": 23, "9": -1}, where -2 is earliest and -1 is latest (default:
+                                    earliest, also for a partition that JSON does not name or that comes later)
+    maxBytesPerTrigger              the largest number of bytes of the log in a micro-batch
+    maxRowsPerTrigger               the largest number of rows in a micro-batch. A micro-batch has at least one Kafka
+                                    batch. At most one of the two options can be set (default: neither)
 
 Spark calls a position in the stream an offset. In
 this module, a position in the stream (`StreamOffset`) contains the Kafka offset of the next record of each log
@@ -63,12 +72,14 @@ follows, which a broker writes later, or nobody has written the file for a minut
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -77,20 +88,26 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.columns import Row, record_batches, schema_ddl
 from kafkagroups.loading.partition_count import has_wildcard, match_groups
 from kafkagroups.loading.rows import GROUP_TABLES, partition_number, record_rows
-from kafkagroups.log.batch import Batch
-from kafkagroups.log.batches import Position
+from kafkagroups.log.batch import HEADER_SIZE, Batch, record_count
+from kafkagroups.log.batches import FoundBatch, Position
 from kafkagroups.log.damage import NAMED_GROUPS, Damage
 from kafkagroups.log.folders import find_all_logs, find_logs, local_path
-from kafkagroups.log.segment_file import ByteRange, MissingSegment, partition_for
+from kafkagroups.log.segment_file import ByteRange, MissingSegment, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.options import FORMAT, Options, check_schema
+from kafkagroups.spark.options import FORMAT, LATEST, Options, check_schema
 from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
 from kafkagroups.topic import read_topic_table
 
@@ -106,6 +123,8 @@ if TYPE_CHECKING:
 _SECONDS_OF_WRITING = 60
 
 
+EPOCH = slice(12, 16)
+"""The bytes of the leader epoch in a batch of magic 2."""
 DAMAGED = "damaged "
 """The start of the second entry's name. It has the same Kafka offset, at which the damage is."""
 
@@ -115,6 +134,36 @@ class StreamTask(InputPartition):
     """The logs that one task reads."""
 
     logs: list[tuple[Log, Position, int, Damage | None]]
+
+
+class Loss(Exception):
+    """A log partition no longer has what a stream has read. `next_offset` is where the log ends now."""
+
+    def __init__(self, reason: str, next_offset: int) -> None:
+        self.reason = reason
+        self.next_offset = next_offset
+
+
+class Budget:
+    """How much a micro-batch may still read: `left` in all, and `share` from the current log partition."""
+
+    def __init__(self, left: float, measure: Callable[[Batch], int]) -> None:
+        self.left = left
+        self.share = left
+        self.measure = measure
+        self.is_used = False
+        self.has_refused = False
+
+    def take(self, batch: Batch) -> bool:
+        """Return whether the share is large enough for a batch, and reduce it."""
+        size = self.measure(batch)
+        if size > self.share:
+            self.has_refused = True
+            return False
+        self.is_used = True
+        self.left -= size
+        self.share -= size
+        return True
 
 
 class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -134,40 +183,127 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.positions: dict[int, dict[int, Position]] = {}
         """By log partition and Kafka offset: the place (file and byte) of each Kafka offset that `latestOffset` has
         returned and Spark can still request."""
+        self.last_batches: dict[int, FoundBatch] = {}
+        """By log partition: the batch before the newest position."""
+        self.latest: dict[int, Position] = {}
+        """By log partition: the position that `reportLatestOffset` has returned last."""
         self.reported: set[Damage] = set()
         self.file_sizes_at_start: dict[str, int] | None = None
         """By path: the size of each file in bytes when a query with the trigger AvailableNow started. None for queries
         with other triggers."""
 
     def initialOffset(self) -> StreamOffset:
-        return {}
+        wanted = self.options.starting_offsets
+        latest = self.reportLatestOffset() if wanted is None or LATEST in wanted.values() else {}
+        if wanted is None:
+            return latest
+        offsets = {name: latest.get(name, 0) if offset == LATEST else offset for name, offset in wanted.items()}
+        return {name: offset for name, offset in offsets.items() if offset > 0}
 
     def prepareForTriggerAvailableNow(self) -> None:
         logs = self._find_logs().values()
         self.file_sizes_at_start = {path: _file_size(path) for log in logs for path in _file_paths(log)}
 
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options.max_bytes is not None:
+            return ReadMaxBytes(self.options.max_bytes)
+        return ReadAllAvailable() if self.options.max_rows is None else ReadMaxRows(self.options.max_rows)
+
+    def reportLatestOffset(self) -> StreamOffset:
+        """Return the position after the last complete batch of each log partition, whatever the read limit is."""
+        logs = self._find_logs_of_query()
+        for partition, log in logs.items():
+            read = [*self.positions.get(partition, {}).values(), self.latest.get(partition, Position(0))]
+            with suppress(Loss):
+                self.latest[partition] = _find_end(log, max(read)).position
+        return {str(partition): self.latest[partition].next_offset for partition in sorted(logs.keys() & self.latest)}
+
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
-        """Return the position in the stream after the last complete batch of each log partition."""
-        ends = {int(partition): offset for partition, offset in start.items() if not partition.startswith(DAMAGED)}
-        damaged = {}
-        for partition, log in self._find_logs().items():
-            if self.file_sizes_at_start is not None:
-                log = _limit_sizes(log, self.file_sizes_at_start)
-            position, damage, is_damaged = _find_end(log, self._position_at(partition, ends.get(partition, 0)))
-            if position.next_offset > ends.get(partition, 0):
-                ends[partition] = position.next_offset
-                self.positions.setdefault(partition, {})[position.next_offset] = position
-            if damage is None:
-                continue
-            if is_damaged and self.options.fail_on_damage:
-                raise damage_error(damage)
-            # A query that ends now reads fewer batches because of a batch that is being written.
-            if damage not in self.reported and (is_damaged or self.file_sizes_at_start is not None):
-                print(damage, file=sys.stderr)
-                self.reported.add(damage)
-            if is_damaged:
-                damaged[f"{DAMAGED}{partition}"] = damage.offset
+        """Return the position in the stream after the batches that the limit allows, or after all complete batches.
+
+        The log partitions with the fewest unread bytes come first, and each gets an equal share of what is left, so the
+        largest backlog gets what the others do not need. If no batch fits into its share, the largest one reads one.
+        """
+        ends = {int(name): offset for name, offset in start.items() if not name.startswith(DAMAGED)}
+        damaged: StreamOffset = {}
+        logs = self._find_logs_of_query()
+        for partition in ends.keys() - logs.keys():
+            if self.options.selects(partition):
+                self._lose(partition, ends.pop(partition), Loss("the folder has disappeared", 0))
+
+        def count_unread(partition: int) -> int:
+            return _count_unread_bytes(logs[partition], self._position_at(partition, ends.get(partition, 0)))
+
+        by_backlog = sorted(logs, key=count_unread)
+        budget = _make_budget(limit, self.options.table)
+        for index, partition in enumerate(by_backlog):
+            budget.share = budget.left / (len(by_backlog) - index)
+            self._advance(partition, logs[partition], ends, damaged, budget)
+        if budget.has_refused and not budget.is_used:
+            budget = Budget(1, lambda batch: 1)
+            for partition in reversed(by_backlog):
+                self._advance(partition, logs[partition], ends, damaged, budget)
         return {str(partition): ends[partition] for partition in sorted(ends)} | damaged
+
+    def _advance(self, partition: int, log: Log, ends: dict[int, int], damaged: StreamOffset, budget: Budget) -> None:
+        """Move the end of a log partition forward, or to where a log that has lost records ends now."""
+        start = ends.get(partition, 0)
+        try:
+            self._check_last_batch(partition, log, start)
+            found = _find_end(log, self._position_at(partition, start), budget)
+        except Loss as loss:
+            self._lose(partition, start, loss)
+            ends[partition] = loss.next_offset
+            return
+        if found.last_batch is not None:
+            ends[partition] = found.position.next_offset
+            self.positions.setdefault(partition, {})[found.position.next_offset] = found.position
+            self.last_batches[partition] = found.last_batch
+        damage = found.damage
+        if damage is None:
+            return
+        if found.is_damaged and self.options.fail_on_damage:
+            raise damage_error(damage)
+        # A query that ends now reads fewer batches because of a batch that is being written.
+        if damage not in self.reported and (found.is_damaged or self.file_sizes_at_start is not None):
+            print(damage, file=sys.stderr)
+            self.reported.add(damage)
+        if found.is_damaged:
+            damaged[f"{DAMAGED}{partition}"] = damage.offset
+
+    def _check_last_batch(self, partition: int, log: Log, start: int) -> None:
+        """Raise Loss if another batch stands where the stream has read its last batch.
+
+        The cleaner writes a new file, in which a batch has fewer records and keeps its offsets and its epoch.
+        """
+        last = self.last_batches.get(partition)
+        if last is None or last.frame.next_offset != start:
+            return
+        before = last.end._replace(next_offset=last.frame.base_offset, byte=last.frame.position)
+        with suppress(InvalidLog, MissingSegment):
+            for found in log.read_new_batches(before):
+                is_same_file = (found.segment, found.inode) == (last.segment, last.inode)
+                is_same = found.data[:HEADER_SIZE] == last.data if is_same_file else _fits_cleaned(found, last)
+                if not is_same:
+                    raise Loss("it was rewritten: another batch ends here, or none", start)
+                return
+
+    def _lose(self, partition: int, offset: int, loss: Loss) -> None:
+        """Report that a log partition has lost what was read up to an offset, and forget where that was."""
+        places = self.positions.pop(partition, {}).values()
+        self.last_batches.pop(partition, None)
+        self.latest.pop(partition, None)
+        folders = {os.path.dirname(place.segment) for place in places} or self.options.paths
+        folder = next(iter(folders))
+        error = InvalidLog(
+            f"{loss.reason}. The stream has read partition {partition} up to this offset. With failOnDataLoss=false, "
+            "it goes on with what is there now",
+            file=folder,
+            offset=offset,
+        )
+        if self.options.fail_on_data_loss:
+            raise error
+        print(error, file=sys.stderr)
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
         """Return the tasks for the log partitions that have batches between two positions in the stream."""
@@ -181,16 +317,14 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             log = found_logs.get(int(name))
             if log is None:
-                raise UsageError(
-                    f"partition {name} was deleted; the query needs its offsets {start_offset} to {end_offset}"
-                )
+                reason = f"the folder has disappeared; the query needs the offsets to {end_offset}"
+                self._lose(int(name), start_offset, Loss(reason, 0))
+                continue
             position = self._position_at(int(name), start_offset)
             damage = None
             if has_new_damage:  # It is found again, because a restarted query has not called `latestOffset`.
-                _, damage, _ = _find_end(log, self._position_at(int(name), end_offset))
-            unread_files = _file_paths(log)[log.find_segment(position) :]
-            unread_bytes = sum(_file_size(path) for path in unread_files) - position.byte
-            sized_logs.append((unread_bytes, (log, position, end_offset, damage)))
+                damage = _find_end(log, self._position_at(int(name), end_offset)).damage
+            sized_logs.append((_count_unread_bytes(log, position), (log, position, end_offset, damage)))
         return [StreamTask(logs) for logs in distribute(sized_logs, self.options.tasks)] if sized_logs else []
 
     def commit(self, end: StreamOffset) -> None:
@@ -216,6 +350,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 batches = (batch for batch, _ in _read_until(log, position, end_offset))
                 rows = record_rows(batches, log.partition, options.topic.dialect, with_json="json" in schema.names)
+                rows = (row for row in rows if row["offset"] >= position.next_offset)  # It can start inside a batch.
             for arrow_batch in record_batches(columns, rows):
                 yield pa.RecordBatch.from_arrays(arrow_batch.columns, schema=schema)
         exclude_objects_from_gc()
@@ -224,12 +359,17 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the position of a Kafka offset; it has a file and a byte only if they are known."""
         return self.positions.get(partition, {}).get(offset) or Position(offset)
 
+    def _find_logs_of_query(self) -> dict[int, Log]:
+        """Return the logs, up to where they ended when a query with the trigger AvailableNow started."""
+        logs = self._find_logs()
+        sizes = self.file_sizes_at_start
+        return logs if sizes is None else {number: _limit_sizes(log, sizes) for number, log in logs.items()}
+
     def _find_logs(self) -> dict[int, Log]:
         logs: dict[int, Log] = {}
-        for path in self.options.paths:
+        for path in self.options.find_paths():
             for log in _find_logs_so_far(path, self.options.cwd):
-                wanted = self.options.log_partitions
-                if wanted is not None and partition_number(log.partition) not in wanted:
+                if not self.options.selects(partition_number(log.partition)):
                     continue
                 if partition_number(log.partition) in logs:
                     raise UsageError(f"{path}: partition {partition_number(log.partition)} is in two folders")
@@ -262,48 +402,94 @@ def _limit_sizes(log: Log, file_sizes: Mapping[str, int]) -> Log:
     )
 
 
-def _find_end(log: Log, position: Position) -> tuple[Position, Damage | None, bool]:
-    """Return the position after the last complete batch that follows `position`, and what is wrong there, if anything.
-
-    The last value says whether it is damage. It is not if a broker may still be writing the batch.
+class FoundEnd(NamedTuple):
+    """The position after the last batch that was found, this batch, if there is one, and what is wrong there, if
+    anything. It is no damage if a broker may still be writing the batch.
     """
-    end, damage, is_certain = _read_on(log, position)
-    if damage is None or is_certain:
-        return end, damage, is_certain
+
+    position: Position
+    last_batch: FoundBatch | None = None
+    damage: Damage | None = None
+    is_damaged: bool = False
+
+
+def _find_end(log: Log, position: Position, budget: Budget | None = None) -> FoundEnd:
+    """Return where the batches that follow `position` and fit into the budget end.
+
+    Raises Loss if the log ends before `position`.
+    """
+    found = _read_on(log, position, budget)
+    damage = found.damage
+    if damage is None or found.is_damaged:
+        return found
     path = _file_path(log, damage.file)
     later_segments = log.segments[log.segments.index(damage.file) + 1 :]
     has_successor = any(map(log.segment_size, later_segments)) or log.select_after(damage) is not None
     has_grown = _file_size(path) > log.segment_size(damage.file)
     is_old = not has_grown and time.time() - os.path.getmtime(path) > _SECONDS_OF_WRITING
     # A broker may have completed the batch, and written the next one, since it was read.
-    return end, damage, (has_successor or is_old) and _read_on(log, end)[1] == damage
+    is_damaged = (has_successor or is_old) and _read_on(log, found.position).damage == damage
+    return found._replace(is_damaged=is_damaged)
 
 
-def _read_on(log: Log, start: Position) -> tuple[Position, Damage | None, bool]:
-    """Return what `find_end` returns, but damage is only certain if the offsets fall.
+def _read_on(log: Log, start: Position, budget: Budget | None = None) -> FoundEnd:
+    """Return what `_find_end` returns, but damage is only certain if the offsets fall.
 
     A reader of new batches would take batches for old ones after such a place, so the position is before it.
     """
-    end = before = previous = start
+    end = before = FoundEnd(start)
+    previous = start
     try:
         for found in log.find_batches(start):
             frame = found.frame
             is_next = (found.segment, frame.position, found.inode) == previous[1:]
             is_in_later_segment = previous is not start and found.segment != previous.segment
             if frame.base_offset < previous.next_offset and (is_next or is_in_later_segment):
-                return before, _falling_offsets(previous, frame.base_offset, before.next_offset), True
+                damage = _falling_offsets(previous, frame.base_offset, before.position.next_offset)
+                return before._replace(damage=damage, is_damaged=True)
             if frame.next_offset > start.next_offset:
-                found.parse()
-                before, end = end, found.end
+                batch = found.parse()
+                if budget is not None and not budget.take(batch):
+                    return end
+                before, end = end, FoundEnd(found.end, found._replace(data=found.data[:HEADER_SIZE]))
             previous = found.end
     except MissingSegment:
-        return end, None, False  # The cleaner has deleted the file after the folder was listed.
+        return end  # The cleaner has deleted the file after the folder was listed.
     except InvalidLog as error:
-        return end, log.describe_damage(error, max(end.next_offset, log.start_offset)), False
-    if previous.next_offset < start.next_offset:
-        place = previous._replace(next_offset=start.next_offset)
-        return start, _falling_offsets(place, previous.next_offset, previous.next_offset), True
-    return end, None, False
+        offset = max(end.position.next_offset, log.start_offset)
+        return end._replace(damage=log.describe_damage(error, offset))
+    _check_reached(log, start, previous)
+    return end
+
+
+def _check_reached(log: Log, start: Position, reached: Position) -> None:
+    """Raise Loss if the log ends before `start`, as far as its batches and the name of the last segment say."""
+    last_segment = log.segments[-1]
+    is_at_end = start.segment == last_segment and start.byte <= log.segment_size(last_segment)
+    if reached is start and not is_at_end:
+        reached = Position(base_offset_of(last_segment))
+    if reached.next_offset < start.next_offset:
+        raise Loss(f"the log ends at offset {reached.next_offset}: it was truncated", reached.next_offset)
+
+
+def _count_unread_bytes(log: Log, position: Position) -> int:
+    return sum(map(_file_size, _file_paths(log)[log.find_segment(position) :])) - position.byte
+
+
+def _make_budget(limit: ReadLimit | None, table: str) -> Budget:
+    if isinstance(limit, ReadMaxBytes):
+        return Budget(limit.max_bytes, lambda batch: batch.size)
+    if isinstance(limit, ReadMaxRows):
+        return Budget(limit.max_rows, record_count if table == "records" else lambda batch: 1)
+    return Budget(math.inf, lambda batch: 0)
+
+
+def _fits_cleaned(found: FoundBatch, last: FoundBatch) -> bool:
+    """Return whether the first batch after the last one's start can be in a log that the cleaner has rewritten."""
+    if found.frame.base_offset >= last.frame.next_offset or last.frame.magic < 2:
+        return True
+    epochs = [batch.data[EPOCH] for batch in (found, last)]
+    return found.frame.next_offset == last.frame.next_offset and epochs[0] == epochs[1]
 
 
 def _falling_offsets(previous: Position, next_offset: int, offset: int) -> Damage:
@@ -359,6 +545,8 @@ class ConsumerOffsets(DataSource):
         options = Options.parse(self.options)
         if options.table == "batches":
             raise UsageError("only streams have table batches: use spark.readStream")
+        if options.starting_offsets != {}:
+            raise UsageError("only streams have startingOffsets: use spark.readStream, or filter the column offset")
         check_schema(options, schema)
         return ConsumerOffsetsReader(options, schema)
 
@@ -397,9 +585,10 @@ class ConsumerOffsetsReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks: at most as many as the option `tasks` says, with about the same number of bytes each."""
-        logs = find_all_logs(self.options.paths, self.options.cwd)
+        paths = self.options.find_paths()
+        logs = find_all_logs(paths, self.options.cwd)
         numbers = {partition_number(log.partition) for log in logs}
-        is_whole = len(self.options.paths) == 1 and numbers == set(range(len(logs)))
+        is_whole = len(paths) == 1 and numbers == set(range(len(logs)))
         count = self.options.topic.partitions or (len(logs) if is_whole else None)
         selected = self._select_partitions(numbers)
         sized_logs = [(log.size, log) for log in logs if partition_number(log.partition) in selected]
@@ -407,7 +596,7 @@ class ConsumerOffsetsReader(DataSourceReader):
 
     def _select_partitions(self, numbers: set[int]) -> set[int]:
         options = self.options
-        selected = numbers if options.log_partitions is None else numbers & options.log_partitions
+        selected = set(filter(options.selects, numbers))
         count = options.topic.partitions
         # The classic coordinator uses the records of a group from all partitions.
         uses_home_partitions = options.topic.coordinator == "new" and options.table in GROUP_TABLES

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
+from kafkagroups.spark.options import PLACE
 from tests.handmade import LogRecord, encode_batch, write_segment
 from tests.spark.tables import (
     TABLES,
@@ -124,6 +125,9 @@ def test_damage_is_a_row(tmp_path):
         ({"coordinator": "old"}, '"classic" or "new"'),
         ({"partitions": "0"}, "option partitions: expected a number above 0, found '0'"),
         ({"tasks": "many"}, "option tasks"),
+        ({"maxRowsPerTrigger": "0"}, "option maxRowsPerTrigger: expected a number above 0, found '0'"),
+        ({"maxRowsPerTrigger": "1", "maxBytesPerTrigger": "1"}, "cannot be set together"),
+        ({"failOnDataLoss": "no"}, "option failOnDataLoss: expected true or false, found 'no'"),
     ],
 )
 def test_a_wrong_option_is_named(options, said):
@@ -141,6 +145,50 @@ def test_paths_without_a_log_are_named():
         ConsumerOffsets({"table": "records", "path": DATA}).reader(schema)
     with pytest.raises(kg.UsageError, match="at least one segment"):
         load_table([])
+
+
+def test_a_pattern_reads_what_it_matches():
+    """The rows are those of the folders, named one by one; a pattern without a match is named."""
+    one = read(f"{DATA}/3.9.2/__consumer_offsets-1[0-9]", table="records")
+    wanted = [row for row in read(f"{DATA}/3.9.2", table="records") if 10 <= row["partition"] <= 19]
+    assert in_order(one) == in_order(wanted) != []
+    with pytest.raises(kg.UsageError, match=r"nowhere-\*: no file or folder matches this pattern"):
+        make_reader(f"{DATA}/nowhere-*").partitions()
+
+
+def test_a_name_with_the_signs_of_a_pattern_is_a_name(tmp_path):
+    shutil.copytree(f"{DATA}/3.9.2", tmp_path / "log [1]")
+    assert len(read(tmp_path / "log [1]")) == len(read(f"{DATA}/3.9.2"))
+
+
+@pytest.mark.parametrize("text", ['["{0}/3.9.2/__consumer_offsets-9", "{0}/3.9.2/__consumer_offsets-12"]', None])
+def test_many_paths_are_a_list(text):
+    """A JSON list, which is what Spark makes of a Python list, or texts with commas between them."""
+    text = (
+        text.replace("{0}", DATA) if text else f"{DATA}/3.9.2/__consumer_offsets-9, {DATA}/3.9.2/__consumer_offsets-12"
+    )
+    source = ConsumerOffsets({"paths": text, "table": "records"})
+    one = source.reader(from_arrow_schema(arrow_schema(columns_of("records"))))
+    assert sorted(log.partition for task in one.partitions() for log in task.logs) == [9, 12]
+    with pytest.raises(kg.UsageError, match="option paths: expected a JSON list"):
+        ConsumerOffsets({"paths": "[1"}).schema()
+
+
+def test_a_hundred_folders_are_one_read(tmp_path):
+    """A pattern for the folders of a hundred clusters gives the rows of each, with the path of its log."""
+    for number in range(100):
+        shutil.copytree(f"{DATA}/3.9.2/__consumer_offsets-9", tmp_path / f"east-{number}" / "__consumer_offsets-9")
+    schema = from_arrow_schema(arrow_schema((*columns_of("offsets"), *PLACE)))
+    one = ConsumerOffsets({"path": f"{tmp_path}/east-*"}).reader(schema)
+    rows = [row for task in one.partitions() for batch in one.read(task) for row in batch.to_pylist()]
+    assert len(rows) == 100 * len(read(f"{DATA}/3.9.2/__consumer_offsets-9"))
+    assert len({row["path"] for row in rows}) == 100
+
+
+def test_the_names_of_options_have_no_case():
+    assert read(f"{DATA}/3.9.2", COORDINATOR="classic", Log_Partitions="9") == read(
+        f"{DATA}/3.9.2", coordinator="classic", log_partitions="9"
+    )
 
 
 def test_half_a_surrogate_pair_becomes_a_question_mark():

@@ -186,8 +186,11 @@ def test_a_log_that_was_cut_below_what_was_read_is_named(topic, restarts):
     batches = list(open_log(last))
     last.write_bytes(last.read_bytes()[: batches[-1].position])
     reader = stream_of(topic) if restarts else reader
-    with pytest.raises(kg.InvalidLog, match=f"the offsets fall from {end['9']} to {batches[-1].base_offset}"):
+    with pytest.raises(
+        kg.InvalidLog, match=f"the log ends at offset {batches[-1].base_offset}: it was trunc"
+    ) as caught:
         reader.latestOffset(end, None)
+    assert (caught.value.file, caught.value.offset) == (str(topic if restarts else last.parent), end["9"])
 
 
 def test_moved_groups_are_named(widened, capsys):

@@ -5,13 +5,15 @@ import os
 import pickle
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs
-from kafkagroups.loading.columns import arrow_schema
+from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.folders import open_logs
 from kafkagroups.spark.options import BATCHES
@@ -19,6 +21,7 @@ from kafkagroups.spark.source import ConsumerOffsets
 from tests.captured import LONG
 from tests.handmade import segment_name
 from tests.spark.growing import Growing
+from tests.spark.tables import read as read_table
 
 SCHEMA = from_arrow_schema(arrow_schema(BATCHES))
 DATA = "data/harbour/3.9.2"
@@ -28,6 +31,12 @@ def new_stream(folder, **options):
     """Return the reader of a stream, as Spark creates it at a start and again in each task."""
     source = ConsumerOffsets({"path": str(folder), "table": "batches", **options})
     return source.streamReader(SCHEMA)
+
+
+def new_records_stream(folder, **options):
+    """Return the reader of a stream of the table records."""
+    source = ConsumerOffsets({"path": str(folder), "table": "records", **options})
+    return source.streamReader(from_arrow_schema(arrow_schema(columns_of("records"))))
 
 
 def asked(stream, start):
@@ -169,7 +178,7 @@ def test_the_mistakes_of_a_stream_are_named(tmp_path):
     with pytest.raises(kg.UsageError, match="no such file or folder"):
         new_stream(tmp_path / "no").latestOffset({}, None)
     assert new_stream(tmp_path).latestOffset({}, None) == {}
-    with pytest.raises(kg.UsageError, match="partition 9 was deleted; the query needs its offsets 3 to 5"):
+    with pytest.raises(kg.InvalidLog, match="the folder has disappeared; the query needs the offsets to 5"):
         new_stream(tmp_path).partitions({"9": 3}, {"9": 5})
     twice = json.dumps([DATA, f"{DATA}/__consumer_offsets-9"])
     with pytest.raises(kg.UsageError, match="partition 9 is in two folders"):
@@ -236,3 +245,257 @@ def test_records_are_streamed_as_they_are_read(session, tmp_path):
     wanted = session.read.format("consumer_offsets").options(**source).load(DATA)
     assert session.table("streamed").exceptAll(wanted).count() == 0
     assert session.table("streamed").count() == wanted.count() > 0
+
+
+def offsets_of(folder, partition=9):
+    """Return the next offset of each batch of a partition's log, in order."""
+    (log,) = open_logs(folder / f"__consumer_offsets-{partition}")
+    return [batch.next_offset for batch in log]
+
+
+def micro_batches(stream, start=None, limit=None):
+    """Yield (start, end) of each micro-batch until nothing is left."""
+    start = start or stream.initialOffset()
+    limit = limit or stream.getDefaultReadLimit()
+    while (end := stream.latestOffset(start, limit)) != start:
+        yield start, end
+        start = end
+
+
+def story(folder, *partitions):
+    """Copy partitions of the story into a folder."""
+    for partition in partitions:
+        shutil.copytree(f"{DATA}/__consumer_offsets-{partition}", folder / f"__consumer_offsets-{partition}")
+    return folder
+
+
+def batches_between(folder, start, end):
+    """Return the sizes and numbers of records of the batches between two positions, from the log itself."""
+    return [
+        (batch.size, batch.count)
+        for log in open_logs(folder)
+        for batch in log
+        if start.get(str(log.partition), 0) <= batch.base_offset < end.get(str(log.partition), 0)
+    ]
+
+
+@pytest.mark.parametrize("limit", [1, 500, 5000])
+def test_a_micro_batch_respects_the_limit_of_bytes(limit):
+    """It has at most so many bytes, or one Kafka batch, and all of them together are the log, once."""
+    stream = new_stream(DATA, maxBytesPerTrigger=str(limit))
+    found = []
+    for start, end in micro_batches(stream):
+        sizes = [size for size, _ in batches_between(DATA, start, end)]
+        assert sum(sizes) <= limit or len(sizes) == 1
+        found += read(stream, start, end, DATA)
+        stream.commit(end)
+    whole = new_stream(DATA)
+    assert sorted(found) == sorted(read(whole, {}, asked(whole, {}), DATA))
+
+
+@pytest.mark.parametrize("limit", [1, 7, 60])
+def test_a_micro_batch_respects_the_limit_of_rows(limit):
+    """In the table records, a row is a record; a Kafka batch with more records than the limit comes alone."""
+    stream = new_records_stream(DATA, maxRowsPerTrigger=str(limit))
+    rows = 0
+    for start, end in micro_batches(stream):
+        counts = [count for _, count in batches_between(DATA, start, end)]
+        assert sum(counts) <= limit or len(counts) == 1
+        rows += sum(counts)
+    assert rows == len(read_table(DATA, table="records"))
+
+
+def test_every_partition_gets_a_share_of_the_limit():
+    """The largest partition does not keep the others waiting."""
+    sizes = {str(log.partition): log.size for log in open_logs(DATA)}
+    stream = new_stream(DATA, maxBytesPerTrigger=str(sum(sizes.values()) // 2))
+    _, end = next(micro_batches(stream))
+    assert end.keys() == {name for name, size in sizes.items() if size}
+
+
+def test_read_all_available_ignores_the_limit():
+    """Spark asks for everything with some triggers, such as once; the option does not hold then."""
+    stream = new_stream(DATA, maxRowsPerTrigger="1")
+    assert stream.latestOffset({}, ReadAllAvailable()) == asked(new_stream(DATA), {})
+
+
+def test_a_limited_query_that_ends_with_what_is_there_sees_no_later_bytes(tmp_path):
+    """With AvailableNow and a limit, many micro-batches end where the log ended at the start."""
+    path, data, batches = whole_log(tmp_path)
+    path.write_bytes(data[: batches[4].position])
+    stream = new_stream(tmp_path, maxRowsPerTrigger="1")
+    stream.prepareForTriggerAvailableNow()
+    path.write_bytes(data)
+    ends = [end for _, end in micro_batches(stream)]
+    assert ends == [{"9": batch.next_offset} for batch in batches[:4]]
+
+
+def test_the_progress_shows_the_backlog():
+    """The latest offset that Spark shows is the end of the log, although the limit ends the micro-batch before."""
+    stream = new_stream(DATA, maxRowsPerTrigger="1")
+    (_, end), *_ = micro_batches(stream)
+    latest = stream.reportLatestOffset()
+    assert latest == {str(log.partition): offsets_of(Path(DATA), log.partition)[-1] for log in open_logs(DATA)}
+    assert sum(end.values()) < sum(latest.values())
+
+
+def test_a_query_starts_at_the_latest_offset(tmp_path):
+    """It reads only what is written later, and a partition that comes later from its beginning."""
+    path, data, batches = whole_log(tmp_path)
+    path.write_bytes(data[: batches[3].position])
+    stream = new_stream(tmp_path, startingOffsets="latest")
+    start = stream.initialOffset()
+    assert start == {"9": batches[3].base_offset} == asked(stream, start)
+    path.write_bytes(data)
+    story(tmp_path, 12)
+    end = asked(stream, start)
+    (log,) = open_logs(tmp_path / "__consumer_offsets-12")
+    found = read(stream, start, end, tmp_path)
+    assert sorted(row[1] for row in found) == sorted(each.base_offset for each in [*batches[3:], *log])
+
+
+def test_a_query_starts_at_given_offsets():
+    """It has the records of the batch read from these offsets on, also from inside a Kafka batch."""
+    given = {"9": 3, "12": -1, "8": -2}
+    stream = new_records_stream(DATA, startingOffsets=json.dumps(given))
+    start = stream.initialOffset()
+    (end_of_12,) = offsets_of(Path(DATA), 12)[-1:]
+    assert start == {"9": 3, "12": end_of_12}
+    found = [
+        (row["partition"], row["offset"])
+        for part in stream.partitions(start, asked(stream, start))
+        for batch in stream.read(part)
+        for row in batch.to_pylist()
+    ]
+    rows = [(row["partition"], row["offset"]) for row in read_table(DATA, table="records")]
+    assert sorted(found) == sorted(row for row in rows if row[1] >= start.get(str(row[0]), 0))
+
+
+@pytest.mark.parametrize("text", ["newest", "{", '{"9": -3}', '{"nine": 1}', "[1]"])
+def test_a_wrong_starting_offset_is_named(text):
+    with pytest.raises(kg.UsageError, match="option startingOffsets: expected earliest, latest or JSON"):
+        new_stream(DATA, startingOffsets=text)
+
+
+def disappear(folder):
+    shutil.rmtree(folder)
+
+
+def truncate(folder):
+    (log,) = open_logs(folder)
+    *_, last = log
+    os.truncate(last.file, last.position)
+
+
+def empty(folder):
+    (log,) = open_logs(folder)
+    os.truncate(log.segments[0], 0)
+
+
+def rewrite(folder):
+    """Write other bytes for the last batch, with the next leader epoch, as after an unclean election."""
+    (log,) = open_logs(folder)
+    *_, last = log
+    with open(last.file, "r+b") as file:
+        file.seek(last.position + 15)
+        file.write(b"\x63")
+
+
+def replace(folder):
+    """Do the same in a new file, as a copy does."""
+    (log,) = open_logs(folder)
+    copy = shutil.copy(log.segments[0], folder / "copy")
+    rewrite(folder)
+    changed = Path(log.segments[0]).read_bytes()
+    Path(copy).write_bytes(changed)
+    os.replace(copy, log.segments[0])
+
+
+LOSSES = {
+    disappear: "the folder has disappeared",
+    truncate: "it was truncated",
+    empty: "it was truncated",
+    rewrite: "it was rewritten",
+    replace: "it was rewritten",
+}
+
+
+@pytest.mark.parametrize("lose", LOSSES, ids=lambda lose: lose.__name__)
+def test_lost_data_fails_a_query(lose, tmp_path):
+    """The error names the folder and the offset up to which the query has read."""
+    folder = story(tmp_path, 9, 12) / "__consumer_offsets-9"
+    stream = new_stream(tmp_path)
+    start = asked(stream, {})
+    lose(folder)
+    with pytest.raises(kg.InvalidLog, match=LOSSES[lose]) as caught:
+        asked(stream, start)
+    assert (caught.value.file, caught.value.offset) == (str(folder), start["9"])
+
+
+@pytest.mark.parametrize("lose", [disappear, truncate, empty], ids=lambda lose: lose.__name__)
+def test_lost_data_fails_a_restarted_query(lose, tmp_path):
+    """A restarted query knows only the offset, and names the path that it reads."""
+    folder = story(tmp_path, 9, 12) / "__consumer_offsets-9"
+    start = asked(new_stream(tmp_path), {})
+    lose(folder)
+    with pytest.raises(kg.InvalidLog, match=LOSSES[lose]) as caught:
+        asked(new_stream(tmp_path), start)
+    assert (caught.value.file, caught.value.offset) == (str(tmp_path), start["9"])
+
+
+@pytest.mark.parametrize("lose", LOSSES, ids=lambda lose: lose.__name__)
+def test_after_lost_data_a_query_goes_on_with_what_is_there(lose, tmp_path, capsys):
+    """With failOnDataLoss=false, Spark's log has a line, and what is written later is read."""
+    folder = story(tmp_path, 9, 12) / "__consumer_offsets-9"
+    (log,) = open_logs(folder)
+    *_, last = log
+    data = Path(last.file).read_bytes()
+    stream = new_stream(tmp_path, failOnDataLoss="false")
+    start = asked(stream, {})
+    lose(folder)
+    end = asked(stream, start)
+    assert LOSSES[lose] in capsys.readouterr().err
+    assert stream.partitions(start, end) == []
+    assert asked(stream, end) == end and capsys.readouterr().err == ""
+    if lose in (truncate, empty, disappear):
+        folder.mkdir(exist_ok=True)
+        Path(last.file).write_bytes(data)
+        left = {truncate: [last.base_offset]}.get(lose, [batch.base_offset for batch in log])
+        assert [row[1] for row in read(stream, end, asked(stream, end), tmp_path)] == left
+
+
+def test_a_cleaned_log_is_no_lost_data(tmp_path):
+    """The cleaner keeps offsets and epochs, and writes a new file with fewer batches."""
+    path, data, batches = whole_log(tmp_path)
+    path.write_bytes(data)
+    stream = new_stream(tmp_path)
+    start = asked(stream, {})
+    cleaned = path.with_suffix(".cleaned")
+    cleaned.write_bytes(data[batches[-1].position :])
+    os.replace(cleaned, path)
+    assert asked(stream, start) == start
+
+
+def test_a_partition_that_is_not_selected_is_not_lost(tmp_path):
+    """A restart with another option log_partitions is no loss."""
+    story(tmp_path, 9, 12)
+    start = asked(new_stream(tmp_path), {})
+    assert asked(new_stream(tmp_path, log_partitions="12"), start) == start
+
+
+@pytest.mark.java
+def test_spark_reads_in_limited_micro_batches(session, tmp_path):
+    """With AvailableNow and a limit: several micro-batches, each row once, and the latest offset in the progress."""
+    kgs.register(session)
+    limit = len(read_table(DATA, table="records")) // 2
+    reader = session.readStream.format("consumer_offsets").option("table", "records").option("MAXROWSPERTRIGGER", limit)
+    query = reader.load(DATA).writeStream.format("memory").queryName("limited").trigger(availableNow=True)
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+    progress = [each for each in query.recentProgress if each["numInputRows"]]
+    assert len(progress) > 1 and max(each["numInputRows"] for each in progress) <= limit
+    wanted = session.read.format("consumer_offsets").option("table", "records").load(DATA)
+    assert session.table("limited").exceptAll(wanted).count() == 0
+    assert session.table("limited").count() == wanted.count() > 0
+    ends = {str(log.partition): offsets_of(Path(DATA), log.partition)[-1] for log in open_logs(DATA)}
+    assert json.loads(progress[0]["sources"][0]["latestOffset"]) == ends

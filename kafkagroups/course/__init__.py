@@ -23,10 +23,9 @@ from kafkagroups.course.cleaner_passes import (
 from kafkagroups.course.commands import run_command
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
-from kafkagroups.course.conversations import print_all_and_by_name, read_exchanges
+from kafkagroups.course.conversations import read_exchanges
 from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
-from kafkagroups.course.fetch_table import print_fetches
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
@@ -128,11 +127,9 @@ __all__ = [
     "open_incident",
     "play_conversation",
     "play_script",
-    "print_all_and_by_name",
     "print_crafted_log",
     "print_crash_outcomes",
     "print_crash_table",
-    "print_fetches",
     "print_first_remedy",
     "print_protocol_lines",
     "progress",

@@ -51,10 +51,10 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     # Lesson 05
     "read_again": {
         0: "The broker removed the groups of partition 9 when it lost the partition. So it must load them again.",
-        87: "The broker loads only the partition that it leads again.",
-        131: "The first load is not part of the question. It says how many more records are read.",
-        440: "The broker loads the partition once. A fetch reads only the map in memory.",
-        484: "The broker loads the partition once. A fetch reads only the map in memory.",
+        134: "The broker loads only the partition that it leads again.",
+        179: "The first load is not part of the question. It says how many more records are read.",
+        450: "The broker loads the partition once. A fetch reads only the map in memory.",
+        495: "The broker loads the partition once. A fetch reads only the map in memory.",
     },
     "for_unknown_group": {
         (-1, "GROUP_ID_NOT_FOUND"): "An unknown group is not an error: every new group is unknown when it starts.",

@@ -65,7 +65,7 @@ class Failover(Figure):
     """
 
     def __init__(self) -> None:
-        brokers = [start_broker(find_data("harbour/3.9.2"), "3.9.2") for _ in range(3)]
+        brokers = [start_broker(find_data("harbour/4.3.1"), "4.3.1") for _ in range(3)]
         controls = (
             Control("phase", "phase", tuple(phase.words for phase in _PHASES)),
             Control("broker", "ask", ("broker 1", "broker 2", "broker 3"), is_sequence=False),
@@ -96,11 +96,11 @@ def _change_state(broker: GroupCoordinator, state: str) -> None:
 def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
     if state == "dead":
         return None
-    manager = broker.manager
+    _, groups = broker.list_groups()
     return sum(
-        len(group.offsets.committed)
-        for group in manager.current_groups()
-        if manager.partition_for(group.group_id) == _PARTITION_OF_OFFSETS
+        len(broker.offset_fetch(group.group_id).offsets)
+        for group in groups
+        if broker.manager.partition_for(group.group_id) == _PARTITION_OF_OFFSETS
     )
 
 

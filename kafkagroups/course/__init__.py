@@ -23,7 +23,6 @@ from kafkagroups.course.cleaner_passes import (
 from kafkagroups.course.commands import run_command
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
-from kafkagroups.course.conversations import read_exchanges
 from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
@@ -67,7 +66,7 @@ from kafkagroups.course.notebook_helpers import (
     read_record,
     read_string,
 )
-from kafkagroups.course.played_conversation import play_conversation
+from kafkagroups.course.played_conversation import play_conversation, read_exchanges
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
 from kafkagroups.course.protocol_lines import print_protocol_lines

@@ -21,7 +21,7 @@
 # %% [markdown]
 # ## A fetch reads memory
 #
-# A log has no index by group, so a broker that searched it for each fetch would read the whole partition each time. Does it? We start a coordinator of 4.3.1 and one of 3.9.2 on the shop's logs, which real brokers of these versions wrote. `ReadCountingLogs` counts each record that is read:
+# A log has no index by group, so a search would read the whole partition for each fetch. Does a broker do this? We start a coordinator of 4.3.1 and one of 3.9.2 on the shop's logs, which real brokers of these versions wrote. `ReadCountingLogs` counts each record that is read:
 
 # %%
 import json
@@ -125,7 +125,7 @@ for kafka, shop in shops.items():
 # The 3.9.2 broker had already loaded when it first answered, but the 4.3.1 broker was seen loading:
 #
 # - **FindCoordinator** answers `NONE` early, because it only looks up the partition's leader.
-# - **OffsetFetch** is answered as soon as the group's own partition is loaded, although others are still loading.
+# - **OffsetFetch** is answered once the group's own partition is loaded, although others still load.
 # - **ListGroups** answered `NONE` with 0 groups before the load began, so an empty list without an error proves nothing.
 
 # %% [markdown]
@@ -164,7 +164,7 @@ course.compare_brokers(ask_all_and_by_name)
 # %% [markdown]
 # ## Why the answer can be −1
 #
-# A −1 tells you what the consumer will do, but not why. The reason is in the log:
+# A −1 says what the consumer will do, but not why. The log has the reason:
 #
 # | the reason | how to recognise it |
 # |---|---|
@@ -259,7 +259,7 @@ course.Failover()
 # Write `get_offsets(committed, pending, asked, stable)`. It returns a dictionary from partition to answer.
 #
 # - `committed`: a dictionary from partition to offset.
-# - `pending`: the set of partitions with an offset in an open transaction.
+# - `pending`: the set of partitions with a pending offset.
 # - `asked`: a list of partitions, or `"all"`.
 # - `stable`: whether the client set `requireStable`.
 #
@@ -279,7 +279,7 @@ course.check("get_offsets", get_offsets)
 #
 # Are the records before the committed offset still the ones that the consumer has read? A *leader epoch* counts the leaders of a partition. Each record has the leader epoch in which it was written, and a commit contains that of the last record that was read.
 #
-# Suppose leader A writes `orders-0` up to offset 59 in leader epoch 3, but its replicas have only the records up to 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log. This is an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
+# Suppose leader A writes `orders-0` up to offset 59 in leader epoch 3, but its replicas end at 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
@@ -287,12 +287,12 @@ course.check("get_offsets", get_offsets)
 #  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░   ░░░░░░░   from 40 on there are other records
 # ```
 #
-# A consumer that starts at 45 would never read B's records 40 to 44.
+# A consumer that starts at 45 would miss B's records 40 to 44.
 
 # %% [markdown]
 # ## Where an epoch ends
 #
-# So before it reads, the consumer asks B where leader epoch 3 ends, with the request `OffsetForLeaderEpoch`. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. **An epoch ends at the first offset of the next higher epoch in the list**, and the last one at the end of the log.
+# So the consumer first asks B where leader epoch 3 ends, with the request `OffsetForLeaderEpoch`. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. **An epoch ends at the first offset of the next higher epoch in the list**, and the last one at the end of the log.
 #
 # So epoch 3 ends at 40. Because 40 is less than 45, the consumer continues at 40. If the end were 45 or more, its records would still be there, and it would continue at 45.
 #
@@ -318,7 +318,7 @@ for group in ["billing", "dashboard"]:
 # 2. offset 95, epoch 2
 # 3. offset 75, epoch 1
 #
-# At which offset does each consumer continue? Write three numbers, for example `(1, 2, 3)`. The list has no epoch 1, because this leader has no record of that epoch.
+# At which offset does each consumer continue? Write three numbers, for example `(1, 2, 3)`. This leader has no record of epoch 1, so the list does not contain it.
 
 # %%
 # exercise: three_restarts
@@ -351,7 +351,7 @@ course.compare_brokers(
 # %% [markdown]
 # ## Questions about groups: describe and list
 #
-# Monitors also send DescribeGroups, for the state and the members of a group, and ListGroups, which must go to **every** broker, because each one lists only the groups that it coordinates. Here a broker has `billing` and `shipping` in two partitions, and loads that of `billing`:
+# Monitors also send DescribeGroups, for the state and members of a group, and ListGroups, which must go to **every** broker, because each lists only its own groups. Here a broker loads the partition of `billing`, and has loaded that of `shipping`:
 
 # %%
 def ask_as_monitor(broker):
@@ -378,7 +378,7 @@ course.compare_brokers(ask_as_monitor, offsets_topic_num_partitions=2)
 # A monitor reports that `billing` has lost its offset for `orders-0`. Which answer shows that a consumer of `billing` would now begin where `auto.offset.reset` says?
 #
 # - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
-# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The monitor's user has permissions for groups only.
+# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`, to a user with permissions for groups only.
 # - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
 # - **D**: OffsetFetch returned `NOT_COORDINATOR`.
 #
@@ -409,33 +409,33 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # <details><summary>How does DescribeGroups answer for a group that does not exist?</summary>
 #
-# With the state *Dead*. Kafka 4.x adds the error `GROUP_ID_NOT_FOUND`. Up to version 5 of the request, and in the classic coordinator, the error is `NONE`.
+# With the state *Dead*. Kafka 4.x adds the error `GROUP_ID_NOT_FOUND`; the classic coordinator, and requests up to version 5, have `NONE`.
 #
 # </details>
 #
 # ## In five lines
 #
 # - The coordinator answers fetches from memory. The log is for the next coordinator.
-# - Only the leader of the group's partition answers, and only after its load.
-# - "Nothing committed" is −1 with `NONE`. The consumer then starts where `auto.offset.reset` says.
+# - Only the leader of the group's partition answers, after its load.
+# - "Nothing committed" is −1 with `NONE`, and `auto.offset.reset` decides.
 # - `requireStable`, in a fetch by name, makes a consumer wait for open transactions.
-# - With the leader epoch, a consumer notices that records before its offset were replaced.
+# - The leader epoch shows a consumer that records before its offset were replaced.
 #
 # ## For your consumer
 #
 # - Set `auto.offset.reset=none` if skipping records is worse than stopping. Then a lost offset is an error.
-# - After a broker restart, expect `NOT_COORDINATOR` and `COORDINATOR_LOAD_IN_PROGRESS`. Java's consumer retries both until `default.api.timeout.ms` (60 seconds).
+# - After a broker restart, Java's consumer retries `NOT_COORDINATOR` and `COORDINATOR_LOAD_IN_PROGRESS` until `default.api.timeout.ms` (60 seconds).
 
 # %% [markdown]
 # ## At 3 am
 #
-# `PATH` is a copy of the folder `__consumer_offsets-9`.
+# `PATH` is a copy of `__consumer_offsets-9`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. | Stop the consumers before they commit again. |
 # | Why is there no offset? | `kafkagroups explain PATH --group billing` | Compare it with "Why the answer can be −1". | Reading is safe. |
-# | The group is missing in a monitor. | the command of row 1 | If it shows the group, the monitor lacks permissions or asked during a load. | Give its user DESCRIBE on the group and its topics. |
+# | A monitor misses the group. | the command of row 1 | If it shows the group, the monitor lacks permissions or asked during a load. | Give its user DESCRIBE on the group and its topics. |
 # | A consumer reads nothing, and its log repeats `unstable offsets`. | `kafkagroups stats PATH` | A transaction was never ended. | See lesson 08. |
 
 # %% [markdown]

@@ -126,7 +126,7 @@ for kafka, shop in shops.items():
 #
 # - **FindCoordinator** answers `NONE` early, because it only looks up the partition's leader.
 # - **OffsetFetch** is answered once the group's own partition is loaded, although others still load.
-# - **ListGroups** answered `NONE` with 0 groups before the load began, so an empty list without an error proves nothing.
+# - **ListGroups** answered `NONE` with 0 groups before the load began, so an empty list proves nothing.
 
 # %% [markdown]
 # ## Nothing committed
@@ -215,7 +215,7 @@ with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "n
 #
 # </details>
 #
-# The real 4.3.1 broker, which had loaded the open transaction, was asked by name, too:
+# The real 4.3.1 broker was asked by name, too:
 
 # %%
 asked = course.read_answers("harbour/4.3.1")["stable_every_live_partition_named"]["fraud-check"]
@@ -247,7 +247,7 @@ for kafka in shops:
 # %% [markdown]
 # ## All answers, in a failover
 #
-# Step through a failover of 4.3.1 brokers, and ask each one:
+# Step through a failover of 4.3.1 brokers:
 
 # %%
 # figure
@@ -277,7 +277,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## The leader epoch of an offset
 #
-# Are the records before the committed offset still the ones that the consumer has read? A *leader epoch* counts the leaders of a partition. Each record has the leader epoch in which it was written, and a commit contains that of the last record that was read.
+# Are the records before the committed offset still those that the consumer read? A *leader epoch* counts the leaders of a partition. Each record has the leader epoch in which it was written, and a commit contains that of the last record that was read.
 #
 # Suppose leader A writes `orders-0` up to offset 59 in leader epoch 3, but its replicas end at 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
 #
@@ -355,7 +355,7 @@ course.compare_brokers(
 
 # %%
 def ask_as_monitor(broker):
-    for group in ["billing", "shipping"]:
+    for group in ["shipping", "billing"]:
         yield f"a commit of {group}", broker.offset_commit(group, {ORDERS_0: OffsetCommit(50)})
     partition = broker.manager.partition_for("billing")
     broker.resign(partition)
@@ -395,7 +395,7 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# In a stable fetch while a commit is in flight, in ListGroups during a load, and in DescribeGroups of an unknown group. The handbook shows both coordinators [event by event](../docs/handbook/events.md).
+# They differ in a stable fetch while a commit is in flight, in ListGroups during a load, and in DescribeGroups of an unknown group. The handbook has both, [event by event](../docs/handbook/events.md).
 #
 # <details><summary>Other versions</summary>
 #
@@ -453,7 +453,7 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # ## What we left out, and why
 #
-# How a partition gets a new leader. Newer fetch requests can contain a member epoch (lesson 13).
+# How a partition gets a new leader, and the member epoch in newer fetch requests (lesson 13).
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 513,
     "cli": 3050,
     "coordinator": 6143,
-    "course": 8836,
+    "course": 8838,
     "engine": 2548,
     "groups": 1975,
     "history": 5010,

@@ -17,8 +17,8 @@ def figure():
 
 @pytest.fixture(scope="module")
 def recorded():
-    """What the 3.9.2 broker answered after its restart."""
-    return json.loads(Path(find_data("harbour/3.9.2"), "answers.json").read_text(encoding="utf-8"))
+    """What the 4.3.1 broker answered after its restart."""
+    return json.loads(Path(find_data("harbour/4.3.1"), "answers.json").read_text(encoding="utf-8"))
 
 
 def read_answer(figure, phase, broker, question):

@@ -22,10 +22,9 @@ def _make_broker() -> GroupCoordinator:
 
 
 # Exercise `get_offsets`: which offsets does a broker return for an OffsetFetch?
-# `committed` contains the group's committed offsets. `pending` contains the partitions with a pending commit, which
-# waits for the replicas or for the end of its transaction. `asked` is a list of the requested partitions, or "all".
-# `stable` is the value of requireStable in the request. If it is true, the answer for a partition with a pending commit
-# is the error UNSTABLE_OFFSET_COMMIT.
+# `committed` contains the group's committed offsets. `pending` contains the partitions with an offset in an open
+# transaction. `asked` is a list of the requested partitions, or "all". `stable` is the value of requireStable in the
+# request. If it is true, the answer for a partition with a pending offset is the error UNSTABLE_OFFSET_COMMIT.
 # `_fetch_offsets` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]

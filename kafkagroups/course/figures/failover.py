@@ -97,9 +97,11 @@ def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
     if state == "dead":
         return None
     _, groups = broker.list_groups()
-    names = [group.group_id for group in groups]
-    places = {name: broker.manager.partition_for(name) for name in names}
-    return sum(len(broker.offset_fetch(name).offsets) for name in names if places[name] == _PARTITION_OF_OFFSETS)
+    return sum(
+        len(broker.offset_fetch(group.group_id).offsets)
+        for group in groups
+        if broker.manager.partition_for(group.group_id) == _PARTITION_OF_OFFSETS
+    )
 
 
 def _ask(broker: GroupCoordinator, state: str, question: _Question) -> str:

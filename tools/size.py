@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 513,
-    "cli": 3050,
+    "cli": 3052,
     "coordinator": 6143,
     "course": 8838,
     "engine": 2548,
     "groups": 1975,
-    "history": 5010,
+    "history": 5022,
     "html_report": 510,
     "kafka_tools": 426,
     "loading": 2161,

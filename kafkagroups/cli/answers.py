@@ -27,6 +27,7 @@ _MEMBER_FACTS = {
     "previous_member_epoch": "previous epoch",
     "session_timeout_ms": "session time-out in ms",
     "rebalance_timeout_ms": "rebalance time-out in ms",
+    "subscribed_topic_regex": "pattern",
 }
 _NO_FACT = (None, "", -1)
 MOVES_SHOWN = 20

@@ -146,14 +146,15 @@ def _describe_healing(change: Change, result: Replicas) -> str:
 
 
 def _describe_start(change: Change, older: Any) -> str:
-    """Say where the newer replica's group began again, and how much it read twice: up to the older one's position."""
+    """Say where the newer replica's group was at the fork, and how much consumers that restarted then read twice."""
     if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
         return ""
     if not change.before:
-        return ", which began again without an offset"
+        return ", which had no offset at the fork"
     start = change.before["offset"]
-    twice = f" and read {older['offset'] - start} twice" if older and older["offset"] > start else ""
-    return f", which began again from {start}{twice}"
+    count = older["offset"] - start if older else 0
+    twice = f": consumers that restarted then read {count} twice" if count > 0 else ""
+    return f", {start} at the fork{twice}"
 
 
 def _list_records(value: Any, form: str) -> str:

@@ -122,13 +122,15 @@ class Change:
     """What the records of one request change.
 
     `first` is the record with the new epoch, or else the first record. `members` maps a member that left to None.
-    `away` are the static members that left for a while. `targets` counts the members with a new target assignment.
+    `away` are the static members that left for a while. `matched` says which topics a pattern did not match before.
+    `targets` counts the members with a new target assignment.
     """
 
     first: GroupRecord
     epoch: int | None = None
     members: dict[str, Member | None] = field(default_factory=dict)
     away: list[str] = field(default_factory=list)
+    matched: list[str] = field(default_factory=list)
     targets: int = 0
     target_epoch: int | None = None
     topology_epoch: int | None = None
@@ -145,7 +147,10 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
             change.members[member_id] = None if value is None else _read_modern_member(value)
         elif record.type == PATTERN:
             pattern = cast(Any, record.key).regular_expression
-            state.patterns[pattern] = frozenset() if value is None else frozenset(value.topics)
+            topics = frozenset[str]() if value is None else frozenset(value.topics)
+            if new := topics - state.patterns.get(pattern, frozenset()):
+                change.matched.append(f"pattern {pattern} matches {list_names(sorted(new))}")
+            state.patterns[pattern] = topics
         elif value is None:
             continue
         elif record.type in EPOCHS:
@@ -444,6 +449,7 @@ class GroupEvents:
             f"{names(left)} left" if left and not replaced else "",
             "" if is_converted else self._describe_new_settings(changed, old_members),
             f"static member {names(change.away)} left for a while" if change.away else "",
+            *change.matched,
             "" if change.topology_epoch is None else f"topology {change.topology_epoch}",
             f"new targets for {count_of(change.targets, 'member')}" if change.targets else epoch,
         )

@@ -62,11 +62,20 @@ class Commit:
 
 
 class Deletion(NamedTuple):
-    """The newest offset of a topic partition, its tombstone, and why it was deleted."""
+    """The newest commit of a topic partition, its tombstone, and why it was deleted.
 
-    offset: int
-    time_ms: int
+    `causes` are those that the log allows before a later commit decides.
+    """
+
+    commit: Commit
+    tombstone: GroupRecord
     cause: Cause
+    causes: list[Cause]
+
+    def is_by_request(self, record: GroupRecord) -> bool:
+        """Return whether the topic was not deleted, because a commit after the tombstone has the same topic id."""
+        ids = {getattr(each.value, "topic_id", UUID.default) for each in (self.commit.group_record, record)}
+        return self.causes == [Cause.OFFSET_DELETED, Cause.TOPIC_DELETED] and len(ids - {UUID.default}) == len(ids) == 1
 
 
 class OffsetEvents:
@@ -136,7 +145,7 @@ class OffsetEvents:
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         if old is None and key in self._deleted:
-            before = self._deleted[key].offset
+            before = self._deleted[key].commit.offset
             skipped = f", which skips at most {before} to {offset - 1}" if offset > before and not new_id else ""
             return f"{key}: {offset}, the first commit after a deletion, {before} before it{skipped}"
         if old is None:
@@ -150,7 +159,9 @@ class OffsetEvents:
             self.replaced[record.offset] = old.offset
         self.committed[key] = Commit(record, self.group.hole_count)
         deletion = self._deleted.pop(key, None)
-        if deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
+        if deletion is not None and deletion.is_by_request(record):
+            self.causes[deletion.tombstone.offset] = Cause.OFFSET_DELETED
+        elif deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)
         position = self.positions.get(key)
         if position is None:
@@ -165,9 +176,9 @@ class OffsetEvents:
     def _note_return(self, topic: str, record: GroupRecord, deletion: Deletion) -> None:
         """Note the first commit to a topic partition after its deletion. In a new topic, all of them are lower."""
         is_certain = deletion.cause is Cause.TOPIC_DELETED
-        sign = Recreation(topic, record.offset, _get_time(record), None, deletion.time_ms, is_certain)
+        sign = Recreation(topic, record.offset, _get_time(record), None, deletion.tombstone.timestamp, is_certain)
         known = self.recreated.setdefault(topic, sign)
-        if known.ids is None and record.value.offset >= deletion.offset:
+        if known.ids is None and record.value.offset >= deletion.commit.offset:
             del self.recreated[topic]
 
     def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:
@@ -263,6 +274,7 @@ class OffsetEvents:
         can_be_topic = self.is_classic and len({tombstone.key.topic for tombstone in tombstones}) == 1
         for tombstone, old in deletions:
             key = tombstone.key
+            causes: list[Cause] = []
             pending = self._delete_pending(key, tombstone)
             if old is None:
                 self.causes[tombstone.offset] = Cause.UNKNOWN
@@ -287,7 +299,7 @@ class OffsetEvents:
             self.causes[tombstone.offset] = cause
             if any(other.topic == key.topic for other in self.committed):
                 cause = Cause.OFFSET_DELETED  # The topic still exists.
-            self._deleted[key] = Deletion(old.offset, tombstone.timestamp, cause)
+            self._deleted[key] = Deletion(old, tombstone, cause, causes)
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Commit | None:
         deleted = None

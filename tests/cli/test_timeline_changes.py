@@ -4,9 +4,11 @@ The logs follow real groups of 4.3.1 brokers. A topic was deleted and created ag
 consumer took its name; the offsets topic got more partitions. The expectations follow from the records.
 """
 
+import msgspec
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.records import consumer_group
 from tests import handmade
 from tests.handmade import (
     START,
@@ -52,6 +54,11 @@ def share_group():
         kg.Record(10, share.ShareGroupMemberMetadataKey("g", "m"), member, 0),
         kg.Record(11, share.ShareGroupMetadataKey("g"), share.ShareGroupMetadataValue(2, 1), 0),
     ]
+
+
+def pattern_record(pattern, *topics):
+    value = consumer_group.ConsumerGroupRegularExpressionValue(topics, 1, START)
+    return kg.Record(16, consumer_group.ConsumerGroupRegularExpressionKey("g", pattern), value, 0)
 
 
 def whats(path, **options):
@@ -163,3 +170,24 @@ def test_the_retention_time_tells_an_expiry_from_a_request(tmp_path, run):
         assert "tells the two apart" not in run("timeline", path, "--group", "g", "--retention", retention)[1]
     kept = write(tmp_path, [(0, [commit(0, 1)])], 8)
     assert "--retention" not in run("timeline", kept, "--group", "g")[1]
+
+
+@pytest.mark.parametrize(("topic_id", "cause"), [(OLD, "offset_deleted"), (NEW, "unknown"), (None, "unknown")])
+def test_a_later_commit_with_the_same_topic_id_excludes_the_deletion_of_the_topic(tmp_path, topic_id, cause):
+    """A topic that is deleted and created again has another id, so a request deleted the offset (DeleteOffsets)."""
+    path = write(tmp_path, [(0, [commit(0, 84, OLD)]), (1, [tombstone(0)]), (2, [commit(0, 118, topic_id)])])
+    assert [each.cause.value for each in kg.explain(path, "g").history if each.cause] == [cause]
+
+
+def test_a_pattern_that_matches_a_new_topic(tmp_path, run):
+    """The record of the pattern has the topics (type 16); the member has only the pattern."""
+    member = consumer_member(topics=())
+    value = msgspec.structs.replace(member.value, subscribed_topic_regex="t.*")
+    batches = [
+        (0, [member._replace(value=value)]),
+        (1, [pattern_record("t.*", "t"), consumer_epoch(2)]),
+        (9, [pattern_record("t.*", "t", "trace"), consumer_epoch(3)]),
+    ]
+    path = write(tmp_path, batches)
+    assert whats(path)[1:] == ["Epoch 2: pattern t.* matches t.", "Epoch 3: pattern t.* matches trace."]
+    assert "rebalance time-out in ms 1000, pattern t.*" in " ".join(run("load", path)[1].split())

@@ -48,7 +48,6 @@ from kafkagroups.coordinator.consumer_targets import (
     find_assignor,
     find_target,
     find_topic_names,
-    ignore_refusal,
     target_records,
 )
 from kafkagroups.coordinator.error_codes import Errors, Refusal
@@ -75,6 +74,9 @@ from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.serde import Record
+
+TIMER_RETRY_MS = 500
+"""After a failed append, a timer runs again this much later (CoordinatorTimerImpl, 4.3.1)."""
 
 logger = logging.getLogger("kafkagroups.coordinator")
 T = TypeVar("T")
@@ -397,7 +399,11 @@ class ConsumerGroups:
             is_late = epoch is None or member.epoch == epoch
             return Result(None, self.remove_members(group, [member]) if is_late else ())
 
-        self.write(group_id, remove, ignore_refusal)
+        def retry(error: Errors, message: str | None) -> None:
+            if self.store.is_local(group_id):
+                self.timers.restart(key, TIMER_RETRY_MS, epoch)
+
+        self.write(group_id, remove, retry)
 
     def _find_setting(self, group_id: str, name: str) -> int:
         return self.settings.consumer.find(name, self.group_configs.get(group_id, {}))

@@ -33,7 +33,7 @@ from kafkagroups.coordinator.group_records import (
     target_record,
 )
 from kafkagroups.coordinator.messages import JoinGroupResult, SyncGroupResult, answer_join, answer_sync
-from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
+from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
@@ -70,7 +70,6 @@ class Migration:
             if group.state is not ClassicState.EMPTY:
                 return self._upgrade(shard, group, records)
             records.append(build_group_tombstone(group_id))
-            self.groups.after_write.append(lambda: cancel_timers(group))
         elif group is not None:
             return require_consumer_group(group, group_id)
         return create_group(group_id, shard.partition, CONSUMER, shard.dialect)
@@ -113,7 +112,6 @@ class Migration:
         def end_classic_group() -> None:
             if shard.groups.get(group_id) is classic:
                 return
-            cancel_timers(classic)
             for member in ordered:
                 if not self.groups.timers.is_running(("session", group_id, member.member_id)):
                     self.groups.restart_session(group_id, member)

@@ -52,6 +52,7 @@ from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.coordinator.request_fields import CLIENT_TEXT, ListOf, check_fields, take_fields
 from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
 from kafkagroups.coordinator.settings import Settings
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
@@ -65,8 +66,9 @@ logger = logging.getLogger("kafkagroups.coordinator")
 class GroupCoordinator:
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
-    In the new coordinator (since 4.0), a response that is a future waits until the log has confirmed the records; a
-    method that returns no future returns what the broker will answer then. Every method raises UsageError, and changes
+    In the new coordinator (since 4.0), a response that is a future waits until the log has confirmed the records. A
+    method that returns no future returns at once what the broker answers if the log confirms them; if the append fails
+    later, the records are taken back all the same. Every method raises UsageError, and changes
     nothing, if an argument has a value that no request can contain (request_fields.py).
 
     Parameters
@@ -195,6 +197,10 @@ class GroupCoordinator:
     def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
         """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
 
+        A member joins with member epoch 0, leaves with -1, and as a static member for a restart with -2. In `version` 0
+        of the request, the broker chooses the member id; later the client does. Consumer groups need the coordinator's
+        `topics` and `topic_ids`: a topic without an id gives no member a partition.
+
         The result has the member's epoch, and its assignment if that changed. Errors: INVALID_REQUEST for a field,
         UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH if
         the member must join again, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID and GROUP_MAX_SIZE_REACHED.
@@ -260,8 +266,8 @@ class GroupCoordinator:
         The errors are those of `offset_commit`. If the commit contains no member (generation -1, member id ""), the
         member is not checked. Since Kafka 3.7 the error can also come from `verify`, for example
         INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE; a client without
-        `supports_abortable_error` (request v4 and later) gets INVALID_TXN_STATE instead of the last one. The group is
-        created before the member and the transaction are checked.
+        `supports_abortable_error` (request v4 and later) gets INVALID_TXN_STATE instead of the last one. Up to 3.9, the
+        group is created before the member and the transaction are checked.
         Source: GroupCoordinator.handleTxnCommitOffsets.
         """
         return self.commits.commit_in_transaction(request)
@@ -291,7 +297,8 @@ class GroupCoordinator:
             one that it may not read has the error TOPIC_AUTHORIZATION_FAILED.
         require_stable
             Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit: its
-            append is not answered, or its transaction is open.
+            transaction is open, or, up to 3.9, its append is not answered. In 4.x, such a commit is already the answer,
+            which a broker sends when the log has confirmed it.
         by_topic_id
             Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
             topic of the same name is then not returned.
@@ -332,7 +339,7 @@ class GroupCoordinator:
 
     @check_fields()
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """Delete Empty groups and their offsets (since Kafka 1.1), with one batch of tombstones for each group.
+        """Delete Empty groups and their offsets (since Kafka 1.1). Up to 3.9, each has a batch of tombstones of its own.
 
         Returns an error code for each group id: for example, NON_EMPTY_GROUP if the group has members,
         GROUP_ID_NOT_FOUND if the group does not exist or is Dead. Source: GroupCoordinator.handleDeleteGroups.
@@ -355,7 +362,7 @@ class GroupCoordinator:
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
         """Delete all groups' offsets for these partitions, because their topics were deleted. Return how many.
 
-        A group is also deleted if it is Empty and has no offsets left. Source:
+        Up to 3.9, a group is also deleted if it is Empty and has no offsets left. Source:
         GroupCoordinator.handleDeletedPartitions.
         """
         return self.deletions.delete_partitions(partitions)
@@ -385,6 +392,9 @@ class GroupCoordinator:
         `epoch` is the coordinator epoch, a number that grows with each election for the partition. The call is ignored
         if the coordinator has already received a newer one.
         """
+        count = self.settings.offsets_topic_num_partitions
+        if not 0 <= partition < count:
+            raise UsageError(f"the offsets topic has the partitions 0 to {count - 1}, not {partition}")
         self.manager.load_partition(partition, epoch)
 
     @check_fields()

@@ -157,7 +157,7 @@ class HeldLogs:
         if error is Errors.NONE:
             append.callback(append.error, append.offset)
         else:
-            append.callback(error, -1)
+            append.callback(error, append.offset)
 
 
 AppendListener = Callable[[int, int, int], None]

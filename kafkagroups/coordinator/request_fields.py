@@ -84,7 +84,9 @@ class Nullable:
 class ListOf:
     of: FieldType
 
-    def check(self, value: Iterable[Any]) -> list[Any]:
+    def check(self, value: Any) -> list[Any]:
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise _refuse_type("a list", value)
         return [check_field(f"[{index}]", self.of, element) for index, element in enumerate(value)]
 
 
@@ -93,7 +95,9 @@ class MappingOf:
     key: FieldType
     value: FieldType
 
-    def check(self, value: Mapping[Any, Any]) -> dict[Any, Any]:
+    def check(self, value: Any) -> dict[Any, Any]:
+        if not isinstance(value, Mapping):
+            raise _refuse_type("a mapping", value)
         for index, key in enumerate(value):
             check_field(f"[key {index}]", self.key, key)
         return {key: check_field(f"[{key}]", self.value, content) for key, content in value.items()}
@@ -120,12 +124,19 @@ class LeavingMember:
         return checked
 
 
+class Pair:
+    def check(self, value: Any) -> tuple[Any, Any]:
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise _refuse_type("a pair", value)
+        return value[0], value[1]
+
+
 class ProtocolList:
     """Pairs of a protocol's name and the member's metadata. Two pairs with the same name are refused."""
 
-    def check(self, value: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    def check(self, value: Any) -> list[tuple[str, bytes]]:
         protocols: dict[str, bytes] = {}
-        for index, (name, metadata) in enumerate(value):
+        for index, (name, metadata) in enumerate(ListOf(Pair()).check(value)):
             check_field(f"[{index}].name", TEXT, name)
             check_field(f"[{index}].metadata", RAW_BYTES, metadata)
             if name in protocols:

@@ -212,12 +212,12 @@ class PartitionRuntime:
     def _answer(self, append: _Append, error: Errors, first_offset: int) -> None:
         """Handle the log's answer to an append.
 
-        A replica that confirms a batch has all batches before it. After a timeout the records stay, because the log may
-        still confirm them. Every other error takes back the batch and those after it, which were built on it.
+        A replica that confirms a batch has all batches before it. After a timeout a batch in the log stays, because the
+        log may still confirm it. Every other error takes back the batch and those after it, which were built on it.
         """
         if append not in self._unconfirmed:
             return
-        if error is Errors.REQUEST_TIMED_OUT:
+        if error is Errors.REQUEST_TIMED_OUT and first_offset == append.base_offset:
             append.complete(error)
         elif error is not Errors.NONE:
             self._fail(self._unconfirmed.index(append), error)

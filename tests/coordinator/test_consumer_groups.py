@@ -3,7 +3,8 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, OffsetCommit, open_logs, read_settings
+from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, HeldLogs, OffsetCommit, open_logs, read_settings
+from kafkagroups.coordinator.simulated_consumers import write_assignment
 from tests.coordinator.world import subscription
 
 IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
@@ -283,3 +284,49 @@ def test_a_refused_classic_member_removes_an_empty_group_from_memory_only(world)
     assert listed() == ["other"]
     world.start()
     assert set(listed()) == {"g", "other"}
+
+
+def test_a_session_that_ends_while_the_log_refuses_ends_again_half_a_second_later(world):
+    """CoordinatorTimerImpl (4.3.1) schedules a session's time-out again after 500 ms if its write failed."""
+    world.logs = HeldLogs(world.logs, holds_answers=False)
+    world.start()
+    world.join("a")
+    world.logs.append_error = Errors.NOT_ENOUGH_REPLICAS
+    world.clock.advance(45_100)
+    assert [group.state for group in world.coordinator.list_groups()[1]] == ["Stable"]
+    world.logs.append_error = Errors.NONE
+    world.clock.advance(500)
+    assert [group.state for group in world.coordinator.list_groups()[1]] == ["Empty"]
+
+
+def test_an_upgrade_whose_append_fails_leaves_the_classic_group_with_its_timers(world):
+    """convertToConsumerGroup (4.3.1) cancels no timer of the classic group, which is back after the failure."""
+    world.logs = HeldLogs(world.logs, holds_answers=False)
+    world.start()
+    protocols = [("range", subscription("orders"))]
+    join = {"protocols": protocols, "session_timeout_ms": 10_000}
+    member_id = world.coordinator.join_group("g", **join).value.member_id
+    joined = world.coordinator.join_group("g", member_id=member_id, **join)
+    world.clock.advance(3_000)
+    assignments = {member_id: write_assignment([kg.TopicPartition("orders", 0)])}
+    world.coordinator.sync_group("g", joined.value.generation, member_id, assignments)
+    world.logs.holds_answers = True
+    fields = {"subscribed_topic_names": ["orders"], "topic_partitions": {}, "rebalance_timeout_ms": 60_000}
+    world.coordinator.consumer_group_heartbeat("g", "b", 0, **fields)
+    world.logs.release(error=Errors.NOT_ENOUGH_REPLICAS)
+    world.logs.holds_answers = False
+    assert [group.state for group in world.coordinator.list_groups()[1]] == ["Stable"]
+    world.clock.advance(10_000)
+    assert [group.state for group in world.coordinator.list_groups()[1]] == ["Empty"]
+
+
+def test_a_refused_append_is_taken_back_also_with_a_timeout(world):
+    """COORDINATOR4 1.8 and 1.9: only what is in the log can still be confirmed; the next commit is answered NONE."""
+    world.logs = HeldLogs(world.logs, holds_answers=False)
+    world.start()
+    orders_0 = kg.TopicPartition("orders", 0)
+    world.logs.append_error = Errors.REQUEST_TIMED_OUT
+    refused = world.coordinator.offset_commit("g", {orders_0: OffsetCommit(1)}).value
+    world.logs.append_error = Errors.NONE
+    accepted = world.coordinator.offset_commit("g", {orders_0: OffsetCommit(2)}).value
+    assert (refused[orders_0], accepted[orders_0]) == (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NONE)

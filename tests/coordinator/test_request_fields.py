@@ -148,6 +148,26 @@ def test_a_supply_of_wrong_member_ids(kafka, member_id):
     assert kafka.listed() == set()
 
 
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("offset_commit", ("g", None)),
+        ("offset_commit", ("g", [ORDERS])),
+        ("describe_groups", (None,)),
+        ("describe_groups", ("g",)),
+        ("leave_group", ("g", "m")),
+        ("elect", (-1,)),
+        ("elect", (50,)),
+    ],
+)
+def test_an_argument_of_another_shape(kafka, method, arguments):
+    """A mistake of the caller is a UsageError that names what was expected, and no text is taken for a list."""
+    with pytest.raises(kg.UsageError, match=r"expected|has the partitions"):
+        getattr(kafka.coordinator, method)(*arguments)
+    with pytest.raises(kg.UsageError, match=r"expected a pair"):
+        kafka.coordinator.join_group("g", protocols=["range"])
+
+
 def test_an_assignor_that_is_named_twice(kafka):
     """No broker can count the votes for such a list, and Kafka throws an exception."""
     with pytest.raises(kg.UsageError, match=r"protocols\[1\].name: expected each protocol once, found 'range' again"):

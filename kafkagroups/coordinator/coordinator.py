@@ -339,7 +339,7 @@ class GroupCoordinator:
 
     @check_fields()
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """Delete Empty groups and their offsets (since Kafka 1.1). Up to 3.9, each has a batch of tombstones of its own.
+        """Delete Empty groups and their offsets (since Kafka 1.1). Up to 3.9, each has its own batch of tombstones.
 
         Returns an error code for each group id: for example, NON_EMPTY_GROUP if the group has members,
         GROUP_ID_NOT_FOUND if the group does not exist or is Dead. Source: GroupCoordinator.handleDeleteGroups.

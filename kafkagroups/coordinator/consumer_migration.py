@@ -109,14 +109,14 @@ class Migration:
         for record in upgrade:
             apply_record(group, record)
 
-        def end_classic_group() -> None:
+        def start_sessions() -> None:
             if shard.groups.get(group_id) is classic:
                 return
             for member in ordered:
                 if not self.groups.timers.is_running(("session", group_id, member.member_id)):
                     self.groups.restart_session(group_id, member)
 
-        self.groups.after_write.append(end_classic_group)
+        self.groups.after_write.append(start_sessions)
         return group
 
     def _check_upgrade(self, group: ClassicGroup) -> None:

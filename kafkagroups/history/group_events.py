@@ -423,7 +423,7 @@ class GroupEvents:
         what = _add_to_sentence(self._describe_request(change, old.members, who), subscriptions)
         what = _add_to_sentence(what, self._describe_assigned(old, change.epochs))
         epochs = {change.epoch, change.target_epoch, change.topology_epoch}
-        is_routine = not (changed or change.away or change.targets or epochs != {None})
+        is_routine = not (changed or change.away or change.matched or change.targets or epochs != {None})
         yield self.make_event(change.first, "epoch", what, who, is_routine=is_routine)
         if left and not self.state.members:
             yield self.make_event(change.first, "empty", "No member is left.")

@@ -27,7 +27,8 @@ from kafkagroups.coordinator.consumer_members import (
 )
 from kafkagroups.coordinator.consumer_migration import Migration, build_metadata
 from kafkagroups.coordinator.consumer_targets import find_target
-from kafkagroups.coordinator.error_codes import Errors, Refusal
+from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_heartbeat_error
+from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
     HeartbeatRequest,
     JoinGroupResult,
@@ -37,7 +38,6 @@ from kafkagroups.coordinator.messages import (
     SyncGroupRequest,
     SyncGroupResult,
 )
-from kafkagroups.coordinator.runtime import Result
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
@@ -62,7 +62,7 @@ class ClassicMembers:
             nonlocal is_downgrade
             self._check_joining(group, joining)
             if is_unknown and requires_known_id and joining.group_instance_id is None:
-                return Result(JoinGroupResult(Errors.MEMBER_ID_REQUIRED, joining.member_id))
+                raise Refusal(Errors.MEMBER_ID_REQUIRED, "the member must join again with its id")
             records: list[Record] = []
             change, is_downgrade = self._join(group, joining, records, is_unknown=is_unknown)
             result = JoinGroupResult(
@@ -71,7 +71,7 @@ class ClassicMembers:
             return Result(result, records)
 
         def refuse(error: Errors, message: str | None) -> JoinGroupResult:
-            return JoinGroupResult(error, "")
+            return JoinGroupResult(error, joining.member_id if error is Errors.MEMBER_ID_REQUIRED else "")
 
         def start_timers(result: JoinGroupResult) -> None:
             if result.error is not Errors.NONE:
@@ -167,7 +167,7 @@ class ClassicMembers:
 
         return self.groups.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
 
-    def heartbeat(self, group: ModernGroup, request: HeartbeatRequest) -> Errors:
+    def heartbeat(self, group: ModernGroup, request: HeartbeatRequest) -> ResponseFuture[Errors]:
         """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
 
         def handle(_: object) -> Result[Errors]:
@@ -180,9 +180,9 @@ class ClassicMembers:
             self._await_join(group, member)
             return Result(Errors.REBALANCE_IN_PROGRESS)
 
-        return self.groups.write_now(group.group_id, handle, lambda error: error)
+        return self.groups.write(group.group_id, handle, convert_heartbeat_error)
 
-    def leave(self, group: ModernGroup, identities: Sequence[MemberIdentity]) -> LeaveGroupResult:
+    def leave(self, group: ModernGroup, identities: Sequence[MemberIdentity]) -> ResponseFuture[LeaveGroupResult]:
         def handle(_: object) -> Result[LeaveGroupResult]:
             results = []
             members: dict[str, ConsumerMember] = {}
@@ -197,7 +197,7 @@ class ClassicMembers:
             records = self.groups.remove_members(group, list(members.values()))
             return Result(LeaveGroupResult(Errors.NONE, tuple(results)), records)
 
-        return self.groups.write_now(group.group_id, handle, LeaveGroupResult)
+        return self.groups.write(group.group_id, handle, lambda error, _: LeaveGroupResult(error))
 
     def _find_leaving(self, group: ModernGroup, identity: MemberIdentity) -> ConsumerMember:
         if identity.group_instance_id is not None and not identity.member_id:

@@ -155,7 +155,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
         new = [partition for partition in self.target if partition not in self.positions]
         fetched = self.coordinator.offset_fetch(
             self.group_id, new, member_id=self.member_id, member_epoch=self.member_epoch
-        )
+        ).value
         if fetched.error is not Errors.NONE:
             return
         kept = {partition: self.positions[partition] for partition in self.target if partition in self.positions}

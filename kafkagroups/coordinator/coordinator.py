@@ -66,10 +66,9 @@ logger = logging.getLogger("kafkagroups.coordinator")
 class GroupCoordinator:
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
-    In the new coordinator (since 4.0), a response that is a future waits until the log has confirmed the records. A
-    method that returns no future returns at once what the broker answers if the log confirms them; if the append fails
-    later, the records are taken back all the same. Every method raises UsageError, and changes
-    nothing, if an argument has a value that no request can contain (request_fields.py).
+    The answers to most requests are `ResponseFuture` objects. In the new coordinator (since 4.0) they also wait until
+    the log has confirmed everything that they rest on; if the append fails, they are its error. Every method raises
+    UsageError, and changes nothing, if an argument has a value that no request can contain (request_fields.py).
 
     Parameters
     ----------
@@ -175,17 +174,17 @@ class GroupCoordinator:
         return self.members.sync(request)
 
     @take_fields(HeartbeatRequest)
-    def heartbeat(self, request: HeartbeatRequest) -> Errors:
+    def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
         """Restart the member's session timer, so that the member stays in the group.
 
-        Returns NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
-        ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, the result is
+        The answer is NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
+        or ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, it is
         NONE, and the member is not checked. Source: GroupCoordinator.handleHeartbeat.
         """
         return self.members.heartbeat(request)
 
     @check_fields()
-    def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
+    def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> ResponseFuture[LeaveGroupResult]:
         """Remove members from the group. `members` are member ids, and `MemberIdentity` for static members.
 
         The result has an error code for each member, or only one if the whole request is refused, for example because
@@ -285,8 +284,8 @@ class GroupCoordinator:
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
     @take_fields(OffsetFetchRequest)
-    def offset_fetch(self, request: OffsetFetchRequest) -> OffsetFetchResult:
-        """Return committed offsets from memory. The group may be in any state.
+    def offset_fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
+        """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
 
         Source: GroupCoordinator.handleFetchOffsets.
 
@@ -297,8 +296,8 @@ class GroupCoordinator:
             one that it may not read has the error TOPIC_AUTHORIZATION_FAILED.
         require_stable
             Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit: its
-            transaction is open, or, up to 3.9, its append is not answered. In 4.x, such a commit is already the answer,
-            which a broker sends when the log has confirmed it.
+            transaction is open, or, up to 3.9, its append is not answered. In 4.x, such a commit is already in the
+            answer, which waits until the log has confirmed it.
         by_topic_id
             Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
             topic of the same name is then not returned.
@@ -338,16 +337,18 @@ class GroupCoordinator:
         return self.fetches.list_groups(states, types)
 
     @check_fields()
-    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
+    def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
         """Delete Empty groups and their offsets (since Kafka 1.1). Up to 3.9, each has its own batch of tombstones.
 
-        Returns an error code for each group id: for example, NON_EMPTY_GROUP if the group has members,
-        GROUP_ID_NOT_FOUND if the group does not exist or is Dead. Source: GroupCoordinator.handleDeleteGroups.
+        The answer has an error code for each group id: for example, NON_EMPTY_GROUP if the group has members,
+        GROUP_ID_NOT_FOUND if the group does not exist or is Dead. In 4.x the groups of each partition are deleted by
+        one batch, which comes after all records until then are confirmed. Source: GroupCoordinator.handleDeleteGroups,
+        GroupCoordinatorService.deleteGroups (4.3.1).
         """
         return self.deletions.delete_groups(group_ids)
 
     @check_fields()
-    def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
+    def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
         """Delete offsets of a group (since Kafka 2.4, KIP-496).
 
         The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer

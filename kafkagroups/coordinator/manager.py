@@ -33,7 +33,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.loading.load import ClassicCache
 from kafkagroups.log.batch import NO_PRODUCER_ID
-from kafkagroups.records.serde import encode
+from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import utf16_length
 
 logger = logging.getLogger("kafkagroups.coordinator")
@@ -222,17 +222,17 @@ class GroupMetadataManager(GroupStore):
 
     # Deleting
 
-    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
+    def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
         classic_groups = [group for group in groups if isinstance(group, ClassicGroup)]
         for group in classic_groups:
             group.transition_to(ClassicState.DEAD, self.clock.now_ms)
         self.delete_offsets_and_empty_groups(classic_groups, lambda group: list(group.offsets.committed))
-        return {}
+        return ()
 
-    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
+    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Sequence[Record]:
         if partitions and isinstance(group, ClassicGroup):
             self.delete_offsets_and_empty_groups([group], lambda _: partitions)
-        return Errors.NONE
+        return ()
 
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
         return self.delete_offsets_and_empty_groups(self.current_groups(), lambda _: partitions)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from kafkagroups.coordinator.clock import Clock, Timer
 from kafkagroups.coordinator.error_codes import Errors
@@ -21,10 +22,10 @@ from kafkagroups.coordinator.group_records import (
     build_offset_tombstone,
     order_offsets,
 )
-from kafkagroups.coordinator.group_store import GroupStore, is_empty
+from kafkagroups.coordinator.group_store import GroupStore, Result, ignore_refusal, is_empty
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
-from kafkagroups.coordinator.runtime import PartitionRuntime, Result
+from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset, ResponseFuture
+from kafkagroups.coordinator.runtime import PartitionRuntime
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
@@ -35,6 +36,8 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import utf16_length
+
+T = TypeVar("T")
 
 
 class PartitionedGroups(GroupStore):
@@ -107,7 +110,7 @@ class PartitionedGroups(GroupStore):
             yield
 
     def append_records(self, partition: int, records: Sequence[Record]) -> None:
-        self._write(self.runtimes[partition], lambda shard: Result(Errors.NONE, records))
+        self.runtimes[partition].write(lambda shard: Result(None, records), ignore_refusal)
 
     # Joins
 
@@ -163,6 +166,11 @@ class PartitionedGroups(GroupStore):
         record = self.build_group_record(group, assignments)
         self.find_runtime(group.group_id).append_group_records([record], complete)
 
+    def write(
+        self, group_id: str, handler: Callable[[], Result[T]], refuse: Callable[[Errors, str | None], T]
+    ) -> ResponseFuture[T]:
+        return self.find_runtime(group_id).write(lambda shard: handler(), refuse)
+
     # Offsets
 
     def store_offsets(
@@ -187,7 +195,7 @@ class PartitionedGroups(GroupStore):
             ]
             return Result(errors, records)
 
-        def refuse(error: Errors) -> CommitErrors:
+        def refuse(error: Errors, message: str | None) -> CommitErrors:
             return dict.fromkeys(offsets, error)
 
         producer = (producer_id, producer_epoch)
@@ -203,54 +211,38 @@ class PartitionedGroups(GroupStore):
     def get_offsets(
         self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, FetchedOffset]:
-        def fetch(shard: LivingShard) -> dict[TopicPartition, FetchedOffset]:
-            if group_id not in shard.groups:
-                return {partition: FetchedOffset() for partition in partitions or ()}
-            pending = shard.offsets.producers_by_group_partition
-            committed = shard.offsets.committed.get(group_id, {})
-            return self.build_fetched(
-                committed, partitions, lambda each: require_stable and (group_id, each) in pending
-            )
-
-        runtime = self.find_runtime(group_id)
-        return fetch(runtime.shard) if require_stable else runtime.read(fetch)
+        shard = self.find_runtime(group_id).shard
+        if group_id not in shard.groups:
+            return {partition: FetchedOffset() for partition in partitions or ()}
+        pending = shard.offsets.producers_by_group_partition
+        committed = shard.offsets.committed.get(group_id, {})
+        return self.build_fetched(committed, partitions, lambda each: require_stable and (group_id, each) in pending)
 
     # Deletions
 
-    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
-        """Delete Empty groups and their offsets, with one batch for each partition of the offsets topic."""
+    def split_by_partition(self, group_ids: Sequence[str]) -> list[Sequence[str]]:
         ids_by_partition: dict[int, list[str]] = {}
-        for group in groups:
-            ids_by_partition.setdefault(self.partition_for(group.group_id), []).append(group.group_id)
-        errors = {}
-        for partition in java_map_order(ids_by_partition, _partition_hash):
-            group_ids = ids_by_partition[partition]
+        for group_id in group_ids:
+            ids_by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
+        return [ids_by_partition[partition] for partition in java_map_order(ids_by_partition, _partition_hash)]
 
-            def delete(shard: LivingShard, group_ids: Sequence[str] = group_ids) -> Result[Errors]:
-                return Result(
-                    Errors.NONE, [record for each in group_ids for record in build_group_deletion(shard, each)]
-                )
+    def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
+        shards = [self.find_runtime(group.group_id).shard for group in groups]
+        return [
+            record
+            for group, shard in zip(groups, shards, strict=True)
+            for record in build_group_deletion(shard, group.group_id)
+        ]
 
-            error = self._write(self.runtimes[partition], delete)
-            errors.update(dict.fromkeys(group_ids if error else (), error))
-        return errors
-
-    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
+    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Sequence[Record]:
         group_id = group.group_id
-
-        def delete(shard: LivingShard) -> Result[Errors]:
-            committed = shard.offsets.committed.get(group_id, {})
-            pending = shard.offsets.producers_by_group_partition
-            return Result(
-                Errors.NONE,
-                [
-                    build_offset_tombstone(group_id, partition)
-                    for partition in partitions
-                    if partition in committed or (group_id, partition) in pending
-                ],
-            )
-
-        return self._write(self.find_runtime(group_id), delete)
+        offsets = self.find_runtime(group_id).shard.offsets
+        committed = offsets.committed.get(group_id, {})
+        return [
+            build_offset_tombstone(group_id, partition)
+            for partition in partitions
+            if partition in committed or (group_id, partition) in offsets.producers_by_group_partition
+        ]
 
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
         """Delete the committed and pending offsets for these partitions in all groups. The groups stay.
@@ -285,13 +277,13 @@ class PartitionedGroups(GroupStore):
         """Write the tombstones that `build` returns for each partition. Return the sum of its counts."""
         counts = []
 
-        def delete(shard: LivingShard) -> Result[Errors]:
+        def delete(shard: LivingShard) -> Result[None]:
             count, records = build(shard)
             counts.append(count)
-            return Result(Errors.NONE, records, is_atomic=False)
+            return Result(None, records, is_atomic=False)
 
         for runtime in self.runtimes.values():
-            self._write(runtime, delete)
+            runtime.write(delete, ignore_refusal)
         return sum(counts)
 
     def _build_expiration(self, shard: LivingShard, group_id: str) -> list[Record]:
@@ -304,11 +296,6 @@ class PartitionedGroups(GroupStore):
         if is_empty(group) and len(expired) == len(committed) and not pending:
             records += build_group_tombstones(group)
         return records
-
-    def _write(self, runtime: PartitionRuntime, handler: Callable[[LivingShard], Result[Errors]]) -> Errors:
-        """Write, and return the error; NONE if the log has not answered yet."""
-        response = runtime.write(handler, lambda error: error)
-        return response.value if response.done else Errors.NONE
 
 
 def _partition_hash(partition: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,9 +26,12 @@ from kafkagroups.coordinator.messages import (
     FetchedOffset,
     JoinedMember,
     JoinGroupResult,
+    LeaveGroupResult,
     ListedGroup,
     MemberIdentity,
     OffsetCommit,
+    OffsetDeleteResult,
+    OffsetFetchResult,
     ResponseFuture,
     SyncGroupResult,
 )
@@ -237,46 +240,63 @@ def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) 
     """Version 0 reads from ZooKeeper; since 4.0, a broker does not know it. Version 8 and later name several groups."""
     if request.version == 0 and coordinator.settings.is_at_least(4, 0):
         return
-    body = request.body
-    if request.version >= 8:
-        groups = [{"groupId": each["groupId"], **_fetch_group(coordinator, request, each)} for each in body["groups"]]
-        reply({"groups": groups})
-        return
-    response = _fetch_group(coordinator, request, body)
-    if request.version < 2:
-        del response["errorCode"]
-    reply(response)
-
-
-def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> Json:
-    """`group` is the group's part of the request; before version 8, the request.
-
-    Before version 2, a response cannot contain an error of the group, so each partition gets the error.
-    """
-    named = NamedTopics(coordinator, group["topics"] or (), write_json(FetchedOffset(error=Errors.UNKNOWN_TOPIC_ID)))
-    partitions = [
-        TopicPartition(topic["name"], number) for topic in named.topics for number in topic["partitionIndexes"]
+    names_groups = request.version >= 8
+    fetches = [
+        _Fetch(coordinator, request, group) for group in (request.body["groups"] if names_groups else [request.body])
     ]
-    uses_topic_ids = request.version >= FETCH_WITH_TOPIC_IDS
-    if request.version == 0:
-        result = coordinator.offset_fetch_from_zookeeper(group["groupId"], partitions)
-    else:
-        result = call(
-            coordinator.offset_fetch,
-            request,
-            group,
-            partitions=None if group["topics"] is None else partitions,
-            require_stable=request.body.get("requireStable", False),
-            by_topic_id=uses_topic_ids,
+
+    def reply_with(results: Sequence[OffsetFetchResult]) -> None:
+        answers = [fetch.write_answer(result) for fetch, result in zip(fetches, results, strict=True)]
+        if names_groups:
+            named = zip(request.body["groups"], answers, strict=True)
+            reply({"groups": [{"groupId": group["groupId"], **answer} for group, answer in named]})
+            return
+        (answer,) = answers
+        if request.version < 2:
+            del answer["errorCode"]
+        reply(answer)
+
+    ResponseFuture.gather([fetch.send() for fetch in fetches]).then(reply_with)
+
+
+class _Fetch:
+    """The fetch of one group. `group` is the group's part of the request; before version 8, the request."""
+
+    def __init__(self, coordinator: GroupCoordinator, request: Request, group: Json) -> None:
+        self.coordinator = coordinator
+        self.request = request
+        self.group = group
+        unknown_topic = write_json(FetchedOffset(error=Errors.UNKNOWN_TOPIC_ID))
+        self.named = NamedTopics(coordinator, group["topics"] or (), unknown_topic)
+        self.partitions = [
+            TopicPartition(topic["name"], number) for topic in self.named.topics for number in topic["partitionIndexes"]
+        ]
+        self.uses_topic_ids = request.version >= FETCH_WITH_TOPIC_IDS
+
+    def send(self) -> ResponseFuture[OffsetFetchResult]:
+        if self.request.version == 0:
+            found = self.coordinator.offset_fetch_from_zookeeper(self.group["groupId"], self.partitions)
+            return ResponseFuture.of(found)
+        response: ResponseFuture[OffsetFetchResult] = call(
+            self.coordinator.offset_fetch,
+            self.request,
+            self.group,
+            partitions=None if self.group["topics"] is None else self.partitions,
+            require_stable=self.request.body.get("requireStable", False),
+            by_topic_id=self.uses_topic_ids,
         )
-    offsets = result.offsets
-    if request.version < 2 and result.error is not Errors.NONE:
-        offsets = {partition: FetchedOffset(error=result.error) for partition in partitions}
-    topics = topics_to_json(offsets)
-    return {
-        "topics": named.identify(topics) + named.refused if uses_topic_ids else topics,
-        "errorCode": int(result.error),
-    }
+        return response
+
+    def write_answer(self, result: OffsetFetchResult) -> Json:
+        """Before version 2, a response has no error of the group, so each partition gets the error."""
+        offsets = result.offsets
+        if self.request.version < 2 and result.error is not Errors.NONE:
+            offsets = {partition: FetchedOffset(error=result.error) for partition in self.partitions}
+        topics = topics_to_json(offsets)
+        return {
+            "topics": self.named.identify(topics) + self.named.refused if self.uses_topic_ids else topics,
+            "errorCode": int(result.error),
+        }
 
 
 def offset_delete(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -285,8 +305,11 @@ def offset_delete(coordinator: GroupCoordinator, request: Request, reply: Reply)
         for topic in request.body["topics"]
         for partition in topic["partitions"]
     ]
-    result = coordinator.offset_delete(request.body["groupId"], partitions)
-    reply({"errorCode": int(result.error), "topics": topics_to_json(result.partitions)})
+
+    def reply_with(result: OffsetDeleteResult) -> None:
+        reply({"errorCode": int(result.error), "topics": topics_to_json(result.partitions)})
+
+    coordinator.offset_delete(request.body["groupId"], partitions).then(reply_with)
 
 
 # Members
@@ -322,7 +345,7 @@ def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
 
 
 def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    reply({"errorCode": int(call(coordinator.heartbeat, request))})
+    call(coordinator.heartbeat, request).then(lambda error: reply({"errorCode": int(error)}))
 
 
 def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -330,13 +353,16 @@ def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -
     body = request.body
     members = body.get("members", [{"memberId": body.get("memberId")}])
     identities = [MemberIdentity(member["memberId"], member.get("groupInstanceId")) for member in members]
-    result = coordinator.leave_group(body["groupId"], identities)
-    error = result.error
-    if request.version < 3 and result.members:
-        _, member_error = result.members[0]
-        error = error or member_error
-    answered = [{**write_json(member), "errorCode": int(member_error)} for member, member_error in result.members]
-    reply({"errorCode": int(error), "members": answered})
+
+    def reply_with(result: LeaveGroupResult) -> None:
+        error = result.error
+        if request.version < 3 and result.members:
+            _, member_error = result.members[0]
+            error = error or member_error
+        answered = [{**write_json(member), "errorCode": int(member_error)} for member, member_error in result.members]
+        reply({"errorCode": int(error), "members": answered})
+
+    coordinator.leave_group(body["groupId"], identities).then(reply_with)
 
 
 def consumer_group_heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -389,8 +415,10 @@ def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -
 
 
 def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    errors = coordinator.delete_groups(request.body["groupsNames"])
-    reply({"results": [{"groupId": each, "errorCode": int(errors[each]), "errorMessage": None} for each in errors]})
+    def reply_with(errors: Mapping[str, Errors]) -> None:
+        reply({"results": [{"groupId": each, "errorCode": int(errors[each]), "errorMessage": None} for each in errors]})
+
+    coordinator.delete_groups(request.body["groupsNames"]).then(reply_with)
 
 
 def consumer_group_describe(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:

@@ -283,8 +283,10 @@ class Consumer(SimulatedConsumer):
             return
         if self.state is ConsumerState.JOINING:
             self.request_join().then(self._defer(self.handle_join))
-        elif self.state is ConsumerState.STABLE and self.request_heartbeat() is Errors.NONE:
-            self.positions = {partition: offset + records for partition, offset in self.positions.items()}
+        elif self.state is ConsumerState.STABLE:
+            self.request_heartbeat()
+            if self.state is ConsumerState.STABLE:
+                self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
     def leave(self) -> None:
         """Close the consumer. A static member sends no LeaveGroup, because it usually starts again soon."""
@@ -348,22 +350,27 @@ class Consumer(SimulatedConsumer):
             self._handle_error(result.error)
             return
         partitions = read_assignment(result.assignment)
-        fetched = self.coordinator.offset_fetch(self.group_id, partitions).offsets
+        fetched = self.coordinator.offset_fetch(self.group_id, partitions).value.offsets
         self.positions = {
             partition: max(fetched[partition].offset, 0) if partition in fetched else 0 for partition in partitions
         }
         self.state = ConsumerState.STABLE
 
-    def request_heartbeat(self) -> Errors:
-        """Send a Heartbeat and handle its error; while it joins, REBALANCE_IN_PROGRESS is ignored."""
-        error = self.coordinator.heartbeat(
+    def request_heartbeat(self) -> ResponseFuture[Errors]:
+        """Send a Heartbeat. Its error is handled when it arrives; while it joins, REBALANCE_IN_PROGRESS is ignored."""
+        attempt = self._attempt
+
+        def handle(error: Errors) -> None:
+            is_joining = bool(self.waiting_for) or self.state is ConsumerState.SYNCING
+            is_ignored = is_joining and error is Errors.REBALANCE_IN_PROGRESS
+            if error is not Errors.NONE and not is_ignored and attempt == self._attempt:
+                self._handle_error(error)
+
+        response = self.coordinator.heartbeat(
             self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id
         )
-        is_joining = bool(self.waiting_for) or self.state is ConsumerState.SYNCING
-        is_ignored = is_joining and error is Errors.REBALANCE_IN_PROGRESS
-        if error is not Errors.NONE and not is_ignored:
-            self._handle_error(error)
-        return error
+        response.then(handle)
+        return response
 
     def request_commit(
         self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
@@ -377,7 +384,7 @@ class Consumer(SimulatedConsumer):
             group_instance_id=self.group_instance_id,
         )
 
-    def request_leave(self) -> LeaveGroupResult:
+    def request_leave(self) -> ResponseFuture[LeaveGroupResult]:
         return self.coordinator.leave_group(self.group_id, [MemberIdentity(self.member_id, self.group_instance_id)])
 
     def _assign(self) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
-from kafkagroups.coordinator.messages import JoinGroupResult, SyncGroupResult
+from kafkagroups.coordinator.messages import JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from kafkagroups.coordinator.simulated_consumers import read_assignment
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.log_lines import Lines
@@ -119,7 +119,11 @@ class GroupLife:
     def heartbeat(self, name: str) -> Step:
         consumer = self.consumers[name]
         request = f"Heartbeat, generation {consumer.generation}"
-        return self._add_event(name, request, lambda: consumer.request_heartbeat().name)
+
+        def send() -> str:
+            return self._receive_response(name, "Heartbeat", consumer.request_heartbeat(), lambda error: error.name)
+
+        return self._add_event(name, request, send)
 
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> Step:
         """Send an OffsetCommit request with an offset for each partition, such as "orders-0".
@@ -145,12 +149,14 @@ class GroupLife:
         """Send a LeaveGroup request of a consumer, and remove the consumer from `consumers`."""
         consumer = self.consumers[name]
 
-        def send() -> str:
-            result = consumer.request_leave()
+        def handle_response(result: LeaveGroupResult) -> str:
             if result.error:
                 return result.error.name
             [(_, member_error)] = result.members
             return member_error.name
+
+        def send() -> str:
+            return self._receive_response(name, "LeaveGroup", consumer.request_leave(), handle_response)
 
         step = self._add_event(name, "LeaveGroup", send)
         del self.consumers[name]
@@ -158,7 +164,10 @@ class GroupLife:
 
     def delete(self) -> Step:
         def send() -> str:
-            return self.coordinator.delete_groups([self.group_id])[self.group_id].name
+            response = self.coordinator.delete_groups([self.group_id])
+            return self._receive_response(
+                "operator", "DeleteGroups", response, lambda errors: errors[self.group_id].name
+            )
 
         return self._add_event("operator", "DeleteGroups", send)
 

@@ -71,7 +71,7 @@ with course.fold("read_again", read_again, again["4.3.1"]):
 # %%
 for kafka, broker in brokers.items():
     said = course.read_answers(f"harbour/{kafka}")["offsets"]
-    ours = {group: course.format_offsets(broker.offset_fetch(group)) for group in said}
+    ours = {group: course.format_offsets(broker.offset_fetch(group).value) for group in said}
     course.compare_with_broker(ours, said, kafka)
 
 for partition, committed in sorted(ours["billing"].items()):
@@ -138,7 +138,7 @@ for kafka, shop in shops.items():
 for_unknown_group = ...
 
 # %%
-found = brokers["4.3.1"].offset_fetch("nobody", [ORDERS_0]).offsets[ORDERS_0]
+found = brokers["4.3.1"].offset_fetch("nobody", [ORDERS_0]).value.offsets[ORDERS_0]
 course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error.name))
 
 # %% [markdown]
@@ -204,7 +204,7 @@ def open_transaction(broker):
         yield f"by name{name}", broker.offset_fetch(group, list(offsets), require_stable=stable)
 
 
-all_stable = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", require_stable=True))
+all_stable = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", require_stable=True).value)
 with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned")):
     display(course.compare_brokers(open_transaction))
 
@@ -220,7 +220,7 @@ with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "n
 # %%
 asked = course.read_answers("harbour/4.3.1")["stable_every_live_partition_named"]["fraud-check"]
 named = [TopicPartition.parse(name) for name in asked]
-ours = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", named, require_stable=True))
+ours = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", named, require_stable=True).value)
 for partition, answer in ours.items():
     print(f"{partition:<12} {answer if isinstance(answer, str) else answer['offset']}")
 course.compare_with_broker(ours, asked, "4.3.1")
@@ -238,7 +238,7 @@ for kafka in shops:
     held.release()
     broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
     for stable in [False, True]:
-        answer = broker.offset_fetch("billing", [ORDERS_0], require_stable=stable).offsets[ORDERS_0]
+        answer = broker.offset_fetch("billing", [ORDERS_0], require_stable=stable).value.offsets[ORDERS_0]
         print(f"{kafka}  requireStable={stable!s:<6} {answer.error.name if answer.error else answer.offset}")
 
 # %% [markdown]
@@ -306,7 +306,7 @@ course.check("get_offsets", get_offsets)
 
 # %%
 for group in ["billing", "dashboard"]:
-    epochs = {committed.leader_epoch for committed in brokers["4.3.1"].offset_fetch(group).offsets.values()}
+    epochs = {committed.leader_epoch for committed in brokers["4.3.1"].offset_fetch(group).value.offsets.values()}
     print(f"leader epochs in the commits of {group}: {', '.join(map(str, sorted(epochs)))}")
 
 # %% [markdown]

@@ -38,7 +38,7 @@ class Broker(World):
 
     def fetch(self, group, *partitions, stable=False):
         """Return the offset or the error's name by partition, for these partitions or for all."""
-        response = self.coordinator.offset_fetch(group, partitions or None, require_stable=stable).offsets
+        response = self.coordinator.offset_fetch(group, partitions or None, require_stable=stable).value.offsets
         return {each: it.error.name if it.error else it.offset for each, it in response.items()}
 
     def join(self, group, member_id="", topics=("orders",), session_ms=10_000, rebalance_ms=20_000, **more):

@@ -126,7 +126,7 @@ class FragileWorld(World):
         self.crash()
         stored = self.stored()
         assert all(stored[each] >= offset for each, offset in confirmed.items())
-        (paid,) = self.coordinator.offset_fetch("paid", [PAID]).offsets.values()
+        (paid,) = self.coordinator.offset_fetch("paid", [PAID]).value.offsets.values()
         assert self.told <= max(paid.offset, 0) <= self.asked
         for member, (epoch, partitions) in zip(members, before, strict=True):
             for _ in range(2):

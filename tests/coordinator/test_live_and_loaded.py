@@ -28,8 +28,8 @@ def test_a_rebalance_is_lost(kafka):
     assert kafka.state("g") == "CompletingRebalance"
     kafka.start()
     assert kafka.state("g") == "Stable"
-    assert kafka.coordinator.heartbeat("g", 1, member_id) is Errors.NONE
-    assert kafka.coordinator.heartbeat("g", 2, member_id) is Errors.ILLEGAL_GENERATION
+    assert kafka.coordinator.heartbeat("g", 1, member_id).value is Errors.NONE
+    assert kafka.coordinator.heartbeat("g", 2, member_id).value is Errors.ILLEGAL_GENERATION
 
 
 def test_a_group_that_wrote_nothing_is_gone(kafka):
@@ -64,7 +64,7 @@ def test_a_load_returns_a_pending_commit_of_a_deleted_offset(kafka):
 def test_a_pending_commit_brings_a_deleted_group_back(kafka):
     """DeleteGroups answers NONE; the COMMIT marker changes nothing until the next start (3.9.2-deletes 60-64, 93)."""
     kafka.txn_commit("pend", 40)
-    assert kafka.coordinator.delete_groups(["pend"]) == {"pend": Errors.NONE}
+    assert kafka.coordinator.delete_groups(["pend"]).value == {"pend": Errors.NONE}
     kafka.end()
     assert (kafka.state("pend"), kafka.fetch("pend")) == ("Dead", {})
     kafka.start()
@@ -141,7 +141,7 @@ def test_tombstones_that_could_not_be_appended(kafka):
     """No request waits for them (acks 0): what was deleted is back after the next start (cleanupGroupMetadata)."""
     kafka.commit("g", 1)
     kafka.logs.append_error = Errors.NOT_ENOUGH_REPLICAS
-    assert kafka.coordinator.delete_groups(["g"]) == {"g": Errors.NONE}
+    assert kafka.coordinator.delete_groups(["g"]).value == {"g": Errors.NONE}
     assert kafka.fetch("g") == {}
     kafka.start()
     assert kafka.fetch("g") == {ORDERS: 1}

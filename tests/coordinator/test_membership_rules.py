@@ -43,7 +43,7 @@ def test_if_the_record_fails_the_old_id_is_back(kafka):
     old = kafka.stable("g", group_instance_id="i")
     kafka.logs.append_error = Errors.MESSAGE_TOO_LARGE
     assert static(kafka).error is Errors.UNKNOWN_SERVER_ERROR
-    assert kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i") is Errors.NONE
+    assert kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i").value is Errors.NONE
 
 
 def test_another_protocol_is_a_rebalance(kafka):
@@ -224,6 +224,6 @@ def test_a_crash_keeps_what_is_in_the_record(kafka):
     kafka.commit("g", 1, member_id=member_id, generation=1)
     kafka.start()
     assert (kafka.state("g"), kafka.fetch("g")) == ("Stable", {ORDERS: 1})
-    assert kafka.coordinator.heartbeat("g", 1, member_id) is Errors.NONE
+    assert kafka.coordinator.heartbeat("g", 1, member_id).value is Errors.NONE
     kafka.clock.advance(10_000)
     assert kafka.state("g") == "Empty"

@@ -11,7 +11,8 @@ GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Unpack
@@ -52,12 +53,15 @@ from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.coordinator.request_fields import CLIENT_TEXT, ListOf, check_fields, take_fields
 from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.dialects import dialect
+from kafkagroups.records.serde import decode_with_key
 from kafkagroups.records.wire import INT32
 
 logger = logging.getLogger("kafkagroups.coordinator")
@@ -467,8 +471,8 @@ def start_broker(
     logs
         The logs of the offsets topic's partitions, or their folder, which may be empty.
     new_member_id
-        A function that returns the id of a new member, as in `GroupCoordinator`. None: `number_member_ids()`, with
-        which every run of the program has the same ids.
+        A function that returns the id of a new member, as in `GroupCoordinator`. None: the client id and a number that
+        no member in the log has, so every run of the program has the same ids, and no restart repeats one.
     clock, settings, surroundings
         See `GroupCoordinator`.
 
@@ -481,11 +485,13 @@ def start_broker(
     (<Errors.NONE: 0>, [])
     """
     settings = settings or Settings()
+    logs = open_logs(logs, settings) if isinstance(logs, str | Path) else logs
+    used_ids = _find_member_ids(logs, settings)
     coordinator = GroupCoordinator(
-        open_logs(logs, settings) if isinstance(logs, str | Path) else logs,
+        logs,
         clock,
         settings,
-        new_member_id=new_member_id or number_member_ids(),
+        new_member_id=new_member_id or number_member_ids(used_ids),
         **surroundings,
     )
     for partition in range(settings.offsets_topic_num_partitions):
@@ -493,7 +499,29 @@ def start_broker(
     return coordinator
 
 
-def number_member_ids() -> Callable[[str], str]:
-    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2"."""
+def number_member_ids(used_ids: Iterable[str] = ()) -> Callable[[str], str]:
+    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2".
+
+    It passes over the `used_ids`, which are read at the first call.
+    """
     numbers = count(1)
-    return lambda prefix: f"{prefix}-{next(numbers)}"
+    find_used_ids = cache(lambda: frozenset(used_ids))
+
+    def supply(prefix: str) -> str:
+        return next(each for each in (f"{prefix}-{number}" for number in numbers) if each not in find_used_ids())
+
+    return supply
+
+
+def _find_member_ids(logs: OffsetsLogs, settings: Settings) -> Iterator[str]:
+    """Yield the ids of all members that the logs name, also of those that have left."""
+    keys = LogKeys(dialect(settings.coordinator, settings.kafka))
+    for partition in range(settings.offsets_topic_num_partitions):
+        for batch in logs.read(partition):
+            for _, key, log_record in read_keys(batch, keys):
+                yield getattr(key.decoded.content, "member_id", "")
+                try:
+                    record = decode_with_key(key.decoded, log_record.value)
+                except BadBytes:
+                    continue
+                yield from (member.member_id for member in getattr(record.value, "members", ()))

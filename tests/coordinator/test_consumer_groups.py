@@ -3,8 +3,17 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, HeldLogs, OffsetCommit, open_logs, read_settings
-from kafkagroups.coordinator.simulated_consumers import write_assignment
+from kafkagroups.coordinator import (
+    Clock,
+    Errors,
+    GroupCoordinator,
+    HeldLogs,
+    OffsetCommit,
+    TopicPartition,
+    open_logs,
+    read_settings,
+)
+from kafkagroups.coordinator.simulated_consumers import write_assignment, write_subscription
 from tests.coordinator.world import subscription
 
 IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
@@ -69,6 +78,9 @@ class World:
     def describe(self):
         return self.coordinator.consumer_group_describe(["g"])[0]
 
+    def member_ids(self):
+        return sorted(each.member.member_id for each in self.describe().members)
+
 
 @pytest.fixture
 def world(tmp_path):
@@ -113,6 +125,31 @@ def test_a_member_that_keeps_its_partitions_is_removed_at_the_rebalance_timeout(
     assert set(world.send("b", 3, topic_partitions={}).assignment[IDS["orders"]]) == {0, 1, 2}
 
 
+def test_a_load_starts_the_rebalance_timeout_anew(world):
+    """GroupMetadataManager.onLoaded: for each member that must still give partitions back."""
+    world.join("a", timeout_ms=1_000)
+    world.join("b")
+    world.send("a", 2, topic_partitions=owned(0, 1, 2))
+    world.clock.advance(900)
+    world.start()
+    world.clock.advance(999)
+    assert world.member_ids() == ["a", "b"]
+    world.clock.advance(1)
+    assert world.member_ids() == ["b"]
+
+
+def test_a_rebalance_timeout_ends_only_the_epoch_for_which_it_was_started(world):
+    """The timer of a member that goes on with the classic protocol is not cancelled (maybeReconcile)."""
+    world.join("a", timeout_ms=1_000)
+    world.join("b")
+    [kept] = world.send("a", 2, topic_partitions=owned(0, 1, 2)).assignment.values()
+    metadata = write_subscription(["orders"], [TopicPartition("orders", number) for number in kept], 2)
+    joined = world.coordinator.join_group("g", protocols=[("range", metadata)], member_id="a").value
+    assert (joined.error, joined.generation) == (Errors.NONE, 3)
+    world.clock.advance(1_000)
+    assert world.member_ids() == ["a", "b"]
+
+
 def test_a_timeout_in_the_past_removes_the_member_after_the_answer(world):
     """A negative rebalance timeout is accepted. The answer comes first."""
     world.join("a", timeout_ms=-5)
@@ -120,7 +157,7 @@ def test_a_timeout_in_the_past_removes_the_member_after_the_answer(world):
     assert world.send("a", 2, topic_partitions=owned(0, 1, 2)).error is Errors.NONE
     assert len(world.describe().members) == 2
     world.clock.advance(1)
-    assert [each.member.member_id for each in world.describe().members] == ["b"]
+    assert world.member_ids() == ["b"]
 
 
 def test_a_pattern_is_resolved_after_the_heartbeat(world):

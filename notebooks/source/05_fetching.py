@@ -30,7 +30,7 @@ from pathlib import Path
 from IPython.display import display
 
 from kafkagroups import course
-from kafkagroups.coordinator import DiskLogs, HeldLogs, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import OffsetCommit, TopicPartition
 
 shops = {kafka: course.find_data(f"harbour/{kafka}") for kafka in ["4.3.1", "3.9.2"]}
 logs = {kafka: course.ReadCountingLogs(shop) for kafka, shop in shops.items()}
@@ -231,18 +231,20 @@ course.compare_with_broker(ours, asked, "4.3.1")
 # A commit outside of transactions is unsettled for a moment, too, while its record is appended but not confirmed by the replicas (lesson 04). We hold both brokers in this moment: 5 is committed, and 6 is in flight.
 
 # %%
-for kafka in shops:
-    held = HeldLogs(DiskLogs(course.make_scratch_folder()))
-    broker = course.start_broker(held, kafka=kafka)
+def fetch_in_flight(broker):
     broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
-    held.release()
-    broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
-    for stable in [False, True]:
-        answer = broker.offset_fetch("billing", [ORDERS_0], require_stable=stable).value.offsets[ORDERS_0]
-        print(f"{kafka}  requireStable={stable!s:<6} {answer.error.name if answer.error else answer.offset}")
+    broker.manager.logs.release()
+    yield "6 is appended", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
+    yield "a fetch", broker.offset_fetch("billing", [ORDERS_0])
+    yield "a stable fetch", broker.offset_fetch("billing", [ORDERS_0], require_stable=True)
+    broker.manager.logs.release()
+    yield "6 is confirmed: a fetch", broker.offset_fetch("billing", [ORDERS_0])
+
+
+course.compare_brokers(fetch_in_flight, kafka=list(shops), holds_answers=True)
 
 # %% [markdown]
-# Without `requireStable`, both return 5: the new coordinator reads the confirmed state, and the classic one its cache, into which 6 has not moved yet. With it, they differ. The classic coordinator treats an offset in flight like one in a transaction, so the client gets the error and must ask again. The new coordinator has already applied 6 to its memory. It answers from this newest state, but sends the answer only when the replicas have confirmed 6. (Our broker has no threads, so it returns 6 at once.) Without transactions, `requireStable` costs a short wait or a second request.
+# Without `requireStable`, both return 5: the new coordinator reads the confirmed state, and the classic one its cache, into which 6 has not moved yet. With it, they differ. The classic coordinator treats an offset in flight like one in a transaction, so the client gets the error and must ask again. The new coordinator has already applied 6 to its memory. It answers from this newest state, but sends the answer only when the replicas have confirmed 6. Without transactions, `requireStable` costs a short wait or a second request.
 
 # %% [markdown]
 # ## All answers, in a failover

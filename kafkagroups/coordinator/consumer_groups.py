@@ -117,7 +117,7 @@ class ConsumerGroups:
         self.after_write: list[Callable[[], None]] = []
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
-        # `Migration` sets this function, and needs the groups itself.
+        # `ClassicMembers` sets this function, and needs the groups itself.
         self.downgrade: Callable[[ModernGroup, Collection[str], list[Record]], bool]
 
     def write(

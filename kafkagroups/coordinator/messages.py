@@ -215,19 +215,24 @@ class ResponseFuture(Generic[T]):
         self.then(lambda value: send(value).then(last.complete))
         return last
 
+    def map(self, convert: Callable[[T], U]) -> ResponseFuture[U]:
+        """Return the response that `convert` makes of this one."""
+        return self.bind(lambda value: ResponseFuture.of(convert(value)))
+
     @classmethod
     def gather(cls, responses: Sequence[ResponseFuture[T]]) -> ResponseFuture[list[T]]:
         """Return all responses, in their order, as soon as the last one has come."""
-        all_responses: ResponseFuture[list[T]] = ResponseFuture()
+        gathered: ResponseFuture[list[T]] = ResponseFuture()
 
-        def complete_if_done(_: object = None) -> None:
+        def complete(_: object = None) -> None:
             if all(response.done for response in responses):
-                all_responses.complete([response.value for response in responses])
+                gathered.complete([response.value for response in responses])
 
-        complete_if_done()
         for response in responses:
-            response.then(complete_if_done)
-        return all_responses
+            if not response.done:
+                response.then(complete)
+        complete()
+        return gathered
 
     def __repr__(self) -> str:
         return f"ResponseFuture({self._value!r})" if self.done else "ResponseFuture(waiting)"

@@ -12,6 +12,7 @@ Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGrou
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -228,11 +229,7 @@ class DeleteRequests(Requests):
         }
         accepted_ids = [group_id for group_id, error in errors.items() if error is Errors.NONE]
         responses = [self._delete_together(ids) for ids in self.manager.split_by_partition(accepted_ids)]
-
-        def merge(answers: Sequence[dict[str, Errors]]) -> ResponseFuture[dict[str, Errors]]:
-            return ResponseFuture.of(errors | {each: error for answer in answers for each, error in answer.items()})
-
-        return ResponseFuture.gather(responses).bind(merge)
+        return ResponseFuture.gather(responses).map(lambda answers: dict(ChainMap(*answers, errors)))
 
     def _delete_together(self, group_ids: Sequence[str]) -> ResponseFuture[dict[str, Errors]]:
         """Delete groups with one write.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -240,63 +240,49 @@ def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) 
     """Version 0 reads from ZooKeeper; since 4.0, a broker does not know it. Version 8 and later name several groups."""
     if request.version == 0 and coordinator.settings.is_at_least(4, 0):
         return
-    names_groups = request.version >= 8
-    fetches = [
-        _Fetch(coordinator, request, group) for group in (request.body["groups"] if names_groups else [request.body])
+    if request.version >= 8:
+        groups = [_fetch_group(coordinator, request, group) for group in request.body["groups"]]
+        ResponseFuture.gather(groups).then(lambda answers: reply({"groups": answers}))
+        return
+    hidden = ("groupId", "errorCode") if request.version < 2 else ("groupId",)
+    _fetch_group(coordinator, request, request.body).then(
+        lambda answer: reply({name: value for name, value in answer.items() if name not in hidden})
+    )
+
+
+def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> ResponseFuture[Json]:
+    """`group` is the group's part of the request; before version 8, the request.
+
+    Before version 2, a response cannot contain an error of the group, so each partition gets the error.
+    """
+    named = NamedTopics(coordinator, group["topics"] or (), write_json(FetchedOffset(error=Errors.UNKNOWN_TOPIC_ID)))
+    partitions = [
+        TopicPartition(topic["name"], number) for topic in named.topics for number in topic["partitionIndexes"]
     ]
+    uses_topic_ids = request.version >= FETCH_WITH_TOPIC_IDS
 
-    def reply_with(results: Sequence[OffsetFetchResult]) -> None:
-        answers = [fetch.write_answer(result) for fetch, result in zip(fetches, results, strict=True)]
-        if names_groups:
-            named = zip(request.body["groups"], answers, strict=True)
-            reply({"groups": [{"groupId": group["groupId"], **answer} for group, answer in named]})
-            return
-        (answer,) = answers
-        if request.version < 2:
-            del answer["errorCode"]
-        reply(answer)
-
-    ResponseFuture.gather([fetch.send() for fetch in fetches]).then(reply_with)
-
-
-class _Fetch:
-    """The fetch of one group. `group` is the group's part of the request; before version 8, the request."""
-
-    def __init__(self, coordinator: GroupCoordinator, request: Request, group: Json) -> None:
-        self.coordinator = coordinator
-        self.request = request
-        self.group = group
-        unknown_topic = write_json(FetchedOffset(error=Errors.UNKNOWN_TOPIC_ID))
-        self.named = NamedTopics(coordinator, group["topics"] or (), unknown_topic)
-        self.partitions = [
-            TopicPartition(topic["name"], number) for topic in self.named.topics for number in topic["partitionIndexes"]
-        ]
-        self.uses_topic_ids = request.version >= FETCH_WITH_TOPIC_IDS
-
-    def send(self) -> ResponseFuture[OffsetFetchResult]:
-        if self.request.version == 0:
-            found = self.coordinator.offset_fetch_from_zookeeper(self.group["groupId"], self.partitions)
-            return ResponseFuture.of(found)
-        response: ResponseFuture[OffsetFetchResult] = call(
-            self.coordinator.offset_fetch,
-            self.request,
-            self.group,
-            partitions=None if self.group["topics"] is None else self.partitions,
-            require_stable=self.request.body.get("requireStable", False),
-            by_topic_id=self.uses_topic_ids,
-        )
-        return response
-
-    def write_answer(self, result: OffsetFetchResult) -> Json:
-        """Before version 2, a response has no error of the group, so each partition gets the error."""
+    def write(result: OffsetFetchResult) -> Json:
         offsets = result.offsets
-        if self.request.version < 2 and result.error is not Errors.NONE:
-            offsets = {partition: FetchedOffset(error=result.error) for partition in self.partitions}
+        if request.version < 2 and result.error is not Errors.NONE:
+            offsets = {partition: FetchedOffset(error=result.error) for partition in partitions}
         topics = topics_to_json(offsets)
         return {
-            "topics": self.named.identify(topics) + self.named.refused if self.uses_topic_ids else topics,
+            "groupId": group["groupId"],
+            "topics": named.identify(topics) + named.refused if uses_topic_ids else topics,
             "errorCode": int(result.error),
         }
+
+    if request.version == 0:
+        return ResponseFuture.of(write(coordinator.offset_fetch_from_zookeeper(group["groupId"], partitions)))
+    fetched: ResponseFuture[OffsetFetchResult] = call(
+        coordinator.offset_fetch,
+        request,
+        group,
+        partitions=None if group["topics"] is None else partitions,
+        require_stable=request.body.get("requireStable", False),
+        by_topic_id=uses_topic_ids,
+    )
+    return fetched.map(write)
 
 
 def offset_delete(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:

@@ -122,11 +122,10 @@ class PartitionRuntime:
         else:
             answer = group_answer or self._await_last_append()
 
-        def respond(error: Errors) -> ResponseFuture[T]:
-            is_stored = error is Errors.NONE
-            return ResponseFuture.of(result.response if is_stored else refuse(convert_event_error(error), None))
+        def respond(error: Errors) -> T:
+            return result.response if error is Errors.NONE else refuse(convert_event_error(error), None)
 
-        return answer.bind(respond)
+        return answer.map(respond)
 
     def append_group_records(self, records: Sequence[Record], complete: Callable[[Errors], None]) -> None:
         """Append the record of a classic group whose members are in memory already, then call `complete`.

@@ -22,7 +22,7 @@ from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.membership import JoinRequests, MemberRequests
+from kafkagroups.coordinator.membership import MemberRequests
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     ConsumerHeartbeat,
@@ -47,7 +47,7 @@ from kafkagroups.coordinator.messages import (
     answer_join,
     answer_sync,
 )
-from kafkagroups.coordinator.offset_requests import CommitRequests, DeleteRequests, FetchRequests
+from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.coordinator.request_fields import CLIENT_TEXT, ListOf, check_fields, take_fields
@@ -113,12 +113,8 @@ class GroupCoordinator:
         if isinstance(self.manager, PartitionedGroups):
             group_configs = surroundings.get("group_configs", {})
             self.modern = ModernRequests(self.manager, self.validator, self.rebalances, group_configs)
-        shared = (self.validator, self.rebalances, self.modern, new_member_id)
-        self.joins = JoinRequests(*shared)
-        self.members = MemberRequests(*shared)
-        self.commits = CommitRequests(*shared)
-        self.fetches = FetchRequests(*shared)
-        self.deletions = DeleteRequests(*shared)
+        self.members = MemberRequests(self.validator, self.rebalances, self.modern, new_member_id)
+        self.offsets = OffsetRequests(self.validator, self.rebalances, self.modern, new_member_id)
 
     # Members
 
@@ -153,7 +149,7 @@ class GroupCoordinator:
             FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static member uses a
             member id that was given to a dynamic member.
         """
-        return self.joins.join(request)
+        return self.members.join(request)
 
     @take_fields(SyncGroupRequest)
     def sync_group(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
@@ -249,7 +245,7 @@ class GroupCoordinator:
             REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
             OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
         """
-        return self.commits.commit(request)
+        return self.offsets.commit(request)
 
     @check_fields()
     def offset_commit_to_zookeeper(
@@ -260,7 +256,7 @@ class GroupCoordinator:
         The errors are UNSUPPORTED_VERSION if the broker has no ZooKeeper; otherwise those of `offset_commit`. Source:
         KafkaApis.commitOffsetsToZookeeper.
         """
-        return self.commits.commit_to_zookeeper(group_id, offsets)
+        return self.offsets.commit_to_zookeeper(group_id, offsets)
 
     @take_fields(TxnOffsetCommitRequest)
     def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
@@ -273,7 +269,7 @@ class GroupCoordinator:
         group is created before the member and the transaction are checked.
         Source: GroupCoordinator.handleTxnCommitOffsets.
         """
-        return self.commits.commit_in_transaction(request)
+        return self.offsets.commit_in_transaction(request)
 
     @check_fields(partitions=ListOf(INT32))
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
@@ -306,7 +302,7 @@ class GroupCoordinator:
             Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
             topic of the same name is then not returned.
         """
-        return self.fetches.fetch(request)
+        return self.offsets.fetch(request)
 
     @check_fields()
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
@@ -315,7 +311,7 @@ class GroupCoordinator:
         The error is UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist or has no offset. Source:
         KafkaApis.handleOffsetFetchRequestFromZookeeper.
         """
-        return self.fetches.fetch_from_zookeeper(group_id, partitions)
+        return self.offsets.fetch_from_zookeeper(group_id, partitions)
 
     # Groups
 
@@ -325,7 +321,7 @@ class GroupCoordinator:
 
         Source: GroupCoordinator.handleDescribeGroup.
         """
-        return [self.fetches.describe(group_id) for group_id in group_ids]
+        return [self.offsets.describe(group_id) for group_id in group_ids]
 
     @check_fields()
     def list_groups(
@@ -338,7 +334,7 @@ class GroupCoordinator:
         too.
         Source: GroupCoordinator.handleListGroups.
         """
-        return self.fetches.list_groups(states, types)
+        return self.offsets.list_groups(states, types)
 
     @check_fields()
     def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
@@ -349,7 +345,7 @@ class GroupCoordinator:
         one batch, which comes after all records until then are confirmed. Source: GroupCoordinator.handleDeleteGroups,
         GroupCoordinatorService.deleteGroups (4.3.1).
         """
-        return self.deletions.delete_groups(group_ids)
+        return self.offsets.delete_groups(group_ids)
 
     @check_fields()
     def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
@@ -359,7 +355,7 @@ class GroupCoordinator:
         group subscribes to the topic. That of the whole request is GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the group
         has members and its protocol type is not "consumer". Source: GroupCoordinator.handleDeleteOffsets.
         """
-        return self.deletions.delete_offsets(group_id, partitions)
+        return self.offsets.delete_offsets(group_id, partitions)
 
     # The broker
 
@@ -370,12 +366,12 @@ class GroupCoordinator:
         Up to 3.9, a group is also deleted if it is Empty and has no offsets left. Source:
         GroupCoordinator.handleDeletedPartitions.
         """
-        return self.deletions.delete_partitions(partitions)
+        return self.offsets.delete_partitions(partitions)
 
     @check_fields()
     def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
-        self.deletions.start_expiration(first_ms)
+        self.offsets.start_expiration(first_ms)
 
     @check_fields()
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:

@@ -34,6 +34,11 @@ from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import value_version
 
 NO_TOPIC_ID = UUID.default
+Producer = tuple[int, int]
+"""A producer's id and epoch."""
+NO_PRODUCER: Producer = (NO_PRODUCER_ID, -1)
+OffsetsAndPending = tuple[Mapping[TopicPartition, OffsetAndMetadata], Callable[[TopicPartition], bool]]
+NO_OFFSETS: OffsetsAndPending = ({}, lambda partition: False)
 T = TypeVar("T")
 
 
@@ -134,12 +139,18 @@ class GroupStore(ABC):
     # Groups
 
     @abstractmethod
+    def find_group(self, group_id: str) -> LivingGroup | None:
+        """Return the group; None if it does not exist."""
+
     def get_group(self, group_id: str) -> ClassicGroup | None:
         """Return the classic group; None if it does not exist."""
+        group = self.find_group(group_id)
+        return group if isinstance(group, ClassicGroup) else None
 
     def find_modern_group(self, group_id: str) -> ModernGroup | None:
         """Return the consumer, share or streams group; None if it does not exist."""
-        return None
+        group = self.find_group(group_id)
+        return group if isinstance(group, ModernGroup) else None
 
     def current_modern_groups(self) -> list[ModernGroup]:
         return []
@@ -222,12 +233,11 @@ class GroupStore(ABC):
         group: LivingGroup,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         complete: Callable[[CommitErrors], None],
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = -1,
+        producer: Producer = NO_PRODUCER,
     ) -> None:
         """Append a commit as one batch, and call `complete` with an error for each partition when it is answered.
 
-        `producer_id` is -1 if the commit is not in a transaction.
+        The commit is in the producer's transaction, unless there is none.
         """
 
     @abstractmethod
@@ -238,26 +248,24 @@ class GroupStore(ABC):
         """
 
     @abstractmethod
-    def get_offsets(
-        self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, FetchedOffset]:
-        """Return the group's offsets for the partitions; None: all committed offsets.
+    def find_offsets(self, group_id: str) -> OffsetsAndPending:
+        """Return the group's committed offsets, and whether a partition has a pending commit.
 
-        A Dead or unknown group has offset -1 and no error everywhere. With `require_stable`, a partition that has a
-        pending commit gets UNSTABLE_OFFSET_COMMIT.
+        A Dead or unknown group has neither.
         """
 
-    def build_fetched(
-        self,
-        committed: Mapping[TopicPartition, OffsetAndMetadata],
-        partitions: Iterable[TopicPartition] | None,
-        is_unstable: Callable[[TopicPartition], bool],
+    def get_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
     ) -> dict[TopicPartition, FetchedOffset]:
-        """Return the answer for the partitions; None: for all committed offsets."""
+        """Return the group's offsets for the partitions; None: all committed offsets. No offset is -1 without an error.
+
+        With `require_stable`, a partition that has a pending commit gets UNSTABLE_OFFSET_COMMIT.
+        """
+        committed, is_pending = self.find_offsets(group_id)
         fetched = {}
         for partition in committed if partitions is None else partitions:
             offset = committed.get(partition)
-            if is_unstable(partition):
+            if require_stable and is_pending(partition):
                 fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
             elif offset is None:
                 fetched[partition] = FetchedOffset()

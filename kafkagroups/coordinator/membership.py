@@ -39,7 +39,7 @@ from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.modern_group import ModernGroup
 
 
-class JoinRequests(Requests):
+class MemberRequests(Requests):
     def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
@@ -272,8 +272,8 @@ class JoinRequests(Requests):
         assignments = {group_member.member_id: group_member.assignment for group_member in group.ordered_members()}
         self.manager.store_group(group, assignments, complete)
 
+    # SyncGroup, Heartbeat and LeaveGroup
 
-class MemberRequests(Requests):
     def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 

@@ -18,7 +18,7 @@ from functools import partial
 
 from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_commit_append_error, convert_event_error
-from kafkagroups.coordinator.group_store import Result, is_empty
+from kafkagroups.coordinator.group_store import NO_PRODUCER, Producer, Result, is_empty
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     DescribedGroup,
@@ -39,7 +39,6 @@ from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.wire import utf16_length
 
@@ -47,7 +46,9 @@ _Commits = dict[TopicPartition, OffsetCommit]
 _Answer = Callable[[CommitErrors], None]
 
 
-class CommitRequests(Requests):
+class OffsetRequests(Requests):
+    # Commits
+
     def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         def store(offsets: _Commits, answer: _Answer) -> None:
             group = self._find_group(request, offsets)
@@ -83,13 +84,13 @@ class CommitRequests(Requests):
         offsets: _Commits,
         build: Callable[[TopicPartition, OffsetCommit], OffsetAndMetadata],
         answer: _Answer,
-        producer: tuple[int, int] = (NO_PRODUCER_ID, -1),
+        producer: Producer = NO_PRODUCER,
     ) -> None:
         if isinstance(group, Errors):
             answer(dict.fromkeys(offsets, group))
             return
         built = {partition: build(partition, offset) for partition, offset in offsets.items()}
-        self.manager.store_offsets(group, built, answer, *producer)
+        self.manager.store_offsets(group, built, answer, producer)
 
     def _find_group(self, request: OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
         """Return the group, which a commit without a generation creates, or the error that refuses the commit."""
@@ -205,23 +206,8 @@ class CommitRequests(Requests):
         topic_id = self.validator.topic_ids.get(partition.topic) if self.settings.is_at_least(4, 4) else None
         return _build_offset(offset, now_ms, expire_timestamp, topic_id)
 
+    # Deletions and expiry
 
-def _build_offset(
-    offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
-) -> OffsetAndMetadata:
-    return OffsetAndMetadata(
-        offset.offset,
-        offset.metadata or "",
-        commit_timestamp,
-        offset.leader_epoch,
-        expire_timestamp,
-        topic_id=topic_id,
-        record_offset=NOT_APPENDED,
-        batch_offset=NOT_APPENDED,
-    )
-
-
-class DeleteRequests(Requests):
     def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
         errors = {
             group_id: self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
@@ -256,7 +242,7 @@ class DeleteRequests(Requests):
 
     def _check_deletion(self, group_id: str, deleted_groups: list[LivingGroup]) -> Errors:
         """Return the error for the group, or add it to those that are deleted."""
-        group = self.manager.find_modern_group(group_id) or self.manager.get_group(group_id)
+        group = self.manager.find_group(group_id)
         if group is None or group.state is ClassicState.DEAD:
             return self.validator.choose_error_without_group(group_id)
         if not is_empty(group):
@@ -287,7 +273,7 @@ class DeleteRequests(Requests):
 
         None counts as every topic: a subscription cannot be read. Raises Refusal.
         """
-        group = self.manager.find_modern_group(group_id) or self.manager.get_group(group_id)
+        group = self.manager.find_group(group_id)
         if isinstance(group, ModernGroup):
             if group.type == "share":
                 raise Refusal(Errors.GROUP_ID_NOT_FOUND, None)
@@ -311,8 +297,8 @@ class DeleteRequests(Requests):
         self.manager.delete_expired()
         self.clock.after(self.settings.offsets_retention_check_interval_ms, self._delete_expired)
 
+    # Answers from the cache
 
-class FetchRequests(Requests):
     def fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
         """Since 4.0, a stable fetch is a write without records: it sees all that is appended, and waits for the log."""
         error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
@@ -338,7 +324,9 @@ class FetchRequests(Requests):
             if error is not Errors.NONE:
                 return OffsetFetchResult(error)
         requested_partitions = None if request.partitions is None else list(request.partitions)
-        offsets = self.manager.get_offsets(request.group_id, request.require_stable, requested_partitions)
+        offsets = self.manager.get_offsets(
+            request.group_id, requested_partitions, require_stable=request.require_stable
+        )
         for partition, offset in list(offsets.items()):
             present_id = self.validator.topic_ids.get(partition.topic)
             is_other_topic = request.by_topic_id and offset.topic_id not in (None, present_id)
@@ -375,12 +363,11 @@ class FetchRequests(Requests):
         if error is not Errors.NONE:
             return DescribedGroup(error, group_id)
         with self.manager.committed():
-            group = self.manager.get_group(group_id)
-            is_modern = self.manager.find_modern_group(group_id) is not None
-        if group is None and self.settings.is_at_least(4, 0):
-            message = f"Group {group_id} is not a classic group." if is_modern else f"Group {group_id} not found."
+            group = self.manager.find_group(group_id)
+        if not isinstance(group, ClassicGroup) and self.settings.is_at_least(4, 0):
+            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
             return DescribedGroup(Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             return DescribedGroup(error, group_id, ClassicState.DEAD.value)
         is_stable = group.state is ClassicState.STABLE
         protocol = group.protocol if is_stable else None
@@ -436,6 +423,21 @@ class FetchRequests(Requests):
         return group.state.value
 
 
+def _build_offset(
+    offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
+) -> OffsetAndMetadata:
+    return OffsetAndMetadata(
+        offset.offset,
+        offset.metadata or "",
+        commit_timestamp,
+        offset.leader_epoch,
+        expire_timestamp,
+        topic_id=topic_id,
+        record_offset=NOT_APPENDED,
+        batch_offset=NOT_APPENDED,
+    )
+
+
 def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assignment: bool) -> DescribedMember:
     return DescribedMember(
         member.member_id,
@@ -452,5 +454,4 @@ def _refuse_fetch(error: Errors, message: str | None) -> OffsetFetchResult:
 
     Source: GroupCoordinatorService.handleOffsetFetchException (4.3.1).
     """
-    is_hidden = error is Errors.COORDINATOR_NOT_AVAILABLE
-    return OffsetFetchResult(Errors.NOT_COORDINATOR if is_hidden else error)
+    return OffsetFetchResult(Errors.NOT_COORDINATOR if error is Errors.COORDINATOR_NOT_AVAILABLE else error)

@@ -22,9 +22,18 @@ from kafkagroups.coordinator.group_records import (
     build_offset_tombstone,
     order_offsets,
 )
-from kafkagroups.coordinator.group_store import GroupStore, Result, ignore_refusal, is_empty
+from kafkagroups.coordinator.group_store import (
+    NO_OFFSETS,
+    NO_PRODUCER,
+    GroupStore,
+    OffsetsAndPending,
+    Producer,
+    Result,
+    ignore_refusal,
+    is_empty,
+)
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset, ResponseFuture
+from kafkagroups.coordinator.messages import CommitErrors, ResponseFuture
 from kafkagroups.coordinator.runtime import PartitionRuntime
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
@@ -33,7 +42,6 @@ from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import utf16_length
 
@@ -77,13 +85,9 @@ class PartitionedGroups(GroupStore):
     def groups(self) -> dict[str, ClassicGroup]:
         return {group.group_id: group for group in self._all_groups() if isinstance(group, ClassicGroup)}
 
-    def get_group(self, group_id: str) -> ClassicGroup | None:
-        group = self.find_runtime(group_id).shard.groups.get(group_id)
-        return group if isinstance(group, ClassicGroup) else None
-
-    def find_modern_group(self, group_id: str) -> ModernGroup | None:
-        group = self.find_runtime(group_id).shard.groups.get(group_id)
-        return group if isinstance(group, ModernGroup) else None
+    def find_group(self, group_id: str) -> LivingGroup | None:
+        group: LivingGroup | None = self.find_runtime(group_id).shard.groups.get(group_id)
+        return group
 
     def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
         self.find_runtime(group.group_id).shard.remove_group(group.group_id)
@@ -178,8 +182,7 @@ class PartitionedGroups(GroupStore):
         group: LivingGroup,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         complete: Callable[[CommitErrors], None],
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = -1,
+        producer: Producer = NO_PRODUCER,
     ) -> None:
         limit = self.settings.offset_metadata_max_bytes
 
@@ -198,7 +201,6 @@ class PartitionedGroups(GroupStore):
         def refuse(error: Errors, message: str | None) -> CommitErrors:
             return dict.fromkeys(offsets, error)
 
-        producer = (producer_id, producer_epoch)
         self.find_runtime(group.group_id).write(commit, refuse, producer).then(complete)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
@@ -208,15 +210,12 @@ class PartitionedGroups(GroupStore):
             if runtime is not None and runtime.is_active:
                 runtime.complete_transaction(producer_id, commits=commits)
 
-    def get_offsets(
-        self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, FetchedOffset]:
+    def find_offsets(self, group_id: str) -> OffsetsAndPending:
         shard = self.find_runtime(group_id).shard
         if group_id not in shard.groups:
-            return {partition: FetchedOffset() for partition in partitions or ()}
+            return NO_OFFSETS
         pending = shard.offsets.producers_by_group_partition
-        committed = shard.offsets.committed.get(group_id, {})
-        return self.build_fetched(committed, partitions, lambda each: require_stable and (group_id, each) in pending)
+        return shard.offsets.committed.get(group_id, {}), lambda partition: (group_id, partition) in pending
 
     # Deletions
 
@@ -227,22 +226,16 @@ class PartitionedGroups(GroupStore):
         return [ids_by_partition[partition] for partition in java_map_order(ids_by_partition, _partition_hash)]
 
     def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
-        shards = [self.find_runtime(group.group_id).shard for group in groups]
         return [
             record
-            for group, shard in zip(groups, shards, strict=True)
-            for record in build_group_deletion(shard, group.group_id)
+            for group in groups
+            for record in build_group_deletion(self.find_runtime(group.group_id).shard, group.group_id)
         ]
 
     def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Sequence[Record]:
-        group_id = group.group_id
-        offsets = self.find_runtime(group_id).shard.offsets
-        committed = offsets.committed.get(group_id, {})
-        return [
-            build_offset_tombstone(group_id, partition)
-            for partition in partitions
-            if partition in committed or (group_id, partition) in offsets.producers_by_group_partition
-        ]
+        committed, is_pending = self.find_offsets(group.group_id)
+        deleted = [partition for partition in partitions if partition in committed or is_pending(partition)]
+        return [build_offset_tombstone(group.group_id, partition) for partition in deleted]
 
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
         """Delete the committed and pending offsets for these partitions in all groups. The groups stay.

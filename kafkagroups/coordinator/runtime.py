@@ -37,7 +37,7 @@ from functools import partial
 from typing import TypeVar
 
 from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_event_error
-from kafkagroups.coordinator.group_store import GroupStore, Result
+from kafkagroups.coordinator.group_store import NO_PRODUCER, GroupStore, Producer, Result
 from kafkagroups.coordinator.logs import NewBatch, build_marker
 from kafkagroups.coordinator.messages import ResponseFuture
 from kafkagroups.errors import BadBytes, LoadFailed
@@ -46,7 +46,7 @@ from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
 from kafkagroups.groups.replay import replay_batches
-from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import Record, encode
 
 COMMIT_TIMEOUT_MS = 5_000
@@ -98,7 +98,7 @@ class PartitionRuntime:
         self,
         handler: Callable[[LivingShard], Result[T]],
         refuse: Callable[[Errors, str | None], T],
-        producer: tuple[int, int] = (NO_PRODUCER_ID, -1),
+        producer: Producer = NO_PRODUCER,
     ) -> ResponseFuture[T]:
         """Handle a request that may write, and answer it when the log has confirmed all writes until then.
 
@@ -159,7 +159,7 @@ class PartitionRuntime:
         return self._append(records, applies=True).bind(split)
 
     def _append(
-        self, records: Sequence[Record], producer: tuple[int, int] = (NO_PRODUCER_ID, -1), *, applies: bool = False
+        self, records: Sequence[Record], producer: Producer = NO_PRODUCER, *, applies: bool = False
     ) -> ResponseFuture[Errors]:
         encoded = [encode(record, self.dialect) for record in records]
         batch = NewBatch.of_producer(encoded, self.clock.now_ms, *producer)

@@ -18,7 +18,7 @@ from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import replay_batches
-from tests.coordinator.test_consumer_groups import IDS, World
+from tests.coordinator.consumer_world import IDS, World
 from tests.coordinator.world import SMALL_SEGMENT, clean, subscription
 
 LONG = os.environ.get("KG_PROFILE") == "long"

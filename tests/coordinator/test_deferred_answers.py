@@ -17,7 +17,6 @@ from kafkagroups.coordinator import (
     start_broker,
 )
 from tests.coordinator.conftest import ORDERS, TOPICS, Broker
-from tests.coordinator.test_new_coordinator import NewBroker
 from tests.coordinator.world import NOW
 
 OTHER = Errors.COORDINATOR_NOT_AVAILABLE
@@ -52,8 +51,8 @@ def find_error(answer):
 
 
 @pytest.fixture
-def kafka(tmp_path):
-    return NewBroker(tmp_path / "log", group_initial_rebalance_delay_ms=0)
+def kafka(new_kafka):
+    return new_kafka
 
 
 @pytest.fixture(params=REQUESTS)
@@ -122,6 +121,7 @@ def test_an_append_that_is_refused_at_once(kafka):
     it = kafka.coordinator
     answers = [it.leave_group("m", [member]), it.offset_delete("g", [ORDERS]), it.delete_groups(["g"])]
     assert [find_error(answer.value) for answer in answers] == 3 * [Errors.NOT_COORDINATOR]
+    assert kafka.state("m") == "Empty"
     kafka.start()
     assert (kafka.state("m"), kafka.fetch("g")) == ("Stable", {ORDERS: 1})
 

@@ -18,8 +18,7 @@ from kafkagroups.coordinator.conversation import read_conversation
 from kafkagroups.coordinator.player import Player
 from tests.captured import captured
 from tests.command import main
-from tests.coordinator.conftest import ORDERS, TOPICS, Broker, subscription
-from tests.coordinator.test_new_coordinator import NewBroker
+from tests.coordinator.conftest import ORDERS, TOPICS, Broker, NewBroker, subscription
 from tests.golden.script import play
 from tools.handbook_pages.facts import read_errors
 

@@ -7,7 +7,7 @@ from kafkagroups.coordinator import Errors
 from tests import cases
 from tests.captured import captured
 from tests.coordinator.conftest import ORDERS
-from tests.coordinator.test_consumer_groups import World, owned
+from tests.coordinator.consumer_world import World, owned
 from tests.coordinator.world import subscription
 
 MEMBER_ID_REQUIRED = 79

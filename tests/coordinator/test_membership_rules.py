@@ -47,13 +47,6 @@ def test_if_the_record_fails_the_old_id_is_back(kafka):
     assert kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i").value is Errors.NONE
 
 
-def test_another_protocol_is_a_rebalance(kafka):
-    """GC.updateStaticMemberAndRebalance: only when the group would choose the same protocol nothing is rebalanced."""
-    kafka.stable("g", group_instance_id="i", protocols=[("range", b""), ("roundrobin", b"")])
-    answer = kafka.coordinator.join_group("g", protocols=[("roundrobin", b"")], group_instance_id="i")
-    assert (answer.value.generation, answer.value.protocol) == (2, "roundrobin")
-
-
 def test_up_to_3_1_a_returning_leader_gets_the_old_id_as_leader(broker):
     """2.8.2-static 7: and no members."""
     kafka = broker("2.8.2")
@@ -108,14 +101,6 @@ def test_an_answer_that_comes_too_late_changes_nothing(kafka):
     assert kafka.state("g") == "PreparingRebalance"
     kafka.logs.release()
     assert kafka.state("g") == "PreparingRebalance"
-
-
-def test_a_crash_between_join_and_sync(kafka):
-    """The generation before is back: nothing of a rebalance is in the log."""
-    member_id = kafka.stable("g")
-    kafka.join("g", member_id)
-    kafka.start()
-    assert (kafka.state("g"), kafka.group("g").generation) == ("Stable", 1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import dataclasses
 import inspect
 import logging
 import tempfile
-from contextlib import suppress
 
 import hypothesis.strategies as st
 import pytest
@@ -33,12 +32,8 @@ LONGEST = "é" * 16383 + "x"
 
 TEXTS = st.sampled_from(["", "g", "i", "grüß 😀", "\0", "\ufffd", HALF, "\ud83d\ude00", None, b"g"])
 TEXTS |= st.integers(32766, 32768).map(lambda size: "é" * (size // 2) + "x" * (size % 2))
-EDGES = [
-    0,
-    40_000,
-    *(sign * 2**bits + step for sign in (-1, 1) for bits in (15, 31, 63) for step in (-1, 0, 1)),
-    10**400,
-]
+EDGES = [0, 40_000, 10**400]
+EDGES += [sign * 2**bits + step for sign in (-1, 1) for bits in (15, 31, 63) for step in (-1, 0, 1)]
 NUMBERS = st.sampled_from([*EDGES, -1, True, 1.5, None]) | st.integers()
 PARTITIONS = st.builds(TopicPartition, TEXTS | st.just("orders"), NUMBERS) | st.just(ORDERS)
 COMMITS = st.builds(OffsetCommit, NUMBERS | st.just(5), TEXTS, NUMBERS | st.just(-1), NUMBERS | st.just(-1))
@@ -59,17 +54,17 @@ FIELDS = {
     "assignments": st.dictionaries(TEXTS, METADATA, max_size=2),
 }
 """For each parameter of a request: values that a client can send, and values that no client can send."""
-FLAGS = {
-    "by_topic_id",
-    "supports_group_not_found",
-    "require_known_member_id",
-    "supports_skip_assignment",
-    "supports_abortable_error",
-    "supports_stale_epoch",
-    "require_stable",
-    "commits",
-}
+FLAGS = {"by_topic_id", "supports_group_not_found", "require_known_member_id", "supports_skip_assignment", "commits"}
+FLAGS |= {"supports_abortable_error", "supports_stale_epoch", "require_stable"}
 METHODS = [name for name in vars(GroupCoordinator) if not name.startswith("_")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet():
+    """Disable the coordinator's log messages."""
+    logging.getLogger("kafkagroups.coordinator").disabled = True
+    yield
+    logging.getLogger("kafkagroups.coordinator").disabled = False
 
 
 HALF_FOUND = "half of a surrogate pair"
@@ -156,7 +151,7 @@ def test_a_retention_time_beyond_64_bits(broker, version):
     (offset,) = kafka.group("g").offsets.committed.values()
     assert offset.expire_timestamp == kafka.clock.now_ms + 2**63 - 1 - 2**64
     kafka.start()
-    assert list(kafka.group("g").offsets.committed.values()) == [offset_with_record(offset, kafka)]
+    assert list(kafka.group("g").offsets.committed.values()) == [offset._replace(record_offset=offset.batch_offset)]
     kafka.coordinator.manager.delete_expired()
     assert kafka.fetch("g") == {}
 
@@ -180,7 +175,7 @@ def test_every_parameter_is_checked(method):
 @given(data=st.data())
 def test_any_request_is_answered_or_refused(version, data):
     """No request ends in another exception than UsageError, and after UsageError nothing has changed."""
-    with quiet(), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         world = new_world(folder, version)
         clients = Clients(world)
         for _ in range(data.draw(st.integers(1, 8))):
@@ -195,7 +190,7 @@ def test_what_is_live_is_what_a_load_gives(data):
     memory, but not from the log, as in Kafka.
     """
     methods = ["join_group", "sync_group", "leave_group", "offset_commit", "txn_offset_commit", "transaction_completed"]
-    with quiet(), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         world = new_world(folder, "3.9.2")
         clients = Clients(world)
         for _ in range(data.draw(st.integers(1, 8))):
@@ -358,18 +353,3 @@ def without_places(offsets):
         )
         for partition, offset in offsets.items()
     }
-
-
-def offset_with_record(offset, kafka):
-    """Return a committed offset as a load of the same record gives it."""
-    return offset._replace(record_offset=offset.batch_offset)
-
-
-class quiet(suppress):
-    """Disable the coordinator's log messages."""
-
-    def __enter__(self):
-        logging.getLogger("kafkagroups.coordinator").disabled = True
-
-    def __exit__(self, *error):
-        logging.getLogger("kafkagroups.coordinator").disabled = False

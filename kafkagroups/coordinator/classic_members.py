@@ -92,7 +92,6 @@ class ClassicMembers:
         groups.downgrade = self.downgrade_without
 
     def find_or_create(self, shard: LivingShard, group_id: str, records: list[Record]) -> ModernGroup:
-        """Return the consumer group that a member joins. Convert a classic group, or create the group."""
         group = shard.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             if group.state is not ClassicState.EMPTY:
@@ -429,7 +428,6 @@ class ClassicMembers:
         return member, classic
 
     def _await_join(self, group: ModernGroup, member: ConsumerMember) -> None:
-        """Start the timer within which the member must join again, unless it runs already."""
         key = ("join", group.group_id, member.member_id)
         if not self.groups.timers.is_running(key):
             self.groups.timers.restart(key, member.metadata.rebalance_timeout_ms)

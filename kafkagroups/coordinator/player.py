@@ -394,7 +394,6 @@ class RecordedMemberIds:
         self._created_count = 0
 
     def prepare(self, line: Json) -> None:
-        """Prepare the id that `supply` returns during the request of a line."""
         has_response = line["api"] in ("JoinGroup", "ConsumerGroupHeartbeat") and line["response"]
         self._next_id = line["response"]["memberId"] or "" if has_response else ""
 
@@ -558,7 +557,6 @@ def find_internal_topic_ids(lines: list[Json], known_ids: set[str]) -> dict[str,
 
 
 def _iterate_topics(value: Any) -> Iterator[Json]:
-    """Yield all objects that say which partitions of a topic a member has."""
     if isinstance(value, dict):
         numbers = value.get("partitions")
         if "topicId" in value and isinstance(numbers, list) and all(isinstance(each, int) for each in numbers):

@@ -290,3 +290,18 @@ def test_a_refused_append_is_taken_back_also_with_a_timeout(world):
     world.logs.append_error = Errors.NONE
     accepted = world.coordinator.offset_commit("g", {orders_0: OffsetCommit(2)}).value
     assert (refused[orders_0], accepted[orders_0]) == (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NONE)
+
+
+def test_offsets_are_fetched_by_members_and_deleted_where_nobody_subscribes(world):
+    """ConsumerGroup.validateOffsetFetch and isSubscribedToTopic (4.3.1)."""
+    partitions = [TopicPartition("orders", 0), TopicPartition("clicks", 0)]
+    epoch = world.join("a").member_epoch
+    commits = {partition: OffsetCommit(5) for partition in partitions}
+    world.coordinator.offset_commit("g", commits, generation=epoch, member_id="a")
+    for member_id, member_epoch, error in (("a", 7, Errors.STALE_MEMBER_EPOCH), ("b", epoch, Errors.UNKNOWN_MEMBER_ID)):
+        asked = {"require_stable": True, "member_id": member_id, "member_epoch": member_epoch}
+        assert world.coordinator.offset_fetch("g", **asked).value.error is error
+    deleted = world.coordinator.offset_delete("g", partitions).value.partitions
+    assert deleted == dict(zip(partitions, [Errors.GROUP_SUBSCRIBED_TO_TOPIC, Errors.NONE], strict=True))
+    left = world.coordinator.offset_fetch("g", require_stable=True, member_id="a", member_epoch=epoch).value.offsets
+    assert list(left) == partitions[:1]

@@ -6,7 +6,7 @@ the list. The stateful test holds live and loaded equal except for these.
 
 import pytest
 
-from kafkagroups.coordinator import Errors, OffsetCommit
+from kafkagroups.coordinator import Errors, NewBatch, OffsetCommit
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
 from tests.coordinator.world import NotAppended, subscription
 
@@ -207,3 +207,13 @@ def test_a_member_supports_the_chosen_protocol_only(kafka, loaded):
         kafka.start()
     assert kafka.join("g", follower, protocols=both).done is not loaded
     assert kafka.state("g") == ("PreparingRebalance" if loaded else "Stable")
+
+
+def test_a_load_that_fails_leaves_nothing_in_the_cache(kafka):
+    """GMM.doLoadGroupsAndOffsets fills the cache after the last batch, so a record that cannot be read prevents it."""
+    kafka.commit("g", 1)
+    unreadable = (b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", b"\x00")
+    kafka.logs.logs.append(0, NewBatch([unreadable], kafka.clock.now_ms), lambda error, offset: None)
+    kafka.coordinator.resign(0)
+    kafka.elect(1)
+    assert (kafka.fetch("g", ORDERS), kafka.listed()) == ({ORDERS: -1}, set())

@@ -90,7 +90,7 @@ def test_lesson_04_the_newer_commit(kafka):
     broker = course.start_broker(kafka=kafka, now_ms=0)
     for offset in (6, 7, 6):
         assert broker.offset_commit("group", {ORDERS_0: OffsetCommit(offset)}).value[ORDERS_0].name == "NONE"
-    assert str(broker.offset_fetch("group").offsets[ORDERS_0].offset) == read_right_answer("04", 2)
+    assert str(broker.offset_fetch("group").value.offsets[ORDERS_0].offset) == read_right_answer("04", 2)
 
 
 @pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
@@ -102,15 +102,15 @@ def test_lesson_04_the_task_for_fast_learners(kafka):
     broker.manager.logs.release(0)
     broker.manager.logs.release(error=Errors.REQUEST_TIMED_OUT)
     followers = [course.start_follower(broker, "dashboard", end) for end in (None, 1)]
-    fetched = [each.offset_fetch("dashboard").offsets[ORDERS_0].offset for each in (broker, *followers)]
+    fetched = [each.offset_fetch("dashboard").value.offsets[ORDERS_0].offset for each in (broker, *followers)]
     assert fetched == [6, 7, 6]
 
 
 def test_lesson_05_an_unknown_group():
     broker = course.start_broker(course.find_data("harbour/3.9.2"))
     missing = TopicPartition("orders", 9)
-    assert broker.offset_fetch("billing", [missing]).offsets[missing].offset == -1
-    found = broker.offset_fetch("biling", [ORDERS_0]).offsets[ORDERS_0]
+    assert broker.offset_fetch("billing", [missing]).value.offsets[missing].offset == -1
+    found = broker.offset_fetch("biling", [ORDERS_0]).value.offsets[ORDERS_0]
     assert (found.offset, found.error.name) == (-1, "NONE")
     assert read_right_answer("05", 1) == "−1, without an error"
 

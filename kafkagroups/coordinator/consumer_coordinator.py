@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from kafkagroups.coordinator.classic_members import ClassicMembers
+from kafkagroups.coordinator.classic_members import ClassicMembers, require_consumer_group
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_members import Epochs, read_member
-from kafkagroups.coordinator.consumer_migration import Migration, require_consumer_group
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal
+from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -36,7 +36,6 @@ from kafkagroups.coordinator.messages import (
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.runtime import Result
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -57,8 +56,7 @@ class ModernRequests:
         self.validator = validator
         self.image = TopicImage({} if validator.topics is None else validator.topics, validator.topic_ids)
         self.groups = ConsumerGroups(store, self.image, group_configs)
-        self.migration = Migration(self.groups, rebalances)
-        self.classic_members = ClassicMembers(self.groups, self.migration)
+        self.classic_members = ClassicMembers(self.groups, rebalances)
 
     def heartbeat(self, request: ConsumerHeartbeat, new_member_id: str) -> ResponseFuture[ConsumerHeartbeatResult]:
         """`new_member_id` is for a member that joins without an id."""
@@ -74,7 +72,7 @@ class ModernRequests:
             if request.member_epoch != JOIN_EPOCH:
                 group = _require_group(shard, group_id, "Consumer group")
             else:
-                group = self.migration.find_or_create(shard, group_id, records)
+                group = self.classic_members.find_or_create(shard, group_id, records)
             member_id = request.member_id or new_member_id
             return self.groups.heartbeat(replace(request, member_id=member_id), group, records)
 
@@ -106,9 +104,9 @@ class ModernRequests:
         if error is not Errors.NONE:
             return DescribedConsumerGroup(error, group_id)
 
-        def describe(shard: LivingShard) -> DescribedConsumerGroup:
+        with self.store.committed():
             try:
-                group = _require_group(shard, group_id, "Group")
+                group = _require_group(self.store.find_runtime(group_id).shard, group_id, "Group")
             except Refusal as refusal:
                 return DescribedConsumerGroup(refusal.error, group_id, refusal.message)
             names = self.image.names_by_id()
@@ -123,8 +121,6 @@ class ModernRequests:
                 tuple(self._describe_member(group, member_id, names) for member_id in group.ordered_member_ids()),
                 names,
             )
-
-        return self.store.find_runtime(group_id).read(describe)
 
     def _describe_member(self, group: ModernGroup, member_id: str, topic_ids: Collection[str]) -> DescribedConsumer:
         member = read_member(group.members[member_id])

@@ -60,6 +60,7 @@ from kafkagroups.coordinator.group_records import (
     removal_records,
     target_record,
 )
+from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -69,7 +70,6 @@ from kafkagroups.coordinator.messages import (
     ResponseFuture,
 )
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.runtime import Result
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
@@ -117,38 +117,17 @@ class ConsumerGroups:
         self.after_write: list[Callable[[], None]] = []
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
-        # `Migration` sets this function, and needs the groups itself.
+        # `ClassicMembers` sets this function, and needs the groups itself.
         self.downgrade: Callable[[ModernGroup, Collection[str], list[Record]], bool]
 
     def write(
-        self,
-        group_id: str,
-        handler: Callable[[LivingShard], Result[T]],
-        refuse: Callable[[Errors, str | None], T],
+        self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Callable[[Errors, str | None], T]
     ) -> ResponseFuture[T]:
-        def handle(shard: LivingShard) -> Result[T]:
-            try:
-                return handler(shard)
-            except Refusal as refusal:
-                return Result(refuse(refusal.error, refusal.message))
-
-        response = self.store.find_runtime(group_id).write(handle, lambda error: refuse(error, None))
+        response = self.store.find_runtime(group_id).write(handler, refuse)
         actions, self.after_write = self.after_write, []
         for act in actions:
             act()
         return response
-
-    def write_now(self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Callable[[Errors], T]) -> T:
-        """Handle a request whose response does not wait until the log has confirmed the records."""
-        results: list[T] = []
-
-        def remember(shard: LivingShard) -> Result[T]:
-            result = handler(shard)
-            results.append(result.response)
-            return result
-
-        response = self.write(group_id, remember, lambda error, _: refuse(error))
-        return response.value if response.done else results[0]
 
     # ConsumerGroupHeartbeat
 

@@ -35,7 +35,7 @@ from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, find_static_member, read_members
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.group_records import assignment_epoch_record, epoch_record, pattern_record, target_record
-from kafkagroups.coordinator.runtime import Result
+from kafkagroups.coordinator.group_store import Result, ignore_refusal
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
@@ -77,10 +77,6 @@ _POSIX_CLASSES = {
     "word": r"\w",
 }
 _ESCAPED_OR_CLASS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", re.DOTALL)
-
-
-def ignore_refusal(error: Errors, message: str | None) -> None:
-    """Do nothing: nobody waits for the answer."""
 
 
 class PatternResolver:

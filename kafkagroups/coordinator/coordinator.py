@@ -11,7 +11,8 @@ GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Unpack
@@ -21,7 +22,7 @@ from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.membership import JoinRequests, MemberRequests
+from kafkagroups.coordinator.membership import MemberRequests
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     ConsumerHeartbeat,
@@ -46,18 +47,21 @@ from kafkagroups.coordinator.messages import (
     answer_join,
     answer_sync,
 )
-from kafkagroups.coordinator.offset_requests import CommitRequests, DeleteRequests, FetchRequests
+from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.coordinator.request_fields import CLIENT_TEXT, ListOf, check_fields, take_fields
 from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.dialects import dialect
+from kafkagroups.records.serde import decode_with_key
 from kafkagroups.records.wire import INT32
 
 logger = logging.getLogger("kafkagroups.coordinator")
@@ -66,10 +70,9 @@ logger = logging.getLogger("kafkagroups.coordinator")
 class GroupCoordinator:
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
-    In the new coordinator (since 4.0), a response that is a future waits until the log has confirmed the records. A
-    method that returns no future returns at once what the broker answers if the log confirms them; if the append fails
-    later, the records are taken back all the same. Every method raises UsageError, and changes
-    nothing, if an argument has a value that no request can contain (request_fields.py).
+    The answers to most requests are `ResponseFuture` objects. In the new coordinator (since 4.0) they also wait until
+    the log has confirmed everything that they rest on; if the append fails, they are its error. Every method raises
+    UsageError, and changes nothing, if an argument has a value that no request can contain (request_fields.py).
 
     Parameters
     ----------
@@ -110,12 +113,8 @@ class GroupCoordinator:
         if isinstance(self.manager, PartitionedGroups):
             group_configs = surroundings.get("group_configs", {})
             self.modern = ModernRequests(self.manager, self.validator, self.rebalances, group_configs)
-        shared = (self.validator, self.rebalances, self.modern, new_member_id)
-        self.joins = JoinRequests(*shared)
-        self.members = MemberRequests(*shared)
-        self.commits = CommitRequests(*shared)
-        self.fetches = FetchRequests(*shared)
-        self.deletions = DeleteRequests(*shared)
+        self.members = MemberRequests(self.validator, self.rebalances, self.modern, new_member_id)
+        self.offsets = OffsetRequests(self.validator, self.rebalances, self.modern, new_member_id)
 
     # Members
 
@@ -150,7 +149,7 @@ class GroupCoordinator:
             FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static member uses a
             member id that was given to a dynamic member.
         """
-        return self.joins.join(request)
+        return self.members.join(request)
 
     @take_fields(SyncGroupRequest)
     def sync_group(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
@@ -175,17 +174,17 @@ class GroupCoordinator:
         return self.members.sync(request)
 
     @take_fields(HeartbeatRequest)
-    def heartbeat(self, request: HeartbeatRequest) -> Errors:
+    def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
         """Restart the member's session timer, so that the member stays in the group.
 
-        Returns NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
-        ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, the result is
+        The answer is NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
+        or ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, it is
         NONE, and the member is not checked. Source: GroupCoordinator.handleHeartbeat.
         """
         return self.members.heartbeat(request)
 
     @check_fields()
-    def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
+    def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> ResponseFuture[LeaveGroupResult]:
         """Remove members from the group. `members` are member ids, and `MemberIdentity` for static members.
 
         The result has an error code for each member, or only one if the whole request is refused, for example because
@@ -246,7 +245,7 @@ class GroupCoordinator:
             REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
             OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
         """
-        return self.commits.commit(request)
+        return self.offsets.commit(request)
 
     @check_fields()
     def offset_commit_to_zookeeper(
@@ -257,7 +256,7 @@ class GroupCoordinator:
         The errors are UNSUPPORTED_VERSION if the broker has no ZooKeeper; otherwise those of `offset_commit`. Source:
         KafkaApis.commitOffsetsToZookeeper.
         """
-        return self.commits.commit_to_zookeeper(group_id, offsets)
+        return self.offsets.commit_to_zookeeper(group_id, offsets)
 
     @take_fields(TxnOffsetCommitRequest)
     def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
@@ -270,7 +269,7 @@ class GroupCoordinator:
         group is created before the member and the transaction are checked.
         Source: GroupCoordinator.handleTxnCommitOffsets.
         """
-        return self.commits.commit_in_transaction(request)
+        return self.offsets.commit_in_transaction(request)
 
     @check_fields(partitions=ListOf(INT32))
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
@@ -285,8 +284,8 @@ class GroupCoordinator:
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
     @take_fields(OffsetFetchRequest)
-    def offset_fetch(self, request: OffsetFetchRequest) -> OffsetFetchResult:
-        """Return committed offsets from memory. The group may be in any state.
+    def offset_fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
+        """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
 
         Source: GroupCoordinator.handleFetchOffsets.
 
@@ -297,13 +296,13 @@ class GroupCoordinator:
             one that it may not read has the error TOPIC_AUTHORIZATION_FAILED.
         require_stable
             Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit: its
-            transaction is open, or, up to 3.9, its append is not answered. In 4.x, such a commit is already the answer,
-            which a broker sends when the log has confirmed it.
+            transaction is open, or, up to 3.9, its append is not answered. In 4.x, such a commit is already in the
+            answer, which waits until the log has confirmed it.
         by_topic_id
             Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
             topic of the same name is then not returned.
         """
-        return self.fetches.fetch(request)
+        return self.offsets.fetch(request)
 
     @check_fields()
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
@@ -312,7 +311,7 @@ class GroupCoordinator:
         The error is UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist or has no offset. Source:
         KafkaApis.handleOffsetFetchRequestFromZookeeper.
         """
-        return self.fetches.fetch_from_zookeeper(group_id, partitions)
+        return self.offsets.fetch_from_zookeeper(group_id, partitions)
 
     # Groups
 
@@ -322,7 +321,7 @@ class GroupCoordinator:
 
         Source: GroupCoordinator.handleDescribeGroup.
         """
-        return [self.fetches.describe(group_id) for group_id in group_ids]
+        return [self.offsets.describe(group_id) for group_id in group_ids]
 
     @check_fields()
     def list_groups(
@@ -335,26 +334,28 @@ class GroupCoordinator:
         too.
         Source: GroupCoordinator.handleListGroups.
         """
-        return self.fetches.list_groups(states, types)
+        return self.offsets.list_groups(states, types)
 
     @check_fields()
-    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
+    def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
         """Delete Empty groups and their offsets (since Kafka 1.1). Up to 3.9, each has its own batch of tombstones.
 
-        Returns an error code for each group id: for example, NON_EMPTY_GROUP if the group has members,
-        GROUP_ID_NOT_FOUND if the group does not exist or is Dead. Source: GroupCoordinator.handleDeleteGroups.
+        The answer has an error code for each group id: for example, NON_EMPTY_GROUP if the group has members,
+        GROUP_ID_NOT_FOUND if the group does not exist or is Dead. In 4.x the groups of each partition are deleted by
+        one batch, which comes after all records until then are confirmed. Source: GroupCoordinator.handleDeleteGroups,
+        GroupCoordinatorService.deleteGroups (4.3.1).
         """
-        return self.deletions.delete_groups(group_ids)
+        return self.offsets.delete_groups(group_ids)
 
     @check_fields()
-    def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
+    def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
         """Delete offsets of a group (since Kafka 2.4, KIP-496).
 
         The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer
         group subscribes to the topic. That of the whole request is GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the group
         has members and its protocol type is not "consumer". Source: GroupCoordinator.handleDeleteOffsets.
         """
-        return self.deletions.delete_offsets(group_id, partitions)
+        return self.offsets.delete_offsets(group_id, partitions)
 
     # The broker
 
@@ -365,12 +366,12 @@ class GroupCoordinator:
         Up to 3.9, a group is also deleted if it is Empty and has no offsets left. Source:
         GroupCoordinator.handleDeletedPartitions.
         """
-        return self.deletions.delete_partitions(partitions)
+        return self.offsets.delete_partitions(partitions)
 
     @check_fields()
     def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
-        self.deletions.start_expiration(first_ms)
+        self.offsets.start_expiration(first_ms)
 
     @check_fields()
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
@@ -466,8 +467,8 @@ def start_broker(
     logs
         The logs of the offsets topic's partitions, or their folder, which may be empty.
     new_member_id
-        A function that returns the id of a new member, as in `GroupCoordinator`. None: `number_member_ids()`, with
-        which every run of the program has the same ids.
+        A function that returns the id of a new member, as in `GroupCoordinator`. None: the client id and a number that
+        no member in the log has, so every run of the program has the same ids, and no restart repeats one.
     clock, settings, surroundings
         See `GroupCoordinator`.
 
@@ -480,11 +481,13 @@ def start_broker(
     (<Errors.NONE: 0>, [])
     """
     settings = settings or Settings()
+    logs = open_logs(logs, settings) if isinstance(logs, str | Path) else logs
+    used_ids = _find_member_ids(logs, settings)
     coordinator = GroupCoordinator(
-        open_logs(logs, settings) if isinstance(logs, str | Path) else logs,
+        logs,
         clock,
         settings,
-        new_member_id=new_member_id or number_member_ids(),
+        new_member_id=new_member_id or number_member_ids(used_ids),
         **surroundings,
     )
     for partition in range(settings.offsets_topic_num_partitions):
@@ -492,7 +495,29 @@ def start_broker(
     return coordinator
 
 
-def number_member_ids() -> Callable[[str], str]:
-    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2"."""
+def number_member_ids(used_ids: Iterable[str] = ()) -> Callable[[str], str]:
+    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2".
+
+    It passes over the `used_ids`, which are read at the first call.
+    """
     numbers = count(1)
-    return lambda prefix: f"{prefix}-{next(numbers)}"
+    find_used_ids = cache(lambda: frozenset(used_ids))
+
+    def supply(prefix: str) -> str:
+        return next(each for each in (f"{prefix}-{number}" for number in numbers) if each not in find_used_ids())
+
+    return supply
+
+
+def _find_member_ids(logs: OffsetsLogs, settings: Settings) -> Iterator[str]:
+    """Yield the ids of all members that the logs name, also of those that have left."""
+    keys = LogKeys(dialect(settings.coordinator, settings.kafka))
+    for partition in range(settings.offsets_topic_num_partitions):
+        for batch in logs.read(partition):
+            for _, key, log_record in read_keys(batch, keys):
+                yield getattr(key.decoded.content, "member_id", "")
+                try:
+                    record = decode_with_key(key.decoded, log_record.value)
+                except BadBytes:
+                    continue
+                yield from (member.member_id for member in getattr(record.value, "members", ()))

@@ -112,6 +112,14 @@ def convert_event_error(error: Errors) -> Errors:
     return _EVENT_ERRORS.get(error, error)
 
 
+def convert_heartbeat_error(error: Errors, message: str | None = None) -> Errors:
+    """Return the answer to a Heartbeat that ends with `error`: during a load NONE, because no member is known yet.
+
+    Source: GroupCoordinator.handleHeartbeat (3.9), GroupCoordinatorService.heartbeat (4.3.1).
+    """
+    return Errors.NONE if error is Errors.COORDINATOR_LOAD_IN_PROGRESS else error
+
+
 class Refusal(Exception):
     """A request is refused: nothing is written, and the client gets the error and the text; None: only the error."""
 

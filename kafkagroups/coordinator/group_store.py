@@ -10,12 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.group_records import GROUP_RECORD_TYPE, OFFSET_RECORD_TYPE
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
+from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset, ResponseFuture
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.group import ClassicState
@@ -32,10 +34,32 @@ from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import value_version
 
 NO_TOPIC_ID = UUID.default
+Producer = tuple[int, int]
+"""A producer's id and epoch."""
+NO_PRODUCER: Producer = (NO_PRODUCER_ID, -1)
+OffsetsAndPending = tuple[Mapping[TopicPartition, OffsetAndMetadata], Callable[[TopicPartition], bool]]
+NO_OFFSETS: OffsetsAndPending = ({}, lambda partition: False)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Result(Generic[T]):
+    """What a handler returns: the response, and the records that must be confirmed before the client gets it.
+
+    If the records are not atomic, a batch that is too large is split.
+    """
+
+    response: T
+    records: Sequence[Record] = ()
+    is_atomic: bool = True
 
 
 def is_empty(group: LivingGroup) -> bool:
     return not group.members if isinstance(group, ModernGroup) else group.state is ClassicState.EMPTY
+
+
+def ignore_refusal(error: Errors, message: str | None) -> None:
+    pass
 
 
 def _ignore_group(group: LivingGroup) -> None:
@@ -115,12 +139,18 @@ class GroupStore(ABC):
     # Groups
 
     @abstractmethod
+    def find_group(self, group_id: str) -> LivingGroup | None:
+        """Return the group; None if it does not exist."""
+
     def get_group(self, group_id: str) -> ClassicGroup | None:
         """Return the classic group; None if it does not exist."""
+        group = self.find_group(group_id)
+        return group if isinstance(group, ClassicGroup) else None
 
     def find_modern_group(self, group_id: str) -> ModernGroup | None:
         """Return the consumer, share or streams group; None if it does not exist."""
-        return None
+        group = self.find_group(group_id)
+        return group if isinstance(group, ModernGroup) else None
 
     def current_modern_groups(self) -> list[ModernGroup]:
         return []
@@ -178,6 +208,19 @@ class GroupStore(ABC):
 
     # What is written
 
+    def write(
+        self, group_id: str, handler: Callable[[], Result[T]], refuse: Callable[[Errors, str | None], T]
+    ) -> ResponseFuture[T]:
+        """Handle a request. Since 4.0 it is answered when the log has confirmed all writes of the group's partition.
+
+        `refuse` builds the response for an error of the log, and for a Refusal of the handler, which is answered at
+        once. Up to 3.9 every answer comes at once, and the handler itself writes.
+        """
+        try:
+            return ResponseFuture.of(handler().response)
+        except Refusal as refusal:
+            return ResponseFuture.of(refuse(refusal.error, refusal.message))
+
     @abstractmethod
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
@@ -190,12 +233,11 @@ class GroupStore(ABC):
         group: LivingGroup,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         complete: Callable[[CommitErrors], None],
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = -1,
+        producer: Producer = NO_PRODUCER,
     ) -> None:
         """Append a commit as one batch, and call `complete` with an error for each partition when it is answered.
 
-        `producer_id` is -1 if the commit is not in a transaction.
+        The commit is in the producer's transaction, unless there is none.
         """
 
     @abstractmethod
@@ -206,26 +248,24 @@ class GroupStore(ABC):
         """
 
     @abstractmethod
-    def get_offsets(
-        self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, FetchedOffset]:
-        """Return the group's offsets for the partitions; None: all committed offsets.
+    def find_offsets(self, group_id: str) -> OffsetsAndPending:
+        """Return the group's committed offsets, and whether a partition has a pending commit.
 
-        A Dead or unknown group has offset -1 and no error everywhere. With `require_stable`, a partition that has a
-        pending commit gets UNSTABLE_OFFSET_COMMIT.
+        A Dead or unknown group has neither.
         """
 
-    def build_fetched(
-        self,
-        committed: Mapping[TopicPartition, OffsetAndMetadata],
-        partitions: Iterable[TopicPartition] | None,
-        is_unstable: Callable[[TopicPartition], bool],
+    def get_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
     ) -> dict[TopicPartition, FetchedOffset]:
-        """Return the answer for the partitions; None: for all committed offsets."""
+        """Return the group's offsets for the partitions; None: all committed offsets. No offset is -1 without an error.
+
+        With `require_stable`, a partition that has a pending commit gets UNSTABLE_OFFSET_COMMIT.
+        """
+        committed, is_pending = self.find_offsets(group_id)
         fetched = {}
         for partition in committed if partitions is None else partitions:
             offset = committed.get(partition)
-            if is_unstable(partition):
+            if require_stable and is_pending(partition):
                 fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
             elif offset is None:
                 fetched[partition] = FetchedOffset()
@@ -236,13 +276,17 @@ class GroupStore(ABC):
                 )
         return fetched
 
-    @abstractmethod
-    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
-        """Delete Empty groups and their offsets. Return the errors of the appends by group id, if there are any."""
+    def split_by_partition(self, group_ids: Sequence[str]) -> list[Sequence[str]]:
+        """Return the groups that one write deletes, for each write."""
+        return [group_ids] if group_ids else []
 
     @abstractmethod
-    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
-        """Delete a group's offsets for these partitions. Return the error of the append."""
+    def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
+        """Delete Empty groups and their offsets. Since 4.0, return the records that do this, of one partition."""
+
+    @abstractmethod
+    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Sequence[Record]:
+        """Delete a group's offsets for these partitions. Since 4.0, return the records that do this."""
 
     @abstractmethod
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:

@@ -55,14 +55,12 @@ class NewBatch:
         return cls(records, timestamp, 0, producer_id, producer_epoch, attributes)
 
     def records_at(self, offset: int) -> tuple[LogRecord, ...]:
-        """Return the records of the batch when the first one has this offset."""
         return tuple(
             LogRecord(record_offset, self.timestamp, key, value)
             for record_offset, (key, value) in enumerate(self.records, offset)
         )
 
     def at(self, offset: int) -> Batch:
-        """Return the batch as it is read when its first record has this offset."""
         records = self.records_at(offset)
         return Batch(
             data=b"",

@@ -19,9 +19,9 @@ from typing import Any
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
 from kafkagroups.coordinator.group_records import build_group_tombstone, build_offset_tombstone
-from kafkagroups.coordinator.group_store import GroupStore
+from kafkagroups.coordinator.group_store import NO_OFFSETS, NO_PRODUCER, GroupStore, OffsetsAndPending, Producer
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
+from kafkagroups.coordinator.messages import CommitErrors
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup
@@ -33,7 +33,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.loading.load import ClassicCache
 from kafkagroups.log.batch import NO_PRODUCER_ID
-from kafkagroups.records.serde import encode
+from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import utf16_length
 
 logger = logging.getLogger("kafkagroups.coordinator")
@@ -52,7 +52,7 @@ class GroupMetadataManager(GroupStore):
         self.groups: dict[str, ClassicGroup] = {}
         self.open_groups: dict[int, set[str]] = {}
 
-    def get_group(self, group_id: str) -> ClassicGroup | None:
+    def find_group(self, group_id: str) -> ClassicGroup | None:
         return self.groups.get(group_id)
 
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
@@ -135,8 +135,7 @@ class GroupMetadataManager(GroupStore):
         group: LivingGroup,
         offsets: _OffsetsToStore,
         complete: Callable[[CommitErrors], None],
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = -1,
+        producer: Producer = NO_PRODUCER,
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
@@ -149,6 +148,7 @@ class GroupMetadataManager(GroupStore):
         - If the append fails, the error that `convert_commit_append_error` returns.
         """
         assert isinstance(group, ClassicGroup)
+        producer_id, _ = producer
         if group.offsets.mixes_commits:
             logger.warning(
                 "group: %s has received offset commits from consumers as well as transactional producers.",
@@ -195,7 +195,7 @@ class GroupMetadataManager(GroupStore):
             encode(self.build_offset_record(group.group_id, partition, offset))
             for partition, offset in valid_offsets.items()
         ]
-        batch = NewBatch.of_producer(records, self.clock.now_ms, producer_id, producer_epoch)
+        batch = NewBatch.of_producer(records, self.clock.now_ms, *producer)
         self.logs.append(log_partition, batch, complete_append)
 
     def _drop_pending_commit(self, group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int) -> None:
@@ -210,29 +210,25 @@ class GroupMetadataManager(GroupStore):
 
     # Fetching
 
-    def get_offsets(
-        self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, FetchedOffset]:
+    def find_offsets(self, group_id: str) -> OffsetsAndPending:
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
-            return {partition: FetchedOffset() for partition in partitions or ()}
-        return self.build_fetched(
-            group.offsets.committed, partitions, lambda each: require_stable and group.offsets.is_unstable(each)
-        )
+            return NO_OFFSETS
+        return group.offsets.committed, group.offsets.is_unstable
 
     # Deleting
 
-    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
+    def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
         classic_groups = [group for group in groups if isinstance(group, ClassicGroup)]
         for group in classic_groups:
             group.transition_to(ClassicState.DEAD, self.clock.now_ms)
         self.delete_offsets_and_empty_groups(classic_groups, lambda group: list(group.offsets.committed))
-        return {}
+        return ()
 
-    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
+    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Sequence[Record]:
         if partitions and isinstance(group, ClassicGroup):
             self.delete_offsets_and_empty_groups([group], lambda _: partitions)
-        return Errors.NONE
+        return ()
 
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
         return self.delete_offsets_and_empty_groups(self.current_groups(), lambda _: partitions)

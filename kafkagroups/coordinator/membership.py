@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from functools import partial
 
 from kafkagroups.coordinator.consumer_coordinator import Requests
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_heartbeat_error
+from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -37,7 +39,7 @@ from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.modern_group import ModernGroup
 
 
-class JoinRequests(Requests):
+class MemberRequests(Requests):
     def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
@@ -270,8 +272,8 @@ class JoinRequests(Requests):
         assignments = {group_member.member_id: group_member.assignment for group_member in group.ordered_members()}
         self.manager.store_group(group, assignments, complete)
 
+    # SyncGroup, Heartbeat and LeaveGroup
 
-class MemberRequests(Requests):
     def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 
@@ -304,51 +306,61 @@ class MemberRequests(Requests):
                 self.rebalances.restart_session(group, member)
         return response
 
-    def heartbeat(self, request: HeartbeatRequest) -> Errors:
+    def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
         """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, it must join again.
 
         While the group is loading, the answer is NONE, because the session timers start only after the load. While it
         waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and the timer is not
         restarted; before 2.3, in addition, the generation is not checked.
         """
-        group_id = request.group_id
-        member_id = request.member_id
-        error = self.validator.check_request(group_id, "HEARTBEAT", "READ")
-        if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
-            return Errors.NONE
+        error = self.validator.check_request(request.group_id, "HEARTBEAT", "READ")
         if error is not Errors.NONE:
-            return error
-        modern_group = self._find_consumer_group(group_id)
+            return ResponseFuture.of(convert_heartbeat_error(error))
+        modern_group = self._find_consumer_group(request.group_id)
         if modern_group is not None:
             return self.modern.classic_members.heartbeat(modern_group, request)
-        group = self.manager.get_group(group_id)
+        return self.manager.write(request.group_id, partial(self._heartbeat, request), convert_heartbeat_error)
+
+    def _heartbeat(self, request: HeartbeatRequest) -> Result[Errors]:
+        member_id = request.member_id
+        group = self.manager.get_group(request.group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
         if group is not None and awaits_assignment and self.settings.is_before(2, 3):
-            return Errors.REBALANCE_IN_PROGRESS if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
+            return Result(Errors.REBALANCE_IN_PROGRESS if member_id in group.members else Errors.UNKNOWN_MEMBER_ID)
         error = self.validator.validate_generation(group, request)
         if error is not Errors.NONE or group is None:
-            return error
+            raise Refusal(error, None)
         if awaits_assignment and self.settings.is_before(2, 6, 1):
-            return Errors.REBALANCE_IN_PROGRESS
+            return Result(Errors.REBALANCE_IN_PROGRESS)
         self.rebalances.restart_session(group, group.members[member_id])
-        return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE
+        is_preparing = group.state is ClassicState.PREPARING_REBALANCE
+        return Result(Errors.REBALANCE_IN_PROGRESS if is_preparing else Errors.NONE)
 
-    def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
+    def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> ResponseFuture[LeaveGroupResult]:
+        """If the group does not exist, each member is unknown."""
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
-        group = self.manager.get_group(group_id)
-        if error is Errors.NONE and group is not None and group.state is ClassicState.DEAD:
-            error = self.validator.choose_dead_group_error()
         if error is not Errors.NONE:
-            return LeaveGroupResult(error)
+            return ResponseFuture.of(LeaveGroupResult(error))
         identities = [MemberIdentity(member) if isinstance(member, str) else member for member in members]
         modern_group = self._find_consumer_group(group_id)
         if modern_group is not None:
             return self.modern.classic_members.leave(modern_group, identities)
-        results = []
-        for identity in identities:
-            member_error = Errors.UNKNOWN_MEMBER_ID if group is None else self._remove(group, identity)
-            results.append((identity, member_error))
-        return LeaveGroupResult(error, tuple(results))
+
+        def leave() -> Result[LeaveGroupResult]:
+            group = self.manager.get_group(group_id)
+            if group is None:
+                raise Refusal(Errors.UNKNOWN_MEMBER_ID, None)
+            if group.state is ClassicState.DEAD:
+                return Result(LeaveGroupResult(self.validator.choose_dead_group_error()))
+            results = tuple((identity, self._remove(group, identity)) for identity in identities)
+            return Result(LeaveGroupResult(Errors.NONE, results))
+
+        def refuse(error: Errors, message: str | None) -> LeaveGroupResult:
+            if error is Errors.UNKNOWN_MEMBER_ID:
+                return LeaveGroupResult(Errors.NONE, tuple((identity, error) for identity in identities))
+            return LeaveGroupResult(error)
+
+        return self.manager.write(group_id, leave, refuse)
 
     def _find_consumer_group(self, group_id: str) -> ModernGroup | None:
         group = self.manager.find_modern_group(group_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.error_codes import Errors, Refusal
@@ -17,6 +17,7 @@ from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMemb
 from kafkagroups.groups.offsets import TopicPartition
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 # Results
 
@@ -188,9 +189,9 @@ class ResponseFuture(Generic[T]):
     @property
     def value(self) -> T:
         """The response. Raises RuntimeError if the request is not answered yet."""
-        if self._value is None:
+        if not self.done:
             raise RuntimeError("the request is not answered yet; advance the clock or complete what it waits for")
-        return self._value
+        return cast(T, self._value)
 
     def complete(self, value: T) -> None:
         """Answer the request with `value`, and call the listeners. If the request is already answered, do nothing."""
@@ -207,6 +208,31 @@ class ResponseFuture(Generic[T]):
             listener(self.value)
         else:
             self._listeners.append(listener)
+
+    def bind(self, send: Callable[[T], ResponseFuture[U]]) -> ResponseFuture[U]:
+        """Return the response to the request that `send` sends as soon as this one is answered."""
+        last: ResponseFuture[U] = ResponseFuture()
+        self.then(lambda value: send(value).then(last.complete))
+        return last
+
+    def map(self, convert: Callable[[T], U]) -> ResponseFuture[U]:
+        """Return the response that `convert` makes of this one."""
+        return self.bind(lambda value: ResponseFuture.of(convert(value)))
+
+    @classmethod
+    def gather(cls, responses: Sequence[ResponseFuture[T]]) -> ResponseFuture[list[T]]:
+        """Return all responses, in their order, as soon as the last one has come."""
+        gathered: ResponseFuture[list[T]] = ResponseFuture()
+
+        def complete(_: object = None) -> None:
+            if all(response.done for response in responses):
+                gathered.complete([response.value for response in responses])
+
+        for response in responses:
+            if not response.done:
+                response.then(complete)
+        complete()
+        return gathered
 
     def __repr__(self) -> str:
         return f"ResponseFuture({self._value!r})" if self.done else "ResponseFuture(waiting)"

@@ -12,13 +12,13 @@ Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGrou
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 
 from kafkagroups.coordinator.consumer_coordinator import Requests
-from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
-from kafkagroups.coordinator.group_store import is_empty
+from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_commit_append_error, convert_event_error
+from kafkagroups.coordinator.group_store import NO_PRODUCER, Producer, Result, is_empty
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     DescribedGroup,
@@ -37,8 +37,8 @@ from kafkagroups.coordinator.request_validation import PARTITION_ERRORS
 from kafkagroups.groups.classic_group import CONSUMER, NOT_APPENDED, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.wire import utf16_length
 
@@ -46,7 +46,9 @@ _Commits = dict[TopicPartition, OffsetCommit]
 _Answer = Callable[[CommitErrors], None]
 
 
-class CommitRequests(Requests):
+class OffsetRequests(Requests):
+    # Commits
+
     def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         def store(offsets: _Commits, answer: _Answer) -> None:
             group = self._find_group(request, offsets)
@@ -82,13 +84,13 @@ class CommitRequests(Requests):
         offsets: _Commits,
         build: Callable[[TopicPartition, OffsetCommit], OffsetAndMetadata],
         answer: _Answer,
-        producer: tuple[int, int] = (NO_PRODUCER_ID, -1),
+        producer: Producer = NO_PRODUCER,
     ) -> None:
         if isinstance(group, Errors):
             answer(dict.fromkeys(offsets, group))
             return
         built = {partition: build(partition, offset) for partition, offset in offsets.items()}
-        self.manager.store_offsets(group, built, answer, *producer)
+        self.manager.store_offsets(group, built, answer, producer)
 
     def _find_group(self, request: OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
         """Return the group, which a commit without a generation creates, or the error that refuses the commit."""
@@ -204,76 +206,85 @@ class CommitRequests(Requests):
         topic_id = self.validator.topic_ids.get(partition.topic) if self.settings.is_at_least(4, 4) else None
         return _build_offset(offset, now_ms, expire_timestamp, topic_id)
 
+    # Deletions and expiry
 
-def _build_offset(
-    offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
-) -> OffsetAndMetadata:
-    return OffsetAndMetadata(
-        offset.offset,
-        offset.metadata or "",
-        commit_timestamp,
-        offset.leader_epoch,
-        expire_timestamp,
-        topic_id=topic_id,
-        record_offset=NOT_APPENDED,
-        batch_offset=NOT_APPENDED,
-    )
+    def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
+        errors = {
+            group_id: self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
+            for group_id in dict.fromkeys(group_ids)
+        }
+        accepted_ids = [group_id for group_id, error in errors.items() if error is Errors.NONE]
+        responses = [self._delete_together(ids) for ids in self.manager.split_by_partition(accepted_ids)]
+        return ResponseFuture.gather(responses).map(lambda answers: dict(ChainMap(*answers, errors)))
 
+    def _delete_together(self, group_ids: Sequence[str]) -> ResponseFuture[dict[str, Errors]]:
+        """Delete groups with one write.
 
-class DeleteRequests(Requests):
-    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        errors: dict[str, Errors] = {}
-        deleted_groups: list[LivingGroup] = []
-        for group_id in dict.fromkeys(group_ids):
-            group = self.manager.find_modern_group(group_id) or self.manager.get_group(group_id)
-            error = self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
-            if error is Errors.NONE:
-                if group is None or group.state is ClassicState.DEAD:
-                    error = self.validator.choose_error_without_group(group_id)
-                elif is_empty(group):
-                    deleted_groups.append(group)
-                else:
-                    error = Errors.NON_EMPTY_GROUP
-            errors[group_id] = error
-        return errors | self.manager.delete_groups(deleted_groups)
-
-    def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
-        if not self.validator.authorize("DELETE", "GROUP", group_id):
-            return OffsetDeleteResult(Errors.GROUP_AUTHORIZATION_FAILED)
-        errors = self.validator.find_refused_partitions(partitions)
-        error = self.validator.check_group(group_id, "OFFSET_DELETE")
-        modern_group = self.manager.find_modern_group(group_id)
-        if error is Errors.NONE and modern_group is not None:
-            if modern_group.type == "share":
-                return OffsetDeleteResult(Errors.GROUP_ID_NOT_FOUND)
-            return self._delete_unsubscribed(modern_group, partitions, errors, modern_group.subscribed_topics)
-        group = self.manager.get_group(group_id)
-        if error is Errors.NONE and (group is None or group.state is ClassicState.DEAD):
-            error = self.validator.choose_error_without_group(group_id)
-        if error is not Errors.NONE or group is None:
-            return OffsetDeleteResult(error)
-        if group.state is not ClassicState.EMPTY and group.protocol_type != CONSUMER:
-            return OffsetDeleteResult(Errors.NON_EMPTY_GROUP)
-        topics = frozenset() if group.state is ClassicState.EMPTY else group.subscribed_topics
-        return self._delete_unsubscribed(group, list(dict.fromkeys(partitions)), errors, topics)
-
-    def _delete_unsubscribed(
-        self,
-        group: LivingGroup,
-        partitions: Sequence[TopicPartition],
-        errors: CommitErrors,
-        topics: Collection[str] | None,
-    ) -> OffsetDeleteResult:
-        """Delete the offsets of partitions whose topic is not in `topics`, which the members subscribe to.
-
-        None counts as every topic: a subscription cannot be read. `errors` has the partitions that are refused already.
+        Since 4.1 a write for share groups, which has no records if there are none, comes first. So the groups are not
+        looked at before the log has confirmed everything until then, and they stay if it fails.
         """
-        for partition in partitions:
-            is_subscribed = topics is None or partition.topic in topics
-            errors.setdefault(partition, Errors.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else Errors.NONE)
-        deleted = [partition for partition in partitions if errors[partition] is Errors.NONE]
-        error = self.manager.delete_offsets(group, deleted)
-        return OffsetDeleteResult(error, {} if error else errors)
+
+        def refuse(error: Errors, message: str | None) -> dict[str, Errors]:
+            return dict.fromkeys(group_ids, error)
+
+        def delete() -> Result[dict[str, Errors]]:
+            deleted_groups: list[LivingGroup] = []
+            errors = {group_id: self._check_deletion(group_id, deleted_groups) for group_id in group_ids}
+            return Result(errors, self.manager.delete_groups(deleted_groups))
+
+        def wait() -> Result[dict[str, Errors]]:
+            return Result({})
+
+        def delete_unless_refused(refused: dict[str, Errors]) -> ResponseFuture[dict[str, Errors]]:
+            return ResponseFuture.of(refused) if refused else self.manager.write(group_ids[0], delete, refuse)
+
+        return self.manager.write(group_ids[0], wait, refuse).bind(delete_unless_refused)
+
+    def _check_deletion(self, group_id: str, deleted_groups: list[LivingGroup]) -> Errors:
+        """Return the error for the group, or add it to those that are deleted."""
+        group = self.manager.find_group(group_id)
+        if group is None or group.state is ClassicState.DEAD:
+            return self.validator.choose_error_without_group(group_id)
+        if not is_empty(group):
+            return Errors.NON_EMPTY_GROUP
+        deleted_groups.append(group)
+        return Errors.NONE
+
+    def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
+        error = self.validator.check_request(group_id, "OFFSET_DELETE", "DELETE")
+        if error is not Errors.NONE:
+            return ResponseFuture.of(OffsetDeleteResult(error))
+        errors = self.validator.find_refused_partitions(partitions)
+
+        def delete() -> Result[OffsetDeleteResult]:
+            group, topics = self._find_subscribed_topics(group_id)
+            # In a classic group, a partition is deleted once.
+            named = list(dict.fromkeys(partitions)) if isinstance(group, ClassicGroup) else partitions
+            for partition in named:
+                is_subscribed = topics is None or partition.topic in topics
+                errors.setdefault(partition, Errors.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else Errors.NONE)
+            deleted = [partition for partition in named if errors[partition] is Errors.NONE]
+            return Result(OffsetDeleteResult(Errors.NONE, errors), self.manager.delete_offsets(group, deleted))
+
+        return self.manager.write(group_id, delete, lambda error, _: OffsetDeleteResult(error))
+
+    def _find_subscribed_topics(self, group_id: str) -> tuple[LivingGroup, Collection[str] | None]:
+        """Return the group and the topics whose offsets stay, because its members subscribe to them.
+
+        None counts as every topic: a subscription cannot be read. Raises Refusal.
+        """
+        group = self.manager.find_group(group_id)
+        if isinstance(group, ModernGroup):
+            if group.type == "share":
+                raise Refusal(Errors.GROUP_ID_NOT_FOUND, None)
+            return group, group.subscribed_topics
+        if group is None or group.state is ClassicState.DEAD:
+            raise Refusal(self.validator.choose_error_without_group(group_id), None)
+        if group.state is ClassicState.EMPTY:
+            return group, frozenset()
+        if group.protocol_type != CONSUMER:
+            raise Refusal(Errors.NON_EMPTY_GROUP, None)
+        return group, group.subscribed_topics
 
     def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
         return self.manager.delete_partitions(partitions, self.validator.topic_ids)
@@ -286,17 +297,36 @@ class DeleteRequests(Requests):
         self.manager.delete_expired()
         self.clock.after(self.settings.offsets_retention_check_interval_ms, self._delete_expired)
 
+    # Answers from the cache
 
-class FetchRequests(Requests):
-    def fetch(self, request: OffsetFetchRequest) -> OffsetFetchResult:
-        """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
+    def fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
+        """Since 4.0, a stable fetch is a write without records: it sees all that is appended, and waits for the log."""
         error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
-        if error is Errors.NONE and self.settings.is_at_least(4, 0):
-            error = self._check_member(request)
         if error is not Errors.NONE:
-            return OffsetFetchResult(error)
+            return ResponseFuture.of(OffsetFetchResult(error))
+        if not request.require_stable:
+            with self.manager.committed():
+                return ResponseFuture.of(self._answer(request))
+
+        def handle() -> Result[OffsetFetchResult]:
+            result = self._answer(request)
+            if result.error is not Errors.NONE:
+                raise Refusal(result.error, None)
+            return Result(result)
+
+        return self.manager.write(request.group_id, handle, _refuse_fetch)
+
+    def _answer(self, request: OffsetFetchRequest) -> OffsetFetchResult:
+        """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
+        group = self.manager.find_modern_group(request.group_id)
+        if group is not None:
+            error = self.modern.validate_fetch(group, request.member_id, request.member_epoch)
+            if error is not Errors.NONE:
+                return OffsetFetchResult(error)
         requested_partitions = None if request.partitions is None else list(request.partitions)
-        offsets = self.manager.get_offsets(request.group_id, request.require_stable, requested_partitions)
+        offsets = self.manager.get_offsets(
+            request.group_id, requested_partitions, require_stable=request.require_stable
+        )
         for partition, offset in list(offsets.items()):
             present_id = self.validator.topic_ids.get(partition.topic)
             is_other_topic = request.by_topic_id and offset.topic_id not in (None, present_id)
@@ -308,15 +338,7 @@ class FetchRequests(Requests):
                 del offsets[partition]
             else:
                 offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
-        return OffsetFetchResult(error, offsets)
-
-    def _check_member(self, request: OffsetFetchRequest) -> Errors:
-        """An unstable fetch sees only what the log has confirmed."""
-        with nullcontext() if request.require_stable else self.manager.committed():
-            group = self.manager.find_modern_group(request.group_id)
-            if group is None:
-                return Errors.NONE
-            return self.modern.validate_fetch(group, request.member_id, request.member_epoch)
+        return OffsetFetchResult(Errors.NONE, offsets)
 
     def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
@@ -341,12 +363,11 @@ class FetchRequests(Requests):
         if error is not Errors.NONE:
             return DescribedGroup(error, group_id)
         with self.manager.committed():
-            group = self.manager.get_group(group_id)
-            is_modern = self.manager.find_modern_group(group_id) is not None
-        if group is None and self.settings.is_at_least(4, 0):
-            message = f"Group {group_id} is not a classic group." if is_modern else f"Group {group_id} not found."
+            group = self.manager.find_group(group_id)
+        if not isinstance(group, ClassicGroup) and self.settings.is_at_least(4, 0):
+            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
             return DescribedGroup(Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             return DescribedGroup(error, group_id, ClassicState.DEAD.value)
         is_stable = group.state is ClassicState.STABLE
         protocol = group.protocol if is_stable else None
@@ -402,6 +423,21 @@ class FetchRequests(Requests):
         return group.state.value
 
 
+def _build_offset(
+    offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
+) -> OffsetAndMetadata:
+    return OffsetAndMetadata(
+        offset.offset,
+        offset.metadata or "",
+        commit_timestamp,
+        offset.leader_epoch,
+        expire_timestamp,
+        topic_id=topic_id,
+        record_offset=NOT_APPENDED,
+        batch_offset=NOT_APPENDED,
+    )
+
+
 def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assignment: bool) -> DescribedMember:
     return DescribedMember(
         member.member_id,
@@ -411,3 +447,11 @@ def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assig
         b"" if protocol is None else member.find_metadata(protocol),
         member.assignment if shows_assignment else b"",
     )
+
+
+def _refuse_fetch(error: Errors, message: str | None) -> OffsetFetchResult:
+    """Consumers before 3.9 do not repeat a fetch after COORDINATOR_NOT_AVAILABLE, so they get another error.
+
+    Source: GroupCoordinatorService.handleOffsetFetchException (4.3.1).
+    """
+    return OffsetFetchResult(Errors.NOT_COORDINATOR if error is Errors.COORDINATOR_NOT_AVAILABLE else error)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from kafkagroups.coordinator.clock import Clock, Timer
 from kafkagroups.coordinator.error_codes import Errors
@@ -21,10 +22,19 @@ from kafkagroups.coordinator.group_records import (
     build_offset_tombstone,
     order_offsets,
 )
-from kafkagroups.coordinator.group_store import GroupStore, is_empty
+from kafkagroups.coordinator.group_store import (
+    NO_OFFSETS,
+    NO_PRODUCER,
+    GroupStore,
+    OffsetsAndPending,
+    Producer,
+    Result,
+    ignore_refusal,
+    is_empty,
+)
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset
-from kafkagroups.coordinator.runtime import PartitionRuntime, Result
+from kafkagroups.coordinator.messages import CommitErrors, ResponseFuture
+from kafkagroups.coordinator.runtime import PartitionRuntime
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
@@ -32,9 +42,10 @@ from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import utf16_length
+
+T = TypeVar("T")
 
 
 class PartitionedGroups(GroupStore):
@@ -74,13 +85,9 @@ class PartitionedGroups(GroupStore):
     def groups(self) -> dict[str, ClassicGroup]:
         return {group.group_id: group for group in self._all_groups() if isinstance(group, ClassicGroup)}
 
-    def get_group(self, group_id: str) -> ClassicGroup | None:
-        group = self.find_runtime(group_id).shard.groups.get(group_id)
-        return group if isinstance(group, ClassicGroup) else None
-
-    def find_modern_group(self, group_id: str) -> ModernGroup | None:
-        group = self.find_runtime(group_id).shard.groups.get(group_id)
-        return group if isinstance(group, ModernGroup) else None
+    def find_group(self, group_id: str) -> LivingGroup | None:
+        group: LivingGroup | None = self.find_runtime(group_id).shard.groups.get(group_id)
+        return group
 
     def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
         self.find_runtime(group.group_id).shard.remove_group(group.group_id)
@@ -107,7 +114,7 @@ class PartitionedGroups(GroupStore):
             yield
 
     def append_records(self, partition: int, records: Sequence[Record]) -> None:
-        self._write(self.runtimes[partition], lambda shard: Result(Errors.NONE, records))
+        self.runtimes[partition].write(lambda shard: Result(None, records), ignore_refusal)
 
     # Joins
 
@@ -163,6 +170,11 @@ class PartitionedGroups(GroupStore):
         record = self.build_group_record(group, assignments)
         self.find_runtime(group.group_id).append_group_records([record], complete)
 
+    def write(
+        self, group_id: str, handler: Callable[[], Result[T]], refuse: Callable[[Errors, str | None], T]
+    ) -> ResponseFuture[T]:
+        return self.find_runtime(group_id).write(lambda shard: handler(), refuse)
+
     # Offsets
 
     def store_offsets(
@@ -170,8 +182,7 @@ class PartitionedGroups(GroupStore):
         group: LivingGroup,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         complete: Callable[[CommitErrors], None],
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = -1,
+        producer: Producer = NO_PRODUCER,
     ) -> None:
         limit = self.settings.offset_metadata_max_bytes
 
@@ -187,10 +198,9 @@ class PartitionedGroups(GroupStore):
             ]
             return Result(errors, records)
 
-        def refuse(error: Errors) -> CommitErrors:
+        def refuse(error: Errors, message: str | None) -> CommitErrors:
             return dict.fromkeys(offsets, error)
 
-        producer = (producer_id, producer_epoch)
         self.find_runtime(group.group_id).write(commit, refuse, producer).then(complete)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
@@ -200,57 +210,32 @@ class PartitionedGroups(GroupStore):
             if runtime is not None and runtime.is_active:
                 runtime.complete_transaction(producer_id, commits=commits)
 
-    def get_offsets(
-        self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, FetchedOffset]:
-        def fetch(shard: LivingShard) -> dict[TopicPartition, FetchedOffset]:
-            if group_id not in shard.groups:
-                return {partition: FetchedOffset() for partition in partitions or ()}
-            pending = shard.offsets.producers_by_group_partition
-            committed = shard.offsets.committed.get(group_id, {})
-            return self.build_fetched(
-                committed, partitions, lambda each: require_stable and (group_id, each) in pending
-            )
-
-        runtime = self.find_runtime(group_id)
-        return fetch(runtime.shard) if require_stable else runtime.read(fetch)
+    def find_offsets(self, group_id: str) -> OffsetsAndPending:
+        shard = self.find_runtime(group_id).shard
+        if group_id not in shard.groups:
+            return NO_OFFSETS
+        pending = shard.offsets.producers_by_group_partition
+        return shard.offsets.committed.get(group_id, {}), lambda partition: (group_id, partition) in pending
 
     # Deletions
 
-    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
-        """Delete Empty groups and their offsets, with one batch for each partition of the offsets topic."""
+    def split_by_partition(self, group_ids: Sequence[str]) -> list[Sequence[str]]:
         ids_by_partition: dict[int, list[str]] = {}
-        for group in groups:
-            ids_by_partition.setdefault(self.partition_for(group.group_id), []).append(group.group_id)
-        errors = {}
-        for partition in java_map_order(ids_by_partition, _partition_hash):
-            group_ids = ids_by_partition[partition]
+        for group_id in group_ids:
+            ids_by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
+        return [ids_by_partition[partition] for partition in java_map_order(ids_by_partition, _partition_hash)]
 
-            def delete(shard: LivingShard, group_ids: Sequence[str] = group_ids) -> Result[Errors]:
-                return Result(
-                    Errors.NONE, [record for each in group_ids for record in build_group_deletion(shard, each)]
-                )
+    def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
+        return [
+            record
+            for group in groups
+            for record in build_group_deletion(self.find_runtime(group.group_id).shard, group.group_id)
+        ]
 
-            error = self._write(self.runtimes[partition], delete)
-            errors.update(dict.fromkeys(group_ids if error else (), error))
-        return errors
-
-    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
-        group_id = group.group_id
-
-        def delete(shard: LivingShard) -> Result[Errors]:
-            committed = shard.offsets.committed.get(group_id, {})
-            pending = shard.offsets.producers_by_group_partition
-            return Result(
-                Errors.NONE,
-                [
-                    build_offset_tombstone(group_id, partition)
-                    for partition in partitions
-                    if partition in committed or (group_id, partition) in pending
-                ],
-            )
-
-        return self._write(self.find_runtime(group_id), delete)
+    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Sequence[Record]:
+        committed, is_pending = self.find_offsets(group.group_id)
+        deleted = [partition for partition in partitions if partition in committed or is_pending(partition)]
+        return [build_offset_tombstone(group.group_id, partition) for partition in deleted]
 
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
         """Delete the committed and pending offsets for these partitions in all groups. The groups stay.
@@ -285,13 +270,13 @@ class PartitionedGroups(GroupStore):
         """Write the tombstones that `build` returns for each partition. Return the sum of its counts."""
         counts = []
 
-        def delete(shard: LivingShard) -> Result[Errors]:
+        def delete(shard: LivingShard) -> Result[None]:
             count, records = build(shard)
             counts.append(count)
-            return Result(Errors.NONE, records, is_atomic=False)
+            return Result(None, records, is_atomic=False)
 
         for runtime in self.runtimes.values():
-            self._write(runtime, delete)
+            runtime.write(delete, ignore_refusal)
         return sum(counts)
 
     def _build_expiration(self, shard: LivingShard, group_id: str) -> list[Record]:
@@ -304,11 +289,6 @@ class PartitionedGroups(GroupStore):
         if is_empty(group) and len(expired) == len(committed) and not pending:
             records += build_group_tombstones(group)
         return records
-
-    def _write(self, runtime: PartitionRuntime, handler: Callable[[LivingShard], Result[Errors]]) -> Errors:
-        """Write, and return the error; NONE if the log has not answered yet."""
-        response = runtime.write(handler, lambda error: error)
-        return response.value if response.done else Errors.NONE
 
 
 def _partition_hash(partition: int) -> int:

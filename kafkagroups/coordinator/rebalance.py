@@ -89,7 +89,6 @@ class Rebalances:
         self.try_complete_join(group)
 
     def restart_session(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Restart the member's timer, for its session timeout if `timeout_ms` is None."""
         if member.session_timer:
             member.session_timer.cancel()
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
@@ -124,7 +123,6 @@ class Rebalances:
         group.pending_members[member_id] = self.manager.after(group, session_timeout_ms, expire)
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove a pending member id, and complete the running rebalance if it waited only for this id."""
         group.remove_pending_member(member_id)
         self.try_complete_join(group)
 
@@ -183,7 +181,6 @@ class Rebalances:
         group.join_timer = self.manager.after(group, timeout_ms, partial(self.complete_join, group))
 
     def try_complete_join(self, group: ClassicGroup) -> None:
-        """Complete the join phase if all members have joined and the group is not in the initial delay."""
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         if is_preparing and group.can_end_join_early and group.have_all_joined:
             self.complete_join(group)

@@ -12,7 +12,7 @@ import base64
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors
@@ -26,16 +26,19 @@ from kafkagroups.coordinator.messages import (
     FetchedOffset,
     JoinedMember,
     JoinGroupResult,
+    LeaveGroupResult,
     ListedGroup,
     MemberIdentity,
     OffsetCommit,
+    OffsetFetchResult,
     ResponseFuture,
     SyncGroupResult,
 )
 from kafkagroups.groups.offsets import TopicPartition
 
+R = TypeVar("R")
 Json = dict[str, Any]
-Reply = Callable[[Json], None]
+Answer = ResponseFuture[Json]
 
 
 @dataclass(frozen=True)
@@ -111,10 +114,17 @@ def _find_json_names(name: str) -> list[str]:
     return JSON_NAMES.get(name, [first + "".join(map(str.capitalize, others))])
 
 
-def call(verb: Callable[..., Any], request: Request, body: Json | None = None, **arguments: Any) -> Any:
-    """Call a verb of the coordinator with the fields of a request. A missing field has the verb's default.
+def call(
+    verb: Callable[..., ResponseFuture[R]],
+    request: Request,
+    write: Callable[[R], Json],
+    body: Json | None = None,
+    **arguments: Any,
+) -> Answer:
+    """Call a verb of the coordinator with the fields of a request, and `write` its result as JSON.
 
-    `body` is the part of the request that is read; None: all of it. `arguments` replace fields.
+    A missing field has the verb's default. `body` is the part of the request that is read; None: all of it. `arguments`
+    replace fields.
     """
     body = request.body if body is None else body
     fields: Json = {"client_id": request.client_id, "client_host": request.client_host, "version": request.version}
@@ -125,7 +135,7 @@ def call(verb: Callable[..., Any], request: Request, body: Json | None = None, *
         if present:
             fields[name] = body[present[0]]
     fields |= arguments
-    return verb(**{name: fields[name] for name in inspect.signature(verb).parameters if name in fields})
+    return verb(**{name: fields[name] for name in inspect.signature(verb).parameters if name in fields}).map(write)
 
 
 def read_bytes(entries: Iterable[Json], key: str, value: str) -> list[tuple[str, bytes]]:
@@ -191,24 +201,22 @@ FETCH_WITH_TOPIC_IDS = 10
 """The first version of OffsetFetch that contains topic ids instead of names."""
 
 
-def offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def offset_commit(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Version 0 stores offsets in ZooKeeper. Since 4.0 a broker closes the connection for versions 0 and 1."""
     if request.version == 0 and coordinator.settings.is_before(4, 0):
-        _commit(coordinator, coordinator.offset_commit_to_zookeeper, request, reply)
-    elif request.version >= 2 or coordinator.settings.is_before(4, 0):
-        _commit(coordinator, coordinator.offset_commit, request, reply)
+        return _commit(coordinator, coordinator.offset_commit_to_zookeeper, request)
+    if request.version >= 2 or coordinator.settings.is_before(4, 0):
+        return _commit(coordinator, coordinator.offset_commit, request)
+    return ResponseFuture()
 
 
-def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    _commit(coordinator, coordinator.txn_offset_commit, request, reply)
+def txn_offset_commit(coordinator: GroupCoordinator, request: Request) -> Answer:
+    return _commit(coordinator, coordinator.txn_offset_commit, request)
 
 
 def _commit(
-    coordinator: GroupCoordinator,
-    verb: Callable[..., ResponseFuture[CommitErrors]],
-    request: Request,
-    reply: Reply,
-) -> None:
+    coordinator: GroupCoordinator, verb: Callable[..., ResponseFuture[CommitErrors]], request: Request
+) -> Answer:
     """Send a commit. The topics of the response have ids if those of the request have.
 
     Since Kafka 2.0, versions 0 and 1 of TxnOffsetCommit get COORDINATOR_NOT_AVAILABLE instead of
@@ -220,7 +228,7 @@ def _commit(
     is_old = request.api == "TxnOffsetCommit" and request.version < 2
     hides_loading = is_old and coordinator.settings.is_at_least(2, 0)
 
-    def reply_with(errors: CommitErrors) -> None:
+    def write(errors: CommitErrors) -> Json:
         if hides_loading:
             loading = Errors.COORDINATOR_LOAD_IN_PROGRESS
             errors = {
@@ -228,27 +236,25 @@ def _commit(
                 for partition, error in errors.items()
             }
         answered = topics_to_json(errors)
-        reply({"topics": named.refused + named.identify(answered) if uses_topic_ids else answered})
+        return {"topics": named.refused + named.identify(answered) if uses_topic_ids else answered}
 
-    call(verb, request, offsets=read_commits(named.topics)).then(reply_with)
+    return call(verb, request, write, offsets=read_commits(named.topics))
 
 
-def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def offset_fetch(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Version 0 reads from ZooKeeper; since 4.0, a broker does not know it. Version 8 and later name several groups."""
     if request.version == 0 and coordinator.settings.is_at_least(4, 0):
-        return
-    body = request.body
+        return ResponseFuture()
     if request.version >= 8:
-        groups = [{"groupId": each["groupId"], **_fetch_group(coordinator, request, each)} for each in body["groups"]]
-        reply({"groups": groups})
-        return
-    response = _fetch_group(coordinator, request, body)
-    if request.version < 2:
-        del response["errorCode"]
-    reply(response)
+        groups = [_fetch_group(coordinator, request, group) for group in request.body["groups"]]
+        return ResponseFuture.gather(groups).map(lambda answers: {"groups": answers})
+    hidden = ("groupId", "errorCode") if request.version < 2 else ("groupId",)
+    return _fetch_group(coordinator, request, request.body).map(
+        lambda answer: {name: value for name, value in answer.items() if name not in hidden}
+    )
 
 
-def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> Json:
+def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> Answer:
     """`group` is the group's part of the request; before version 8, the request.
 
     Before version 2, a response cannot contain an error of the group, so each partition gets the error.
@@ -258,99 +264,97 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
         TopicPartition(topic["name"], number) for topic in named.topics for number in topic["partitionIndexes"]
     ]
     uses_topic_ids = request.version >= FETCH_WITH_TOPIC_IDS
+
+    def write(result: OffsetFetchResult) -> Json:
+        offsets = result.offsets
+        if request.version < 2 and result.error is not Errors.NONE:
+            offsets = {partition: FetchedOffset(error=result.error) for partition in partitions}
+        topics = topics_to_json(offsets)
+        return {
+            "groupId": group["groupId"],
+            "topics": named.identify(topics) + named.refused if uses_topic_ids else topics,
+            "errorCode": int(result.error),
+        }
+
     if request.version == 0:
-        result = coordinator.offset_fetch_from_zookeeper(group["groupId"], partitions)
-    else:
-        result = call(
-            coordinator.offset_fetch,
-            request,
-            group,
-            partitions=None if group["topics"] is None else partitions,
-            require_stable=request.body.get("requireStable", False),
-            by_topic_id=uses_topic_ids,
-        )
-    offsets = result.offsets
-    if request.version < 2 and result.error is not Errors.NONE:
-        offsets = {partition: FetchedOffset(error=result.error) for partition in partitions}
-    topics = topics_to_json(offsets)
-    return {
-        "topics": named.identify(topics) + named.refused if uses_topic_ids else topics,
-        "errorCode": int(result.error),
-    }
+        return ResponseFuture.of(write(coordinator.offset_fetch_from_zookeeper(group["groupId"], partitions)))
+    return call(
+        coordinator.offset_fetch,
+        request,
+        write,
+        group,
+        partitions=None if group["topics"] is None else partitions,
+        require_stable=request.body.get("requireStable", False),
+        by_topic_id=uses_topic_ids,
+    )
 
 
-def offset_delete(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def offset_delete(coordinator: GroupCoordinator, request: Request) -> Answer:
     partitions = [
         TopicPartition(topic["name"], partition["partitionIndex"])
         for topic in request.body["topics"]
         for partition in topic["partitions"]
     ]
-    result = coordinator.offset_delete(request.body["groupId"], partitions)
-    reply({"errorCode": int(result.error), "topics": topics_to_json(result.partitions)})
+    return coordinator.offset_delete(request.body["groupId"], partitions).map(
+        lambda result: {"errorCode": int(result.error), "topics": topics_to_json(result.partitions)}
+    )
 
 
 # Members
 
 
-def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def join_group(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Version 0 has no rebalance timeout; the session timeout is used. Before version 7, no protocol is ""."""
     body = request.body
     rebalance_timeout_field = "sessionTimeoutMs" if request.version == 0 else "rebalanceTimeoutMs"
 
-    def reply_with(result: JoinGroupResult) -> None:
-        if request.version < 7:
-            result = replace(result, protocol=result.protocol or "")
-        reply(write_json(result))
+    def write(result: JoinGroupResult) -> Any:
+        return write_json(replace(result, protocol=result.protocol or "") if request.version < 7 else result)
 
-    call(
-        coordinator.join_group,
-        request,
-        protocols=read_bytes(body["protocols"], "name", "metadata"),
-        rebalance_timeout_ms=body[rebalance_timeout_field],
-    ).then(reply_with)
+    protocols = read_bytes(body["protocols"], "name", "metadata")
+    timeout_ms = body[rebalance_timeout_field]
+    return call(coordinator.join_group, request, write, protocols=protocols, rebalance_timeout_ms=timeout_ms)
 
 
-def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def sync_group(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Since version 5 the request must contain the protocol type and the protocol (KIP-559)."""
     body = request.body
     if request.version >= 5 and (body.get("protocolType") is None or body.get("protocolName") is None):
-        reply(write_json(SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL)))
-        return
+        return ResponseFuture.of(write_json(SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL)))
     assignments = dict(read_bytes(body["assignments"], "memberId", "assignment"))
-    response = call(coordinator.sync_group, request, assignments=assignments)
-    response.then(lambda result: reply(write_json(result)))
+    return call(coordinator.sync_group, request, write_json, assignments=assignments)
 
 
-def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    reply({"errorCode": int(call(coordinator.heartbeat, request))})
+def heartbeat(coordinator: GroupCoordinator, request: Request) -> Answer:
+    return call(coordinator.heartbeat, request, lambda error: {"errorCode": int(error)})
 
 
-def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def leave_group(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Before version 3 a request names one member, whose error is that of the response. `handle` removes `members`."""
     body = request.body
     members = body.get("members", [{"memberId": body.get("memberId")}])
     identities = [MemberIdentity(member["memberId"], member.get("groupInstanceId")) for member in members]
-    result = coordinator.leave_group(body["groupId"], identities)
-    error = result.error
-    if request.version < 3 and result.members:
-        _, member_error = result.members[0]
-        error = error or member_error
-    answered = [{**write_json(member), "errorCode": int(member_error)} for member, member_error in result.members]
-    reply({"errorCode": int(error), "members": answered})
+
+    def write(result: LeaveGroupResult) -> Json:
+        error = result.error
+        if request.version < 3 and result.members:
+            _, member_error = result.members[0]
+            error = error or member_error
+        answered = [{**write_json(member), "errorCode": int(member_error)} for member, member_error in result.members]
+        return {"errorCode": int(error), "members": answered}
+
+    return coordinator.leave_group(body["groupId"], identities).map(write)
 
 
-def consumer_group_heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def consumer_group_heartbeat(coordinator: GroupCoordinator, request: Request) -> Answer:
     owned = request.body.get("topicPartitions")
 
-    def reply_with(result: ConsumerHeartbeatResult) -> None:
+    def write(result: ConsumerHeartbeatResult) -> Json:
         assignment = None if result.assignment is None else _write_partitions(result.assignment)
-        reply({**write_json(result), "assignment": assignment})
+        return {**write_json(result), "assignment": assignment}
 
-    call(
-        coordinator.consumer_group_heartbeat,
-        request,
-        topic_partitions=None if owned is None else {topic["topicId"]: topic["partitions"] for topic in owned},
-    ).then(reply_with)
+    partitions = None if owned is None else {topic["topicId"]: topic["partitions"] for topic in owned}
+    return call(coordinator.consumer_group_heartbeat, request, write, topic_partitions=partitions)
 
 
 # Groups
@@ -363,12 +367,13 @@ CONFIG_OPERATIONS = (10, 11)
 """Since 4.0 also: DESCRIBE_CONFIGS, ALTER_CONFIGS."""
 
 
-def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def describe_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Before version 6, a response has no error for a group that does not exist."""
     groups = coordinator.describe_groups(request.body["groups"])
     hidden_error = Errors.GROUP_ID_NOT_FOUND if request.version < 6 else None
     groups = [replace(group, error=Errors.NONE) if group.error is hidden_error else group for group in groups]
-    reply({"groups": [{**write_json(group), **_write_operations(coordinator, request, group)} for group in groups]})
+    answers = [{**write_json(group), **_write_operations(coordinator, request, group)} for group in groups]
+    return ResponseFuture.of({"groups": answers})
 
 
 def _write_operations(
@@ -381,19 +386,21 @@ def _write_operations(
     return {"authorizedOperations": sum(1 << code for code in operations)}
 
 
-def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def list_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
     states = request.body.get("statesFilter") or ()
     types = request.body.get("typesFilter") or ()
     error, groups = coordinator.list_groups(states, types)
-    reply({"errorCode": int(error), "groups": write_json(tuple(groups))})
+    return ResponseFuture.of({"errorCode": int(error), "groups": write_json(tuple(groups))})
 
 
-def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    errors = coordinator.delete_groups(request.body["groupsNames"])
-    reply({"results": [{"groupId": each, "errorCode": int(errors[each]), "errorMessage": None} for each in errors]})
+def delete_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
+    def write(errors: Mapping[str, Errors]) -> Json:
+        return {"results": [{"groupId": each, "errorCode": int(errors[each]), "errorMessage": None} for each in errors]}
+
+    return coordinator.delete_groups(request.body["groupsNames"]).map(write)
 
 
-def consumer_group_describe(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+def consumer_group_describe(coordinator: GroupCoordinator, request: Request) -> Answer:
     groups = [
         {
             **write_json(group),
@@ -402,7 +409,7 @@ def consumer_group_describe(coordinator: GroupCoordinator, request: Request, rep
         }
         for group in coordinator.consumer_group_describe(request.body["groupIds"])
     ]
-    reply({"groups": groups})
+    return ResponseFuture.of({"groups": groups})
 
 
 def _write_consumer(described: DescribedConsumer, names: Mapping[str, str]) -> Json:
@@ -436,7 +443,7 @@ def _write_partitions(partitions: Mapping[str, Collection[int]], names: Mapping[
     return {"topicPartitions": topics}
 
 
-HANDLERS: dict[str, Callable[[GroupCoordinator, Request, Reply], None]] = {
+HANDLERS: dict[str, Callable[[GroupCoordinator, Request], Answer]] = {
     "".join(map(str.capitalize, handler.__name__.split("_"))): handler
     for handler in (
         *(join_group, sync_group, heartbeat, leave_group),
@@ -445,10 +452,7 @@ HANDLERS: dict[str, Callable[[GroupCoordinator, Request, Reply], None]] = {
         *(consumer_group_heartbeat, consumer_group_describe),
     )
 }
-"""For each API, as "JoinGroup", the function that sends its request to the coordinator.
-
-It calls the `Reply` with the response, now or later.
-"""
+"""For each API, as "JoinGroup", the function that sends its request to the coordinator."""
 FIRST_VERSION_BY_API_AND_FIELD: dict[str, dict[str, int]] = {
     "JoinGroup": {"throttleTimeMs": 2, "groupInstanceId": 5, "protocolType": 7, "skipAssignment": 9},
     "SyncGroup": {"throttleTimeMs": 1, "protocolType": 5, "protocolName": 5},
@@ -469,21 +473,17 @@ FIRST_RELEASE_BY_API = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
 """The Kafka version that introduced an API, by API. All other APIs exist in every supported version."""
 
 
-def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Send one request to the coordinator. `reply` receives the response, now or later.
+def handle(coordinator: GroupCoordinator, request: Request) -> Answer:
+    """Send one request to the coordinator, and return the response.
 
-    If the API does not exist in this Kafka version, a broker would close the connection, so `reply` is never called.
+    If the API does not exist in this Kafka version, a broker would close the connection, so it is never answered.
     """
-    first_release = FIRST_RELEASE_BY_API.get(request.api, (0,))
-    if coordinator.settings.is_before(*first_release):
-        return
-
-    def send(response: Json) -> None:
-        first_versions = FIRST_VERSION_BY_API_AND_FIELD.get(request.api, {})
-        missing_fields = {name for name, version in first_versions.items() if request.version < version}
-        reply(_remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
-
-    HANDLERS[request.api](coordinator, request, send)
+    if coordinator.settings.is_before(*FIRST_RELEASE_BY_API.get(request.api, (0,))):
+        return ResponseFuture()
+    first_versions = FIRST_VERSION_BY_API_AND_FIELD.get(request.api, {})
+    missing_fields = {name for name, version in first_versions.items() if request.version < version}
+    answer = HANDLERS[request.api](coordinator, request)
+    return answer.map(lambda response: _remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
 
 
 def _remove_fields(value: Any, names: set[str]) -> Any:

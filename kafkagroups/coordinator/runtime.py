@@ -7,14 +7,14 @@
 
 A handler reads the state and decides. It changes no hard state: the records that it returns do, and the same code
 applies them in memory, after a restart and in a broker that takes over. The response waits until the log has confirmed
-the records. A failed append takes back what its records changed, and the request is answered with the error.
+the records. A response without records waits for all records before it, because the handler has seen what they changed.
+A failed append takes back what its records changed, and every request that waits for it gets the error. A request that
+the handler refuses (Refusal) is answered at once.
 
-To add a kind of request:
-
-1. Write a handler: a function that takes the `LivingShard`, and returns a `Result`.
-2. Call `write(handler, refuse)` from the public verb. `refuse(error)` builds the response for an error. A request that
-   only reads uses `read`: it sees what the log has confirmed.
-3. If the records are new, say in groups/modern_replay.py what they change. Nothing else applies them.
+To add a kind of request, write a handler, and call `write(handler, refuse)` from the public verb. `refuse(error,
+message)` builds the response for an error. A request that only reads looks at the state within `GroupStore.committed`,
+which shows what the log has confirmed. If the records are new, say in groups/modern_replay.py what they change: nothing
+else applies them.
 
 A timer is a write too: its action calls `write` when the timer is due, and the handler looks whether there is still
 something to do.
@@ -23,8 +23,7 @@ Classic groups are the exception, in Kafka as here: their members and their stat
 change at once. `append_group_records` writes their record without applying it (Kafka: replayRecords = false).
 
 Simpler than Kafka: there are no threads, so an event is a call. Each write is a batch of its own, as it is for a client
-that waits for each answer, so `append.linger.ms` has no effect. A method that returns no future answers at once, even
-if an append before it is not confirmed yet.
+that waits for each answer, so `append.linger.ms` has no effect.
 
 Source: CoordinatorRuntime.java, SnapshottableCoordinator.java (4.3.1).
 """
@@ -35,11 +34,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from kafkagroups.coordinator.clock import Timer
-from kafkagroups.coordinator.error_codes import Errors, convert_event_error
-from kafkagroups.coordinator.group_store import GroupStore
+from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_event_error
+from kafkagroups.coordinator.group_store import NO_PRODUCER, GroupStore, Producer, Result
 from kafkagroups.coordinator.logs import NewBatch, build_marker
 from kafkagroups.coordinator.messages import ResponseFuture
 from kafkagroups.errors import BadBytes, LoadFailed
@@ -48,7 +46,7 @@ from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
 from kafkagroups.groups.replay import replay_batches
-from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import Record, encode
 
 COMMIT_TIMEOUT_MS = 5_000
@@ -58,34 +56,19 @@ logger = logging.getLogger("kafkagroups.coordinator")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Result(Generic[T]):
-    """What a handler returns: the response, and the records that must be confirmed before the client gets it.
-
-    If the records are not atomic, a batch that is too large is split.
-    """
-
-    response: T
-    records: Sequence[Record] = ()
-    is_atomic: bool = True
-
-
 @dataclass(eq=False)
 class _Append:
-    """A batch that the log has not confirmed. `waiting` are called with NONE or an error."""
+    """A batch that the log has not confirmed. `waiting` are completed with NONE or an error."""
 
     base_offset: int
     next_offset: int
-    waiting: list[Callable[[Errors], None]] = field(default_factory=list)
+    waiting: list[ResponseFuture[Errors]] = field(default_factory=list)
     is_marker: bool = False
-    timer: Timer | None = None
 
     def complete(self, error: Errors) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
         waiting, self.waiting = self.waiting, []
-        for complete in waiting:
-            complete(error)
+        for answer in waiting:
+            answer.complete(error)
 
 
 class PartitionRuntime:
@@ -106,49 +89,51 @@ class PartitionRuntime:
         self.is_active = False
         self._keys = LogKeys(self.dialect)
         self._unconfirmed: list[_Append] = []
+        # The answer to the group record that the running handler has appended.
+        self._group_answer: ResponseFuture[Errors] | None = None
 
     # Requests
 
     def write(
         self,
         handler: Callable[[LivingShard], Result[T]],
-        refuse: Callable[[Errors], T],
-        producer: tuple[int, int] = (NO_PRODUCER_ID, -1),
+        refuse: Callable[[Errors, str | None], T],
+        producer: Producer = NO_PRODUCER,
     ) -> ResponseFuture[T]:
         """Handle a request that may write, and answer it when the log has confirmed all writes until then.
 
         `producer` is its id and epoch, if the records belong to a transaction.
         """
-        response: ResponseFuture[T] = ResponseFuture()
         if not self.is_active:
-            response.complete(refuse(Errors.NOT_COORDINATOR))
-            return response
+            return ResponseFuture.of(refuse(Errors.NOT_COORDINATOR, None))
         self.shard.now_ms = self.clock.now_ms
-        result = handler(self.shard)
-
-        def complete(error: Errors) -> None:
-            response.complete(result.response if error is Errors.NONE else refuse(convert_event_error(error)))
-
+        # A response that the handler sends can bring the client's next request, which is handled meanwhile.
+        outer_answer, self._group_answer = self._group_answer, None
+        try:
+            result = handler(self.shard)
+        except Refusal as refusal:
+            return ResponseFuture.of(refuse(refusal.error, refusal.message))
+        finally:
+            group_answer, self._group_answer = self._group_answer, outer_answer
         if result.records and result.is_atomic:
-            self._append(result.records, complete, producer, applies=True)
+            answer = self._append(result.records, producer, applies=True)
         elif result.records:
-            self._append_in_parts(result.records, complete)
-        elif self._unconfirmed:
-            self._unconfirmed[-1].waiting.append(complete)
+            answer = self._append_in_parts(result.records)
         else:
-            complete(Errors.NONE)
-        return response
+            answer = group_answer or self._await_last_append()
 
-    def read(self, question: Callable[[LivingShard], T]) -> T:
-        with self.shard.committed():
-            return question(self.shard)
+        def respond(error: Errors) -> T:
+            return result.response if error is Errors.NONE else refuse(convert_event_error(error), None)
+
+        return answer.map(respond)
 
     def append_group_records(self, records: Sequence[Record], complete: Callable[[Errors], None]) -> None:
         """Append the record of a classic group whose members are in memory already, then call `complete`.
 
         Before it, there may be the tombstones of the group of another type that it replaces.
         """
-        self._append(records, lambda error: complete(convert_event_error(error)))
+        self._group_answer = self._append(records)
+        self._group_answer.then(lambda error: complete(convert_event_error(error)))
 
     def complete_transaction(self, producer_id: int, *, commits: bool) -> None:
         marker = build_marker(producer_id, -1, commits=commits, timestamp=self.clock.now_ms)
@@ -158,49 +143,54 @@ class PartitionRuntime:
 
     # The log
 
-    def _append_in_parts(self, records: Sequence[Record], complete: Callable[[Errors], None]) -> None:
+    def _append_in_parts(self, records: Sequence[Record]) -> ResponseFuture[Errors]:
         """Append the records as one batch, or as two if that is too large for the log, and so on.
 
         Simpler than Kafka, which fills each batch before it begins the next one.
         """
 
-        def complete_or_split(error: Errors) -> None:
+        def split(error: Errors) -> ResponseFuture[Errors]:
             if error is not Errors.MESSAGE_TOO_LARGE or len(records) == 1:
-                complete(error)
-                return
+                return ResponseFuture.of(error)
             middle = len(records) // 2
-            self._append_in_parts(records[:middle], lambda error: None)
-            self._append_in_parts(records[middle:], complete)
+            self._append_in_parts(records[:middle])
+            return self._append_in_parts(records[middle:])
 
-        self._append(records, complete_or_split, applies=True)
+        return self._append(records, applies=True).bind(split)
 
     def _append(
-        self,
-        records: Sequence[Record],
-        complete: Callable[[Errors], None],
-        producer: tuple[int, int] = (NO_PRODUCER_ID, -1),
-        *,
-        applies: bool = False,
-    ) -> None:
+        self, records: Sequence[Record], producer: Producer = NO_PRODUCER, *, applies: bool = False
+    ) -> ResponseFuture[Errors]:
         encoded = [encode(record, self.dialect) for record in records]
         batch = NewBatch.of_producer(encoded, self.clock.now_ms, *producer)
         if not self.is_active or self.logs.magic(self.partition) is None:
             self.shard.revert(0)
-            complete(Errors.NOT_COORDINATOR)
-            return
+            return ResponseFuture.of(Errors.NOT_COORDINATOR)
         if applies:
             try:
                 self.shard.apply_new(batch.at(self.next_offset), self._keys)
             except (LoadFailed, BadBytes) as error:
                 logger.error("Replaying records to __consumer_offsets-%d failed due to: %s", self.partition, error)
                 self.shard.revert(0)
-                complete(Errors.UNKNOWN_SERVER_ERROR)
-                return
+                return ResponseFuture.of(Errors.UNKNOWN_SERVER_ERROR)
         append = self._add_append(len(records))
-        append.waiting.append(complete)
+        answer: ResponseFuture[Errors] = ResponseFuture()
+        append.waiting.append(answer)
         self.logs.append(self.partition, batch, partial(self._answer, append))
-        if append in self._unconfirmed:
-            append.timer = self.clock.after(COMMIT_TIMEOUT_MS, partial(append.complete, Errors.REQUEST_TIMED_OUT))
+        return self._limit_time(answer)
+
+    def _await_last_append(self) -> ResponseFuture[Errors]:
+        if not self._unconfirmed:
+            return ResponseFuture.of(Errors.NONE)
+        answer: ResponseFuture[Errors] = ResponseFuture()
+        self._unconfirmed[-1].waiting.append(answer)
+        return self._limit_time(answer)
+
+    def _limit_time(self, answer: ResponseFuture[Errors]) -> ResponseFuture[Errors]:
+        if not answer.done:
+            timer = self.clock.after(COMMIT_TIMEOUT_MS, partial(answer.complete, Errors.REQUEST_TIMED_OUT))
+            answer.then(lambda error: timer.cancel())
+        return answer
 
     def _add_append(self, record_count: int, *, is_marker: bool = False) -> _Append:
         append = _Append(self.next_offset, self.next_offset + record_count, is_marker=is_marker)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
-from kafkagroups.coordinator.messages import JoinGroupResult, SyncGroupResult
+from kafkagroups.coordinator.messages import JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from kafkagroups.coordinator.simulated_consumers import read_assignment
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.log_lines import Lines
@@ -93,11 +93,8 @@ class GroupLife:
             consumer.handle_join(result)
             return format_join(result)
 
-        def send() -> str:
-            return self._receive_response(name, "JoinGroup", consumer.request_join(), handle_response)
-
-        member_id = consumer.member_id
-        return self._add_event(name, f"JoinGroup as {member_id}" if member_id else "JoinGroup, without an id", send)
+        request = f"JoinGroup as {consumer.member_id}" if consumer.member_id else "JoinGroup, without an id"
+        return self._send(name, request, consumer.request_join, handle_response)
 
     def sync(self, name: str) -> Step:
         """Send a SyncGroup request of a consumer.
@@ -111,15 +108,14 @@ class GroupLife:
             consumer.handle_sync(result)
             return format_sync(result)
 
-        def send() -> str:
-            return self._receive_response(name, "SyncGroup", consumer.request_sync(), handle_response)
-
-        return self._add_event(name, "SyncGroup with the assignments" if consumer.is_leader else "SyncGroup", send)
+        request = "SyncGroup with the assignments" if consumer.is_leader else "SyncGroup"
+        return self._send(name, request, consumer.request_sync, handle_response)
 
     def heartbeat(self, name: str) -> Step:
         consumer = self.consumers[name]
         request = f"Heartbeat, generation {consumer.generation}"
-        return self._add_event(name, request, lambda: consumer.request_heartbeat().name)
+
+        return self._send(name, request, consumer.request_heartbeat, lambda error: error.name)
 
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> Step:
         """Send an OffsetCommit request with an offset for each partition, such as "orders-0".
@@ -145,22 +141,21 @@ class GroupLife:
         """Send a LeaveGroup request of a consumer, and remove the consumer from `consumers`."""
         consumer = self.consumers[name]
 
-        def send() -> str:
-            result = consumer.request_leave()
+        def handle_response(result: LeaveGroupResult) -> str:
             if result.error:
                 return result.error.name
             [(_, member_error)] = result.members
             return member_error.name
 
-        step = self._add_event(name, "LeaveGroup", send)
+        step = self._send(name, "LeaveGroup", consumer.request_leave, handle_response)
         del self.consumers[name]
         return step
 
     def delete(self) -> Step:
-        def send() -> str:
-            return self.coordinator.delete_groups([self.group_id])[self.group_id].name
+        def send() -> ResponseFuture[dict[str, Errors]]:
+            return self.coordinator.delete_groups([self.group_id])
 
-        return self._add_event("operator", "DeleteGroups", send)
+        return self._send("operator", "DeleteGroups", send, lambda errors: errors[self.group_id].name)
 
     def wait(self, seconds: float) -> Step:
         """Advance the coordinator's clock without a request, and run the timers that are due."""
@@ -236,14 +231,23 @@ class GroupLife:
         self.events.append(event)
         return event.make_step(state_before)
 
-    def _receive_response(
-        self, name: str, api: str, response: ResponseFuture[Result], handle_response: Callable[[Result], str]
-    ) -> str:
-        """Return the response as text, or "waits". A late response is added to the event during which it arrives."""
-        if response.done:
-            return handle_response(response.value)
-        response.then(lambda result: self._late_responses.append(f"{name}'s {api} → {handle_response(result)}"))
-        return "waits"
+    def _send(
+        self, name: str, request: str, send: Callable[[], ResponseFuture[Result]], convert: Callable[[Result], str]
+    ) -> Step:
+        """Send a request, and `convert` its response to a text; "waits" if it has not arrived.
+
+        A late response is added to the event during which it arrives. `request` begins with the API.
+        """
+        api = request.split()[0].rstrip(",")
+
+        def receive() -> str:
+            response = send()
+            if response.done:
+                return convert(response.value)
+            response.then(lambda result: self._late_responses.append(f"{name}'s {api} → {convert(result)}"))
+            return "waits"
+
+        return self._add_event(name, request, receive)
 
 
 def format_join(result: JoinGroupResult) -> str:

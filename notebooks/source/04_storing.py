@@ -53,8 +53,8 @@ for name, each in [("4.3.1", broker), ("3.9.2", classic_broker)]:
 while_in_flight = ...
 
 # %%
-fetched = broker.offset_fetch("dashboard").offsets.get(orders_0, -1)
-classic_fetched = classic_broker.offset_fetch("dashboard").offsets.get(orders_0, -1)
+fetched = broker.offset_fetch("dashboard").value.offsets.get(orders_0, -1)
+classic_fetched = classic_broker.offset_fetch("dashboard").value.offsets.get(orders_0, -1)
 with course.fold("while_in_flight", while_in_flight, fetched):
     print(f"4.3.1 returns {fetched}, 3.9.2 returns {classic_fetched}")
 
@@ -70,7 +70,7 @@ with course.fold("while_in_flight", while_in_flight, fetched):
 # %%
 for name, each in [("4.3.1", broker), ("3.9.2", classic_broker)]:
     each.manager.logs.release()
-    print(f"{name}: a fetch returns {each.offset_fetch('dashboard').offsets[orders_0].offset}")
+    print(f"{name}: a fetch returns {each.offset_fetch('dashboard').value.offsets[orders_0].offset}")
 
 # %% [markdown]
 # ## Step by step, with a power cut

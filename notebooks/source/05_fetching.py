@@ -30,7 +30,7 @@ from pathlib import Path
 from IPython.display import display
 
 from kafkagroups import course
-from kafkagroups.coordinator import DiskLogs, HeldLogs, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import OffsetCommit, TopicPartition
 
 shops = {kafka: course.find_data(f"harbour/{kafka}") for kafka in ["4.3.1", "3.9.2"]}
 logs = {kafka: course.ReadCountingLogs(shop) for kafka, shop in shops.items()}
@@ -71,7 +71,7 @@ with course.fold("read_again", read_again, again["4.3.1"]):
 # %%
 for kafka, broker in brokers.items():
     said = course.read_answers(f"harbour/{kafka}")["offsets"]
-    ours = {group: course.format_offsets(broker.offset_fetch(group)) for group in said}
+    ours = {group: course.format_offsets(broker.offset_fetch(group).value) for group in said}
     course.compare_with_broker(ours, said, kafka)
 
 for partition, committed in sorted(ours["billing"].items()):
@@ -138,7 +138,7 @@ for kafka, shop in shops.items():
 for_unknown_group = ...
 
 # %%
-found = brokers["4.3.1"].offset_fetch("nobody", [ORDERS_0]).offsets[ORDERS_0]
+found = brokers["4.3.1"].offset_fetch("nobody", [ORDERS_0]).value.offsets[ORDERS_0]
 course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error.name))
 
 # %% [markdown]
@@ -204,7 +204,7 @@ def open_transaction(broker):
         yield f"by name{name}", broker.offset_fetch(group, list(offsets), require_stable=stable)
 
 
-all_stable = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", require_stable=True))
+all_stable = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", require_stable=True).value)
 with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned")):
     display(course.compare_brokers(open_transaction))
 
@@ -220,7 +220,7 @@ with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "n
 # %%
 asked = course.read_answers("harbour/4.3.1")["stable_every_live_partition_named"]["fraud-check"]
 named = [TopicPartition.parse(name) for name in asked]
-ours = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", named, require_stable=True))
+ours = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", named, require_stable=True).value)
 for partition, answer in ours.items():
     print(f"{partition:<12} {answer if isinstance(answer, str) else answer['offset']}")
 course.compare_with_broker(ours, asked, "4.3.1")
@@ -231,18 +231,20 @@ course.compare_with_broker(ours, asked, "4.3.1")
 # A commit outside of transactions is unsettled for a moment, too, while its record is appended but not confirmed by the replicas (lesson 04). We hold both brokers in this moment: 5 is committed, and 6 is in flight.
 
 # %%
-for kafka in shops:
-    held = HeldLogs(DiskLogs(course.make_scratch_folder()))
-    broker = course.start_broker(held, kafka=kafka)
+def fetch_in_flight(broker):
     broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
-    held.release()
-    broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
-    for stable in [False, True]:
-        answer = broker.offset_fetch("billing", [ORDERS_0], require_stable=stable).offsets[ORDERS_0]
-        print(f"{kafka}  requireStable={stable!s:<6} {answer.error.name if answer.error else answer.offset}")
+    broker.manager.logs.release()
+    yield "6 is appended", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
+    yield "a fetch", broker.offset_fetch("billing", [ORDERS_0])
+    yield "a stable fetch", broker.offset_fetch("billing", [ORDERS_0], require_stable=True)
+    broker.manager.logs.release()
+    yield "6 is confirmed: a fetch", broker.offset_fetch("billing", [ORDERS_0])
+
+
+course.compare_brokers(fetch_in_flight, kafka=list(shops), holds_answers=True)
 
 # %% [markdown]
-# Without `requireStable`, both return 5: the new coordinator reads the confirmed state, and the classic one its cache, into which 6 has not moved yet. With it, they differ. The classic coordinator treats an offset in flight like one in a transaction, so the client gets the error and must ask again. The new coordinator has already applied 6 to its memory. It answers from this newest state, but sends the answer only when the replicas have confirmed 6. (Our broker has no threads, so it returns 6 at once.) Without transactions, `requireStable` costs a short wait or a second request.
+# Without `requireStable`, both return 5: the new coordinator reads the confirmed state, and the classic one its cache, into which 6 has not moved yet. With it, they differ. The classic coordinator treats an offset in flight like one in a transaction, so the client gets the error and must ask again. The new coordinator has already applied 6 to its memory. It answers from this newest state, but sends the answer only when the replicas have confirmed 6. Without transactions, `requireStable` costs a short wait or a second request.
 
 # %% [markdown]
 # ## All answers, in a failover
@@ -306,7 +308,7 @@ course.check("get_offsets", get_offsets)
 
 # %%
 for group in ["billing", "dashboard"]:
-    epochs = {committed.leader_epoch for committed in brokers["4.3.1"].offset_fetch(group).offsets.values()}
+    epochs = {committed.leader_epoch for committed in brokers["4.3.1"].offset_fetch(group).value.offsets.values()}
     print(f"leader epochs in the commits of {group}: {', '.join(map(str, sorted(epochs)))}")
 
 # %% [markdown]

@@ -97,11 +97,11 @@ def deletions(broker):
     yield "billing-1 reads orders, and commits", billing.events[-1].response
     partitions = [kg.TopicPartition("orders", 0), kg.TopicPartition("payments", 0)]
     yield "OffsetDelete of orders-0 and payments-0", broker.offset_delete("billing", partitions)
-    yield "DeleteGroups", broker.delete_groups(["billing"])["billing"]
+    yield "DeleteGroups", broker.delete_groups(["billing"]).value["billing"]
     billing.leave("billing-1")
     yield "billing-1 leaves", billing.events[-1].response
-    yield "DeleteGroups of the Empty group", broker.delete_groups(["billing"])["billing"]
-    yield "DeleteGroups, once more", broker.delete_groups(["billing"])["billing"]
+    yield "DeleteGroups of the Empty group", broker.delete_groups(["billing"]).value["billing"]
+    yield "DeleteGroups, once more", broker.delete_groups(["billing"]).value["billing"]
 
 
 course.compare_brokers(deletions)

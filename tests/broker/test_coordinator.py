@@ -138,7 +138,7 @@ def test_committed_offsets(broker, ours, ask, stable):
     """OffsetFetch of all topics, of every group, known or not."""
     theirs = client.offsets(ask, ALL, stable=stable)
     for group in ALL:
-        told = ours.offset_fetch(group, require_stable=stable).offsets
+        told = ours.offset_fetch(group, require_stable=stable).value.offsets
         mine = {str(each): int(it.error) or (it.offset, it.leader_epoch, it.metadata) for each, it in told.items()}
         assert mine == theirs[group], group
     assert theirs["between"]["orders-0"] == (61, 3, "of between")
@@ -151,7 +151,7 @@ def test_unstable_offsets(broker, ours, ask):
     named = {group: ["orders-0", "orders-1"] for group in empty}
     theirs = client.named_offsets(ask, named)
     for group in empty:
-        told = ours.offset_fetch(group, [ORDERS, ORDERS_1], require_stable=True).offsets
+        told = ours.offset_fetch(group, [ORDERS, ORDERS_1], require_stable=True).value.offsets
         mine = {str(each): int(it.error) or (it.offset, it.leader_epoch, it.metadata) for each, it in told.items()}
         assert mine == theirs[group], group
     assert {group for group in empty if theirs[group]["orders-0"] == UNSTABLE} == {"over", "pending"}

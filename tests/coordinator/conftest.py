@@ -3,13 +3,25 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
-from tests.coordinator.world import World, subscription
+from kafkagroups.coordinator import (
+    Clock,
+    DiskLogs,
+    Errors,
+    HeldLogs,
+    OffsetCommit,
+    Settings,
+    TopicPartition,
+    start_broker,
+)
+from kafkagroups.coordinator.coordinator import number_member_ids
+from tests.coordinator.world import NOW, World, subscription
 
 ORDERS = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)
 CLICKS = TopicPartition("clicks", 0)
 TOPICS = {"orders": 3, "clicks": 3}
+TOO_LARGE = "m" * 4097
+"""Metadata above the limit."""
 
 
 class Broker(World):
@@ -38,7 +50,7 @@ class Broker(World):
 
     def fetch(self, group, *partitions, stable=False):
         """Return the offset or the error's name by partition, for these partitions or for all."""
-        response = self.coordinator.offset_fetch(group, partitions or None, require_stable=stable).offsets
+        response = self.coordinator.offset_fetch(group, partitions or None, require_stable=stable).value.offsets
         return {each: it.error.name if it.error else it.offset for each, it in response.items()}
 
     def join(self, group, member_id="", topics=("orders",), session_ms=10_000, rebalance_ms=20_000, **more):
@@ -83,6 +95,37 @@ class Broker(World):
         return found
 
 
+class NewBroker(Broker):
+    """A broker of 4.x with one partition of the offsets topic. `logs` holds and fails its appends."""
+
+    def __init__(self, folder, version="4.3.1", **options):
+        self.clock = Clock(NOW)
+        self.settings = Settings(version, offsets_topic_num_partitions=1, **options)
+        self.new_member_id = number_member_ids()
+        self.folder = folder
+        self.disk = DiskLogs(folder)
+        self.start()
+
+    def start(self):
+        self.clock.clear_timers()
+        self.logs = HeldLogs(self.disk, holds_answers=False)
+        self.coordinator = start_broker(
+            self.logs, self.clock, self.settings, topics=TOPICS, new_member_id=self.new_member_id
+        )
+
+    def read(self, partition):
+        return self.logs.read(partition)
+
+    def hold(self):
+        self.logs.holds_answers = True
+
+    def fail(self, error=Errors.NOT_ENOUGH_REPLICAS):
+        self.logs.append_error = error
+
+    def error(self, response):
+        return set(response.value.values())
+
+
 @pytest.fixture
 def broker(tmp_path):
     """Return a function that starts a broker of a version with settings; the initial rebalance delay is 0."""
@@ -96,3 +139,14 @@ def broker(tmp_path):
 @pytest.fixture
 def kafka(broker):
     return broker()
+
+
+@pytest.fixture
+def make_new(tmp_path):
+    """Return a function that starts a broker of 4.x; the initial rebalance delay is 0."""
+    return lambda **options: NewBroker(tmp_path / "log", **{"group_initial_rebalance_delay_ms": 0, **options})
+
+
+@pytest.fixture
+def new_kafka(make_new):
+    return make_new()

@@ -3,80 +3,15 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, HeldLogs, OffsetCommit, open_logs, read_settings
-from kafkagroups.coordinator.simulated_consumers import write_assignment
+from kafkagroups.coordinator import Errors, HeldLogs, OffsetCommit, TopicPartition
+from kafkagroups.coordinator.simulated_consumers import write_assignment, write_subscription
+from tests.coordinator.consumer_world import IDS, World, owned
 from tests.coordinator.world import subscription
-
-IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
-NOW_MS = 1_700_000_000_000
-
-
-class World:
-    """A broker with one partition of the offsets topic, and the record types of each batch that it wrote."""
-
-    def __init__(self, folder, kafka="4.3.1", **consumer):
-        self.batches = []
-        self.topics = {"orders": 3, "clicks": 3}
-        self.topic_ids = dict(IDS)
-        self.configs = {}
-        self.clock = Clock(NOW_MS)
-        settings = {"assignment_interval_ms": 0, **consumer}
-        properties = {f"group.consumer.{name.replace('_', '.')}": value for name, value in settings.items()}
-        self.settings = read_settings(kafka, {"offsets.topic.num.partitions": 1, **properties})
-        self.logs = open_logs(folder, self.settings)
-        self.start()
-
-    def start(self):
-        self.clock.clear_timers()
-        self.coordinator = GroupCoordinator(
-            self.logs,
-            self.clock,
-            self.settings,
-            new_member_id=lambda prefix: f"{prefix}-id",
-            topics=self.topics,
-            topic_ids=self.topic_ids,
-            group_configs=self.configs,
-        )
-        self.coordinator.elect(0)
-
-    def written(self):
-        """The record types of the batches since the last call; a tombstone is negative."""
-        batches = [
-            [
-                -kg.decode(record.key, None).type if record.value is None else kg.decode(record.key, record.value).type
-                for record in batch.records
-            ]
-            for batch in self.logs.read(0)
-        ]
-        new = batches[len(self.batches) :]
-        self.batches = batches
-        return new
-
-    def send(self, member_id, epoch, **fields):
-        return self.coordinator.consumer_group_heartbeat("g", member_id, epoch, **fields).value
-
-    def join(self, member_id, topics=("orders",), timeout_ms=60_000, **fields):
-        names = topics if "subscribed_topic_regex" not in fields else None
-        return self.send(
-            member_id,
-            0,
-            rebalance_timeout_ms=timeout_ms,
-            subscribed_topic_names=names,
-            topic_partitions={},
-            **fields,
-        )
-
-    def describe(self):
-        return self.coordinator.consumer_group_describe(["g"])[0]
 
 
 @pytest.fixture
 def world(tmp_path):
     return World(tmp_path / "log")
-
-
-def owned(*partitions):
-    return {IDS["orders"]: list(partitions)}
 
 
 def test_a_partition_moves_only_after_its_owner_gave_it_back(world):
@@ -113,6 +48,31 @@ def test_a_member_that_keeps_its_partitions_is_removed_at_the_rebalance_timeout(
     assert set(world.send("b", 3, topic_partitions={}).assignment[IDS["orders"]]) == {0, 1, 2}
 
 
+def test_a_load_starts_the_rebalance_timeout_anew(world):
+    """GroupMetadataManager.onLoaded: for each member that must still give partitions back."""
+    world.join("a", timeout_ms=1_000)
+    world.join("b")
+    world.send("a", 2, topic_partitions=owned(0, 1, 2))
+    world.clock.advance(900)
+    world.start()
+    world.clock.advance(999)
+    assert world.member_ids() == ["a", "b"]
+    world.clock.advance(1)
+    assert world.member_ids() == ["b"]
+
+
+def test_a_rebalance_timeout_ends_only_the_epoch_for_which_it_was_started(world):
+    """The timer of a member that goes on with the classic protocol is not cancelled (maybeReconcile)."""
+    world.join("a", timeout_ms=1_000)
+    world.join("b")
+    [kept] = world.send("a", 2, topic_partitions=owned(0, 1, 2)).assignment.values()
+    metadata = write_subscription(["orders"], [TopicPartition("orders", number) for number in kept], 2)
+    joined = world.coordinator.join_group("g", protocols=[("range", metadata)], member_id="a").value
+    assert (joined.error, joined.generation) == (Errors.NONE, 3)
+    world.clock.advance(1_000)
+    assert world.member_ids() == ["a", "b"]
+
+
 def test_a_timeout_in_the_past_removes_the_member_after_the_answer(world):
     """A negative rebalance timeout is accepted. The answer comes first."""
     world.join("a", timeout_ms=-5)
@@ -120,7 +80,7 @@ def test_a_timeout_in_the_past_removes_the_member_after_the_answer(world):
     assert world.send("a", 2, topic_partitions=owned(0, 1, 2)).error is Errors.NONE
     assert len(world.describe().members) == 2
     world.clock.advance(1)
-    assert [each.member.member_id for each in world.describe().members] == ["b"]
+    assert world.member_ids() == ["b"]
 
 
 def test_a_pattern_is_resolved_after_the_heartbeat(world):
@@ -330,3 +290,18 @@ def test_a_refused_append_is_taken_back_also_with_a_timeout(world):
     world.logs.append_error = Errors.NONE
     accepted = world.coordinator.offset_commit("g", {orders_0: OffsetCommit(2)}).value
     assert (refused[orders_0], accepted[orders_0]) == (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NONE)
+
+
+def test_offsets_are_fetched_by_members_and_deleted_where_nobody_subscribes(world):
+    """ConsumerGroup.validateOffsetFetch and isSubscribedToTopic (4.3.1)."""
+    partitions = [TopicPartition("orders", 0), TopicPartition("clicks", 0)]
+    epoch = world.join("a").member_epoch
+    commits = {partition: OffsetCommit(5) for partition in partitions}
+    world.coordinator.offset_commit("g", commits, generation=epoch, member_id="a")
+    for member_id, member_epoch, error in (("a", 7, Errors.STALE_MEMBER_EPOCH), ("b", epoch, Errors.UNKNOWN_MEMBER_ID)):
+        asked = {"require_stable": True, "member_id": member_id, "member_epoch": member_epoch}
+        assert world.coordinator.offset_fetch("g", **asked).value.error is error
+    deleted = world.coordinator.offset_delete("g", partitions).value.partitions
+    assert deleted == dict(zip(partitions, [Errors.GROUP_SUBSCRIBED_TO_TOPIC, Errors.NONE], strict=True))
+    left = world.coordinator.offset_fetch("g", require_stable=True, member_id="a", member_epoch=epoch).value.offsets
+    assert list(left) == partitions[:1]

@@ -1,26 +1,31 @@
 """Random members of one consumer group, of both protocols, with time, changed topics, restarts and cleanings.
 
-After each step, the group that the coordinator has is the group that a load of its log gives, and each partition has at
-most one owner. In the end, members of the new protocol reach their targets.
+Appends are answered at once, late, or with an error. After each step, the group that the coordinator has confirmed is
+the group that a load of the confirmed log gives, and each partition has at most one owner. In the end, members of the
+new protocol reach their targets.
 """
 
 import os
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import hypothesis.strategies as st
 from hypothesis import given, settings as profile
 
-from kafkagroups.coordinator import Errors
+from kafkagroups.coordinator import Errors, HeldLogs
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import replay_batches
-from tests.coordinator.test_consumer_groups import IDS, World
+from tests.coordinator.consumer_world import IDS, World
 from tests.coordinator.world import SMALL_SEGMENT, clean, subscription
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 NAMES = ["a", "b", "c", "d"]
+FAILURES = [Errors.NOT_ENOUGH_REPLICAS, Errors.NOT_LEADER_OR_FOLLOWER, Errors.MESSAGE_TOO_LARGE]
+RETRIED = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR, Errors.UNKNOWN_SERVER_ERROR)
+"""The errors of a failed append, after which a member stays what it was."""
 topics = st.sampled_from([("orders",), ("clicks",), ("clicks", "orders"), ()])
 steps = st.lists(
     st.one_of(
@@ -35,25 +40,39 @@ steps = st.lists(
         st.tuples(st.just("restart")),
         st.tuples(st.just("fail over")),
         st.tuples(st.just("clean"), st.sampled_from([0, 86_400_000])),
+        st.tuples(st.just("fail"), st.sampled_from([Errors.NONE, *FAILURES])),
+        st.tuples(st.just("hold"), st.booleans()),
+        st.tuples(st.just("release"), st.integers(0, 5), st.sampled_from([Errors.NONE, *FAILURES])),
     ),
     max_size=40,
 )
 
 
 class Members(World):
-    """The clients: each remembers its epoch and what it owns."""
+    """The clients: each remembers its epoch and what it owns, as the last answer said."""
 
     def __init__(self, folder, kafka):
-        super().__init__(folder, kafka)
-        self.logs.segment_bytes = SMALL_SEGMENT
         self.epochs = {}
         self.owned = {}
+        super().__init__(folder, kafka)
+
+    def start(self):
+        self.disk = getattr(self, "disk", self.logs)
+        self.disk.segment_bytes = SMALL_SEGMENT
+        self.logs = HeldLogs(self.disk, holds_answers=False)
+        super().start()
 
     def do(self, step):
         kind, *details = step
         getattr(self, f"do_{kind.replace(' ', '_')}")(*details)
 
+    def send(self, member_id, epoch, **fields):
+        response = self.coordinator.consumer_group_heartbeat("g", member_id, epoch, **fields)
+        response.then(partial(self.note, member_id))
+
     def note(self, member_id, answer):
+        if answer.error in RETRIED:
+            return
         if answer.error is not Errors.NONE or answer.member_epoch < 0:
             self.epochs.pop(member_id, None)
             self.owned.pop(member_id, None)
@@ -64,26 +83,26 @@ class Members(World):
 
     def do_join(self, member_id, names, assignor):
         self.owned[member_id] = {}
-        self.note(member_id, self.join(member_id, names, server_assignor=assignor))
+        self.join(member_id, names, server_assignor=assignor)
 
     def do_join_static(self, member_id, names, instance_id):
         self.owned[member_id] = {}
-        self.note(member_id, self.join(member_id, names, instance_id=instance_id))
+        self.join(member_id, names, instance_id=instance_id)
 
     def do_pattern(self, member_id, pattern):
         self.owned[member_id] = {}
-        self.note(member_id, self.join(member_id, subscribed_topic_regex=pattern))
+        self.join(member_id, subscribed_topic_regex=pattern)
 
     def do_heartbeat(self, member_id, reports):
         if member_id in self.epochs:
             owned = self.owned.get(member_id, {}) if reports else None
-            self.note(member_id, self.send(member_id, self.epochs[member_id], topic_partitions=owned))
+            self.send(member_id, self.epochs[member_id], topic_partitions=owned)
 
     def do_leave(self, member_id, epoch):
         group = self.group()
         if isinstance(group, ModernGroup) and member_id in group.members:
             instance_id = group.members[member_id].metadata.instance_id
-            self.note(member_id, self.send(member_id, epoch if instance_id else -1, instance_id=instance_id))
+            self.send(member_id, epoch if instance_id else -1, instance_id=instance_id)
 
     def do_classic(self, member_id, names):
         group = self.group()
@@ -107,18 +126,46 @@ class Members(World):
         self.coordinator.elect(0)
 
     def do_clean(self, delete_retention_ms):
-        clean(self.logs, self.clock.now_ms, delete_retention_ms)
+        if self.runtime.next_offset == self.confirmed_end == self.log_end:
+            clean(self.disk, self.clock.now_ms, delete_retention_ms)
+
+    def do_fail(self, error):
+        self.logs.append_error = error
+
+    def do_hold(self, holds):
+        while not holds and self.logs.held_appends:
+            self.logs.release()
+        self.logs.holds_answers = holds
+
+    def do_release(self, number, error):
+        if self.logs.held_appends:
+            self.logs.release(number % len(self.logs.held_appends), error)
+
+    @property
+    def runtime(self):
+        return self.coordinator.manager.find_runtime("g")
+
+    @property
+    def confirmed_end(self):
+        return min((each.base_offset for each in self.runtime._unconfirmed), default=self.runtime.next_offset)
+
+    @property
+    def log_end(self):
+        return max((batch.next_offset for batch in self.disk.read(0)), default=0)
 
     def group(self):
-        return self.coordinator.manager.find_runtime("g").shard.groups.get("g")
+        return self.runtime.shard.groups.get("g")
 
 
 def check(world):
-    runtime = world.coordinator.manager.find_runtime("g")
+    runtime = world.runtime
+    if runtime.next_offset != world.log_end:
+        return  # A batch that failed is in the log: the next append finds it, and the partition is loaded again.
     loaded = LivingShard(0, runtime.dialect, now_ms=world.clock.now_ms)
-    replay_batches(loaded, world.logs.read(0))
+    replay_batches(loaded, [batch for batch in world.disk.read(0) if batch.next_offset <= world.confirmed_end])
     assert loaded.failure is None
-    group = world.group()
+    with runtime.shard.committed():
+        group = world.group()
     if isinstance(group, ModernGroup):
         assert loaded.groups["g"] == group
         owners = [
@@ -144,7 +191,7 @@ def test_the_living_group_is_the_loaded_one(steps, kafka):
                 world.do(step)
                 check(world)
         finally:
-            world.logs.close()
+            world.disk.close()
 
 
 @given(steps)
@@ -157,7 +204,12 @@ def test_members_that_follow_reach_their_targets(steps):
             for step in steps:
                 if step[0] not in ("classic", "join static", "wait"):
                     world.do(step)
-            world.clock.advance(10_001)
+            world.do_fail(Errors.NONE)
+            world.do_hold(False)
+            for _ in range(5):  # Who was fenced meanwhile has no epoch, and its session ends.
+                for member_id in list(world.epochs):
+                    world.do_heartbeat(member_id, True)
+                world.clock.advance(10_001)
             for _ in range(12):
                 for member_id in list(world.epochs):
                     world.do_heartbeat(member_id, True)
@@ -169,4 +221,4 @@ def test_members_that_follow_reach_their_targets(steps):
                     owned = {topic: set(numbers) for topic, numbers in each.owned.items()}
                     assert owned == {topic: set(numbers) for topic, numbers in each.target.items()}
         finally:
-            world.logs.close()
+            world.disk.close()

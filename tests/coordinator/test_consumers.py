@@ -69,7 +69,7 @@ class World:
 
     def stored(self):
         """Return the offsets that the coordinator has."""
-        return {each: there.offset for each, there in self.coordinator.offset_fetch("billing").offsets.items()}
+        return {each: there.offset for each, there in self.coordinator.offset_fetch("billing").value.offsets.items()}
 
     def confirmed(self):
         """Return the largest offset whose commit was confirmed to a consumer, for each partition."""
@@ -290,7 +290,7 @@ def test_the_new_coordinator_is_loading(tmp_path):
     before = [(each.member_epoch, each.assignment) for each in world.consumers]
     world.coordinator.resign(0)
     poll_regularly(world.consumers, world.clock, 10_000)
-    assert world.coordinator.heartbeat("billing", 1, "nobody") is Errors.NOT_COORDINATOR
+    assert world.coordinator.heartbeat("billing", 1, "nobody").value is Errors.NOT_COORDINATOR
     world.coordinator.elect(0, 1)
     poll_regularly(world.consumers, world.clock, 20_000)
     assert [(each.member_epoch, each.assignment) for each in world.consumers] == before

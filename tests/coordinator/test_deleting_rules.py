@@ -135,7 +135,7 @@ def test_a_deleted_group_gets_all_its_tombstones_in_one_batch(kafka):
     member_id = kafka.stable("g")
     kafka.commit("g", 1, ORDERS, ORDERS_1, member_id=member_id, generation=1)
     kafka.coordinator.leave_group("g", [member_id])
-    assert kafka.coordinator.delete_groups(["g"]) == {"g": Errors.NONE}
+    assert kafka.coordinator.delete_groups(["g"]).value == {"g": Errors.NONE}
     *offsets, group = kafka.records()[-1]
     assert (sorted(offsets), group) == ([("orders-0", None), ("orders-1", None)], ("g", None))
     assert kafka.state("g") == "Dead"
@@ -145,20 +145,20 @@ def test_only_an_empty_group_can_be_deleted(kafka):
     """GC.handleDeleteGroups; GCT.testDeleteNonEmptyGroup, testDeleteGroupWithInvalidGroupId."""
     kafka.stable("living")
     kafka.commit("empty", 1)
-    response = kafka.coordinator.delete_groups(["living", "unknown", "empty", "empty"])
+    response = kafka.coordinator.delete_groups(["living", "unknown", "empty", "empty"]).value
     assert response == {
         "living": Errors.NON_EMPTY_GROUP,
         "unknown": Errors.GROUP_ID_NOT_FOUND,
         "empty": Errors.NONE,
     }
-    assert kafka.coordinator.delete_groups(["empty"]) == {"empty": Errors.GROUP_ID_NOT_FOUND}
+    assert kafka.coordinator.delete_groups(["empty"]).value == {"empty": Errors.GROUP_ID_NOT_FOUND}
 
 
 def test_offsets_of_topics_that_are_read_cannot_be_deleted(kafka):
     """KIP-496; GCT.testDeleteOffsetOfStableConsumerGroup: others can, in the same request."""
     member_id = kafka.stable("g", topics=("orders",))
     kafka.commit("g", 1, ORDERS, CLICKS, member_id=member_id, generation=1)
-    response = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS])
+    response = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS]).value
     assert response.partitions == {ORDERS: Errors.GROUP_SUBSCRIBED_TO_TOPIC, CLICKS: Errors.NONE}
     assert (kafka.fetch("g"), kafka.records()[-1]) == ({ORDERS: 1}, [("clicks-0", None)])
 
@@ -167,7 +167,7 @@ def test_an_unreadable_subscription_reads_every_topic(kafka):
     """GCT.testDeleteOffsetOfConsumerGroupWithUnparsableProtocol."""
     member_id = kafka.stable("g", protocols=[("range", b"\x00")])
     kafka.commit("g", 1, member_id=member_id, generation=1)
-    response = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS]).partitions
+    response = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS]).value.partitions
     assert set(response.values()) == {Errors.GROUP_SUBSCRIBED_TO_TOPIC}
 
 

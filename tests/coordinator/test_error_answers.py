@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
+from kafkagroups.coordinator import Errors, GroupCoordinator, ResponseFuture
 from kafkagroups.coordinator.conversation import read_conversation
 from kafkagroups.coordinator.player import Player
 from tests.captured import captured
 from tests.command import main
-from tests.coordinator.conftest import ORDERS, TOPICS, Broker, subscription
-from tests.coordinator.test_new_coordinator import NewBroker
+from tests.coordinator.situations import NEWEST, OLD_SITUATIONS, SITUATIONS, make_broker
 from tests.golden.script import play
 from tools.handbook_pages.facts import read_errors
 
@@ -44,7 +43,6 @@ REQUESTS = {
     "consumer_group_describe": "ConsumerGroupDescribe",
 }
 """The method of each request."""
-NEWEST = "4.3.1"
 FOR_THE_WHOLE_PARTITION = {14, 16}
 """Codes that every request to the new coordinator can have, also those of share and streams groups."""
 
@@ -122,202 +120,6 @@ def newly_answered(tmp_path_factory):
     return pairs
 
 
-def make_broker(folder, version="3.9.2", **settings):
-    settings = {"group_initial_rebalance_delay_ms": 0, **settings}
-    return NewBroker(folder, version, **settings) if version == NEWEST else Broker(folder, version, TOPICS, **settings)
-
-
-def ask_everything(kafka, group="g"):
-    """Send each request about a group once."""
-    coordinator = kafka.coordinator
-    coordinator.join_group(group, protocols=[("range", subscription("orders"))])
-    coordinator.sync_group(group, 1, "m")
-    coordinator.heartbeat(group, 1, "m")
-    coordinator.leave_group(group, ["m"])
-    kafka.commit(group, 1, generation=1, member_id="m")
-    kafka.txn_commit(group, 1, generation=1, member_id="m")
-    kafka.fetch(group, ORDERS)
-    coordinator.describe_groups([group])
-    coordinator.list_groups()
-    coordinator.delete_groups([group])
-    coordinator.offset_delete(group, [ORDERS])
-    coordinator.find_coordinator(group)
-    if kafka.settings.is_at_least(4, 0):
-        join(kafka, group)
-        coordinator.consumer_group_describe([group])
-
-
-def join(kafka, group):
-    """Send the heartbeat of a new member of a consumer group."""
-    return kafka.coordinator.consumer_group_heartbeat(
-        group, "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["orders"], topic_partitions={}
-    )
-
-
-def nothing_is_allowed(make):
-    kafka = make()
-    kafka.coordinator.validator.authorize = lambda operation, resource, name: False
-    ask_everything(kafka)
-
-
-def only_groups_are_allowed(make):
-    kafka = make()
-    kafka.coordinator.validator.authorize = lambda operation, resource, name: resource != "TOPIC"
-    kafka.commit("g", 1)
-    ask_everything(kafka)
-    kafka.stable("h")
-    kafka.coordinator.offset_delete("h", [ORDERS])
-
-
-def empty_group_id(make):
-    ask_everything(make(), "")
-
-
-def shutting_down(make):
-    kafka = make()
-    kafka.coordinator.shut_down()
-    ask_everything(kafka)
-
-
-def loading(make):
-    kafka = make()
-    kafka.coordinator.manager.loading.add(0)
-    ask_everything(kafka)
-
-
-def moved_away(make):
-    kafka = make()
-    kafka.coordinator.resign(0)
-    ask_everything(kafka)
-
-
-def dead_group(make):
-    for version in ("2.8.2", "1.0.1"):
-        kafka = make(version=version)
-        kafka.commit("g", 1)
-        kafka.logs.magic = lambda partition: None
-        kafka.coordinator.delete_groups(["g"])
-        ask_everything(kafka)
-
-
-def fenced_member(make):
-    kafka = make()
-    member_id = kafka.stable("g", group_instance_id="i")
-    kafka.join("g", group_instance_id="i")
-    member = {"generation": 1, "member_id": member_id, "group_instance_id": "i"}
-    kafka.commit("g", 1, **member)
-    kafka.txn_commit("g", 1, **member)
-    kafka.join("g", member_id, group_instance_id="i")
-    kafka.coordinator.sync_group("g", 1, member_id, group_instance_id="i")
-
-
-def appends_that_fail(make):
-    for error in Errors:
-        if error is Errors.NONE:
-            continue
-        kafka = make()
-        member_id = kafka.join("g", group_instance_id="i").value.member_id
-        kafka.stable("h", group_instance_id="i")
-        kafka.logs.append_error = error
-        if error in APPEND_ERRORS:
-            kafka.coordinator.sync_group("g", 1, member_id, {})
-            kafka.coordinator.join_group("h", protocols=[("range", subscription("orders"))], group_instance_id="i")
-        if error in (*APPEND_ERRORS, Errors.NETWORK_EXCEPTION):
-            kafka.commit("simple", 1)
-            kafka.txn_commit("simple", 1)
-            if kafka.settings.is_at_least(4, 0):
-                join(kafka, "new")
-
-
-def transactions_that_are_refused(make):
-    kafka = make()
-    for error in (
-        Errors.CONCURRENT_TRANSACTIONS,
-        Errors.INVALID_PRODUCER_ID_MAPPING,
-        Errors.INVALID_PRODUCER_EPOCH,
-        Errors.INVALID_TXN_STATE,
-        Errors.TRANSACTION_ABORTABLE,
-    ):
-        kafka.coordinator.validator.verify = lambda *_, error=error: error
-        kafka.txn_commit("g", 1)
-
-
-def topic_without_offset_in_zookeeper(make):
-    kafka = make(version="1.0.1", zookeeper=True)
-    kafka.coordinator.offset_fetch_from_zookeeper("g", [ORDERS])
-
-
-def group_without_protocol(make):
-    kafka = make()
-    kafka.stable("g")
-    kafka.group("g").protocol = None
-    kafka.coordinator.describe_groups(["g"])
-
-
-def other_protocol_type(make):
-    """OffsetDelete knows the subscriptions of consumers only."""
-    kafka = make()
-    kafka.stable("g", protocol_type="connect")
-    kafka.coordinator.offset_delete("g", [ORDERS])
-
-
-def topic_that_does_not_exist(make):
-    kafka = make()
-    kafka.txn_commit("g", 1, TopicPartition("nope", 0))
-
-
-def only_transactional_ids_are_allowed(make):
-    kafka = make()
-    kafka.coordinator.validator.authorize = lambda operation, resource, name: resource == "TRANSACTIONAL_ID"
-    kafka.txn_commit("g", 1)
-
-
-def large_group(make):
-    kafka = make(group_max_size=1)
-    kafka.stable("g")
-    kafka.join("g")
-
-
-def negative_commit(make):
-    """A client that is not a member commits for a group with members."""
-    kafka = make()
-    kafka.stable("g")
-    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1)})
-
-
-APPEND_ERRORS = (
-    Errors.UNKNOWN_TOPIC_OR_PARTITION,
-    Errors.NOT_ENOUGH_REPLICAS,
-    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    Errors.NOT_LEADER_OR_FOLLOWER,
-    Errors.KAFKA_STORAGE_ERROR,
-    Errors.MESSAGE_TOO_LARGE,
-    Errors.RECORD_LIST_TOO_LARGE,
-    Errors.INVALID_FETCH_SIZE,
-    Errors.REQUEST_TIMED_OUT,
-)
-"""The errors of an append that storeGroup and maybeConvertOffsetCommitError (3.9) translate."""
-SITUATIONS = (
-    nothing_is_allowed,
-    only_groups_are_allowed,
-    empty_group_id,
-    shutting_down,
-    loading,
-    moved_away,
-    fenced_member,
-    appends_that_fail,
-    transactions_that_are_refused,
-    other_protocol_type,
-    topic_that_does_not_exist,
-    only_transactional_ids_are_allowed,
-    group_without_protocol,
-    large_group,
-    negative_commit,
-)
-OLD_SITUATIONS = (dead_group, topic_without_offset_in_zookeeper)
-"""Situations that do not exist in 4.x."""
-
-
 def test_every_error_has_an_entry_in_the_order_of_the_codes():
     """An error that only the new coordinator answers has its entry among the new ones."""
     for entries in (FACTS.classic, FACTS.new):
@@ -355,7 +157,7 @@ def list_new_pairs():
 def test_the_new_answers_are_those_of_the_coordinator(newly_answered):
     """As for the classic one. Only recorded are what a broker answers before its coordinator, and other groups."""
     declared = list_new_pairs()
-    assert newly_answered <= declared
+    assert newly_answered <= declared, sorted(newly_answered - declared)
     other_groups = {pair for pair in declared if pair[1].startswith(("Share", "Streams"))}
     unknown_ids = {("UNKNOWN_TOPIC_ID", "OffsetCommit"), ("UNKNOWN_TOPIC_ID", "OffsetFetch")}
     assert declared - newly_answered == other_groups | unknown_ids

@@ -7,7 +7,7 @@ from kafkagroups.coordinator import Errors
 from tests import cases
 from tests.captured import captured
 from tests.coordinator.conftest import ORDERS
-from tests.coordinator.test_consumer_groups import World, owned
+from tests.coordinator.consumer_world import World, owned
 from tests.coordinator.world import subscription
 
 MEMBER_ID_REQUIRED = 79
@@ -22,7 +22,7 @@ def test_a_commit_on_its_way_when_the_partition_moves(kafka):
     kafka.logs.release(0, Errors.NOT_LEADER_OR_FOLLOWER)
     assert answer.value == {ORDERS: Errors.NOT_COORDINATOR}
     kafka.coordinator.resign(0)
-    assert kafka.coordinator.offset_fetch("g", (ORDERS,)).error is Errors.NOT_COORDINATOR
+    assert kafka.coordinator.offset_fetch("g", (ORDERS,)).value.error is Errors.NOT_COORDINATOR
     kafka.elect(1)
     assert kafka.fetch("g") == {ORDERS: 2}
 
@@ -100,7 +100,7 @@ def test_a_group_changes_its_type(tmp_path):
     assert world.join("a").error is Errors.NONE
     [upgrade] = world.written()
     assert upgrade[:2] == [-2, 5] and {3, 6, 7, 8} <= set(upgrade)
-    assert world.coordinator.heartbeat("g", 1, member_id) is Errors.REBALANCE_IN_PROGRESS
+    assert world.coordinator.heartbeat("g", 1, member_id).value is Errors.REBALANCE_IN_PROGRESS
     world.send("a", -1)
     [downgrade] = world.written()
     assert downgrade[-1] == 2 and {-3, -4, -5, -6, -7, -8} == set(downgrade[:-1])

@@ -13,7 +13,7 @@ UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 
 def test_an_unknown_group_has_no_offsets(kafka):
     """GMM.getOffsets: -1, "", no error for each that is named; of all, none."""
-    response = kafka.coordinator.offset_fetch("g", [ORDERS])
+    response = kafka.coordinator.offset_fetch("g", [ORDERS]).value
     assert (response.error, response.offsets) == (Errors.NONE, {ORDERS: FetchedOffset(-1, "", -1, Errors.NONE)})
     assert kafka.fetch("g") == {}
 
@@ -23,7 +23,7 @@ def test_a_pending_transactional_commit_is_unstable(kafka):
     kafka.commit("g", 1, ORDERS, ORDERS_1)
     kafka.txn_commit("g", 2, ORDERS)
     assert kafka.fetch("g", ORDERS, ORDERS_1, CLICKS, stable=True) == {ORDERS: UNSTABLE, ORDERS_1: 1, CLICKS: -1}
-    there = kafka.coordinator.offset_fetch("g", [ORDERS], require_stable=True).offsets[ORDERS]
+    there = kafka.coordinator.offset_fetch("g", [ORDERS], require_stable=True).value.offsets[ORDERS]
     assert (there.offset, there.metadata, there.leader_epoch) == (-1, "", -1)
     kafka.end()
     assert kafka.fetch("g", ORDERS, stable=True) == {ORDERS: 2}
@@ -56,7 +56,7 @@ def test_all_offsets_are_those_that_are_committed(kafka):
 def test_a_commit_without_a_leader_epoch(kafka):
     """KIP-320: -1 on the wire; the one that was given otherwise."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1), ORDERS_1: OffsetCommit(1, leader_epoch=5)})
-    response = kafka.coordinator.offset_fetch("g").offsets
+    response = kafka.coordinator.offset_fetch("g").value.offsets
     assert (response[ORDERS].leader_epoch, response[ORDERS_1].leader_epoch) == (-1, 5)
 
 

@@ -6,7 +6,7 @@ the list. The stateful test holds live and loaded equal except for these.
 
 import pytest
 
-from kafkagroups.coordinator import Errors, OffsetCommit
+from kafkagroups.coordinator import Errors, NewBatch, OffsetCommit
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
 from tests.coordinator.world import NotAppended, subscription
 
@@ -28,8 +28,8 @@ def test_a_rebalance_is_lost(kafka):
     assert kafka.state("g") == "CompletingRebalance"
     kafka.start()
     assert kafka.state("g") == "Stable"
-    assert kafka.coordinator.heartbeat("g", 1, member_id) is Errors.NONE
-    assert kafka.coordinator.heartbeat("g", 2, member_id) is Errors.ILLEGAL_GENERATION
+    assert kafka.coordinator.heartbeat("g", 1, member_id).value is Errors.NONE
+    assert kafka.coordinator.heartbeat("g", 2, member_id).value is Errors.ILLEGAL_GENERATION
 
 
 def test_a_group_that_wrote_nothing_is_gone(kafka):
@@ -64,7 +64,7 @@ def test_a_load_returns_a_pending_commit_of_a_deleted_offset(kafka):
 def test_a_pending_commit_brings_a_deleted_group_back(kafka):
     """DeleteGroups answers NONE; the COMMIT marker changes nothing until the next start (3.9.2-deletes 60-64, 93)."""
     kafka.txn_commit("pend", 40)
-    assert kafka.coordinator.delete_groups(["pend"]) == {"pend": Errors.NONE}
+    assert kafka.coordinator.delete_groups(["pend"]).value == {"pend": Errors.NONE}
     kafka.end()
     assert (kafka.state("pend"), kafka.fetch("pend")) == ("Dead", {})
     kafka.start()
@@ -141,7 +141,7 @@ def test_tombstones_that_could_not_be_appended(kafka):
     """No request waits for them (acks 0): what was deleted is back after the next start (cleanupGroupMetadata)."""
     kafka.commit("g", 1)
     kafka.logs.append_error = Errors.NOT_ENOUGH_REPLICAS
-    assert kafka.coordinator.delete_groups(["g"]) == {"g": Errors.NONE}
+    assert kafka.coordinator.delete_groups(["g"]).value == {"g": Errors.NONE}
     assert kafka.fetch("g") == {}
     kafka.start()
     assert kafka.fetch("g") == {ORDERS: 1}
@@ -207,3 +207,13 @@ def test_a_member_supports_the_chosen_protocol_only(kafka, loaded):
         kafka.start()
     assert kafka.join("g", follower, protocols=both).done is not loaded
     assert kafka.state("g") == ("PreparingRebalance" if loaded else "Stable")
+
+
+def test_a_load_that_fails_leaves_nothing_in_the_cache(kafka):
+    """GMM.doLoadGroupsAndOffsets fills the cache after the last batch, so a record that cannot be read prevents it."""
+    kafka.commit("g", 1)
+    unreadable = (b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", b"\x00")
+    kafka.logs.logs.append(0, NewBatch([unreadable], kafka.clock.now_ms), lambda error, offset: None)
+    kafka.coordinator.resign(0)
+    kafka.elect(1)
+    assert (kafka.fetch("g", ORDERS), kafka.listed()) == ({ORDERS: -1}, set())

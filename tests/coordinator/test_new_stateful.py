@@ -20,7 +20,7 @@ from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group import ClassicState as State
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.replay import replay_batches
-from tests.coordinator.test_new_coordinator import TOO_LARGE, NewBroker
+from tests.coordinator.conftest import TOO_LARGE, NewBroker
 from tests.coordinator.world import SMALL_SEGMENT, clean, membership, subscription
 
 LONG = os.environ.get("KG_PROFILE") == "long"

@@ -16,14 +16,14 @@ def asked(kafka, group="g"):
     return {
         "JoinGroup": it.join_group(group, protocols=READS).value.error,
         "SyncGroup": it.sync_group(group, 1, "m").value.error,
-        "Heartbeat": it.heartbeat(group, 1, "m"),
-        "LeaveGroup": it.leave_group(group, ["m"]).error,
+        "Heartbeat": it.heartbeat(group, 1, "m").value,
+        "LeaveGroup": it.leave_group(group, ["m"]).value.error,
         "OffsetCommit": kafka.commit(group, 1).value[ORDERS],
         "TxnOffsetCommit": kafka.txn_commit(group, 1).value[ORDERS],
-        "OffsetFetch": it.offset_fetch(group).error,
+        "OffsetFetch": it.offset_fetch(group).value.error,
         "DescribeGroups": it.describe_groups([group])[0].error,
-        "DeleteGroups": it.delete_groups([group])[group],
-        "OffsetDelete": it.offset_delete(group, [ORDERS]).error,
+        "DeleteGroups": it.delete_groups([group]).value[group],
+        "OffsetDelete": it.offset_delete(group, [ORDERS]).value.error,
     }
 
 

@@ -50,7 +50,7 @@ def play(kafka, log):
             kafka.coordinator.leave_group("g", [kafka.stable("g")])
         else:
             assert word in "DK"
-            assert kafka.coordinator.delete_groups(["g"]) == {"g": Errors.NONE}
+            assert kafka.coordinator.delete_groups(["g"]).value == {"g": Errors.NONE}
 
 
 def read_written_words(kafka):

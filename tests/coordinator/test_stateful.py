@@ -253,14 +253,14 @@ class Coordinator(RuleBasedStateMachine):
     @rule(group_id=group_ids)
     def delete_group(self, group_id):
         group = self.world.group(group_id)
-        if self.since(1, 1) and self.coordinator.delete_groups([group_id])[group_id] is Errors.NONE:
+        if self.since(1, 1) and self.coordinator.delete_groups([group_id]).value[group_id] is Errors.NONE:
             self.world.remove(group, PARTITIONS)
 
     @rule(group_id=group_ids, partitions=some)
     def delete_offsets(self, group_id, partitions):
         group = self.world.group(group_id)
         if group is not None and self.since(2, 4):
-            response = self.coordinator.offset_delete(group_id, partitions).partitions
+            response = self.coordinator.offset_delete(group_id, partitions).value.partitions
             self.world.remove(group, [each for each, error in response.items() if error is Errors.NONE])
 
     @rule(topic=st.sampled_from(list(TOPICS)))
@@ -304,7 +304,7 @@ class Coordinator(RuleBasedStateMachine):
     def fetch(self, group_id, stable):
         """An offset is the committed one; with requireStable one with anything on its way is unstable."""
         group = self.world.group(group_id)
-        named = self.coordinator.offset_fetch(group_id, PARTITIONS, require_stable=stable).offsets
+        named = self.coordinator.offset_fetch(group_id, PARTITIONS, require_stable=stable).value.offsets
         ledger = self.world.ledgers[group] if group else None
         for each, there in named.items():
             waiting = ledger and (each in ledger.pending or any(each in it for it in ledger.transactions.values()))
@@ -313,7 +313,7 @@ class Coordinator(RuleBasedStateMachine):
                 assert (there.error, there.offset) == (Errors.UNSTABLE_OFFSET_COMMIT, -1)
             else:
                 assert (there.error, there.offset) == (Errors.NONE, committed[1] if committed else -1)
-        everything = self.coordinator.offset_fetch(group_id).offsets
+        everything = self.coordinator.offset_fetch(group_id).value.offsets
         assert set(everything) == set(ledger.committed if ledger else ())
 
     @rule()

@@ -172,13 +172,13 @@ def test_too_large_metadata_refuses_its_partition_only(kafka):
 def test_null_metadata_is_stored_as_an_empty_string(kafka):
     """1.0.1-basic, `simple` pay-ments-0."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1, None)})
-    assert kafka.coordinator.offset_fetch("g").offsets[ORDERS].metadata == ""
+    assert kafka.coordinator.offset_fetch("g").value.offsets[ORDERS].metadata == ""
 
 
 def test_negative_offsets_are_stored(kafka):
     """FACTS-legacy 1: an answered -1 is not "nothing stored"."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(-1, "neg")})
-    there = kafka.coordinator.offset_fetch("g").offsets[ORDERS]
+    there = kafka.coordinator.offset_fetch("g").value.offsets[ORDERS]
     assert (there.offset, there.metadata) == (-1, "neg")
 
 

@@ -163,7 +163,8 @@ def session_timeout(kafka):
 def replace_with_another_protocol(kafka):
     kafka.stable("g", group_instance_id="i", protocols=TWO_PROTOCOLS)
     kafka.changes.clear()
-    kafka.join("g", group_instance_id="i", protocols=[("roundrobin", b"")])
+    answer = kafka.join("g", group_instance_id="i", protocols=[("roundrobin", b"")])
+    assert (answer.value.generation, answer.value.protocol) == (2, "roundrobin")
 
 
 def no_sync_while_stable(kafka):

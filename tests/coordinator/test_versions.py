@@ -21,7 +21,7 @@ def test_an_id_that_is_refused_for_the_groups_size(broker, version, is_pending):
     join("g", protocols=READS, member_id=first)
     assert join("g", protocols=READS, member_id=second).value.error is Errors.GROUP_MAX_SIZE_REACHED
     assert (second in kafka.group("g").pending_members) is is_pending
-    ((_, response),) = kafka.coordinator.leave_group("g", [second]).members
+    ((_, response),) = kafka.coordinator.leave_group("g", [second]).value.members
     assert response is (Errors.NONE if is_pending else Errors.UNKNOWN_MEMBER_ID)
 
 

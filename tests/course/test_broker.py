@@ -18,7 +18,7 @@ def test_it_opens_a_copy_of_a_real_log_and_answers_as_that_broker():
     said = json.loads(Path(SHOP, "answers.json").read_text())["offsets"]
     broker = course.start_broker(SHOP)
     for group, offsets in said.items():
-        found = broker.offset_fetch(group).offsets
+        found = broker.offset_fetch(group).value.offsets
         assert {str(each): there.offset for each, there in found.items()} == {
             name: there["offset"] for name, there in offsets.items()
         }

@@ -107,7 +107,7 @@ def run_weekend(kafka):
     broker.clock.advance_to(mailer.start_ms + 62 * HOUR_MS)
     offsets = {}
     for life in (mailer, dashboard, nightly):
-        fetched = broker.offset_fetch(life.group_id).offsets
+        fetched = broker.offset_fetch(life.group_id).value.offsets
         offsets[life.group_id] = {str(partition): offset.offset for partition, offset in fetched.items()}
     return offsets
 

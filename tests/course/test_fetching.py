@@ -18,11 +18,11 @@ def test_a_fetch_reads_no_record(kafka):
     loaded = logs.records_read
     assert loaded == sum(batch.count for log in DATA.glob(f"{kafka}/__consumer*") for batch in kg.open_log(log))
     for asked, stable in [("offsets", False), ("stable", True)]:
-        fetched = {group: broker.offset_fetch(group, require_stable=stable) for group in answers[asked]}
+        fetched = {group: broker.offset_fetch(group, require_stable=stable).value for group in answers[asked]}
         assert {group: course.format_offsets(answer) for group, answer in fetched.items()} == answers[asked]
     for group, named in answers["stable_every_live_partition_named"].items():
         partitions = [kg.TopicPartition.parse(name) for name in named]
-        assert course.format_offsets(broker.offset_fetch(group, partitions, require_stable=True)) == named
+        assert course.format_offsets(broker.offset_fetch(group, partitions, require_stable=True).value) == named
     broker.describe_groups(answers["groups"])
     broker.list_groups()
     assert logs.records_read == loaded

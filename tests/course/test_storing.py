@@ -27,12 +27,12 @@ class Dashboard:
         return self.broker.offset_commit("dashboard", {ORDERS_0: OffsetCommit(offset)})
 
     def fetch(self):
-        return self.broker.offset_fetch("dashboard", [ORDERS_0]).offsets[ORDERS_0].offset
+        return self.broker.offset_fetch("dashboard", [ORDERS_0]).value.offsets[ORDERS_0].offset
 
     def fetch_from_next_broker(self):
         """Return what the next broker answers with the whole log, and with the first record only."""
         followers = [course.start_follower(self.broker, "dashboard", end) for end in (None, 1)]
-        return tuple(each.offset_fetch("dashboard", [ORDERS_0]).offsets[ORDERS_0].offset for each in followers)
+        return tuple(each.offset_fetch("dashboard", [ORDERS_0]).value.offsets[ORDERS_0].offset for each in followers)
 
 
 # What each version notes or has applied while the commit of 6 is on its way, from the step before it to the answer.

@@ -29,7 +29,7 @@ from kafkagroups.coordinator import (
     read_settings,
     start_broker,
 )
-from kafkagroups.coordinator.recorded_input import Transactions
+from kafkagroups.coordinator.player import Transactions
 from kafkagroups.groups.classic_group import NotAppended
 from kafkagroups.groups.group import ClassicState
 from tests.golden import texts
@@ -256,13 +256,13 @@ class Broker:
         self._print_response(f"sync {member or texts.EMPTY}", answer, texts.sync)
 
     def heartbeat(self, group, generation, member, instance=None):
-        error = self.coordinator.heartbeat(group, int(generation), member, group_instance_id=instance)
+        error = self.coordinator.heartbeat(group, int(generation), member, group_instance_id=instance).value
         self._print(f"heartbeat {member or texts.EMPTY}: {error.name}")
 
     def leave(self, group, *members):
         """Send a LeaveGroup. Each member is MEMBER or [MEMBER]/INSTANCE."""
         leaving = [MemberIdentity(*each.split("/")) for each in members]
-        self._print(f"leave: {texts.leave(self.coordinator.leave_group(group, leaving))}")
+        self._print(f"leave: {texts.leave(self.coordinator.leave_group(group, leaving).value)}")
 
     # Offsets
 
@@ -334,11 +334,11 @@ class Broker:
         """Send an OffsetFetch of these partitions, or of all."""
         named = [_partition(each) for each in partitions] or None
         self._print(
-            f"fetch: {texts.fetch(self.coordinator.offset_fetch(group, named, require_stable=stable == 'yes'))}"
+            f"fetch: {texts.fetch(self.coordinator.offset_fetch(group, named, require_stable=stable == 'yes').value)}"
         )
 
     def offsetdelete(self, group, *partitions):
-        result = self.coordinator.offset_delete(group, list(map(_partition, partitions)))
+        result = self.coordinator.offset_delete(group, list(map(_partition, partitions))).value
         self._print(
             f"offsetdelete: {texts.errors(result.partitions) if result.error is Errors.NONE else result.error.name}"
         )
@@ -361,7 +361,7 @@ class Broker:
         self._print(f"list: {texts.listed(error, groups)}")
 
     def delete(self, *groups):
-        self._print(f"delete: {texts.deleted(self.coordinator.delete_groups(groups))}")
+        self._print(f"delete: {texts.deleted(self.coordinator.delete_groups(groups).value)}")
 
     def find(self, group):
         error, partition = self.coordinator.find_coordinator(group)

@@ -37,7 +37,7 @@ class Broker:
         return found
 
     def has_offset(self, key):
-        return self.coordinator.offset_fetch("app", [key]).offsets[key].offset >= 0
+        return self.coordinator.offset_fetch("app", [key]).value.offsets[key].offset >= 0
 
     def assert_goes_at(self, finding, key):
         """The coordinator deletes the offset at the time in the finding, give or take a check for expired offsets."""

@@ -102,7 +102,7 @@ def test_04_two_commits_in_flight(kafka):
 
 
 def _fetch(broker):
-    return broker.offset_fetch("g").offsets[ORDERS_0].offset
+    return broker.offset_fetch("g").value.offsets[ORDERS_0].offset
 
 
 def test_05_where_an_epoch_ends():

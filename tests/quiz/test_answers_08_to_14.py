@@ -41,7 +41,7 @@ def test_09_the_day_of_the_deletion():
 def test_09_tombstones_and_protected_topics(billing):
     """The rules of 3.9.2. The coordinator of 4.3.1 always writes the tombstone of the group, too."""
     partitions = [kg.TopicPartition("orders", 0), kg.TopicPartition("payments", 0)]
-    errors = billing.coordinator.offset_delete("billing", partitions).partitions.values()
+    errors = billing.coordinator.offset_delete("billing", partitions).value.partitions.values()
     assert find_answer("09", 4) == " and ".join(f"`{error.name}`" for error in errors)
     billing.commit("billing-1", {"payments-0": 8})
     billing.leave("billing-1")

@@ -190,9 +190,7 @@ def test_a_coordinator_that_starts_on_our_log_answers_what_the_broker_answered(c
     fetch, describe, listing = NEWEST[header["broker"][0]]
 
     def ask(api, version, request):
-        replies = []
-        handle(coordinator, Request(api, version, request, "client"), replies.append)
-        return unordered(replies[0])
+        return unordered(handle(coordinator, Request(api, version, request, "client")).value)
 
     for group, answer in answers["offsets"].items():
         named = {"groupId": group, "topics": None}

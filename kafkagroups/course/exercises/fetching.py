@@ -39,7 +39,7 @@ def _fetch_offsets(
     group.offsets.committed = {TopicPartition.parse(name): _make_commit(offset) for name, offset in committed.items()}
     group.offsets.pending = {TopicPartition.parse(name): _make_commit(0) for name in pending}
     partitions = None if asked == "all" else [TopicPartition.parse(name) for name in asked]
-    fetched = broker.offset_fetch("g", partitions, require_stable=stable).offsets
+    fetched = broker.offset_fetch("g", partitions, require_stable=stable).value.offsets
     return {
         str(partition): answer.error.name if answer.error else answer.offset for partition, answer in fetched.items()
     }

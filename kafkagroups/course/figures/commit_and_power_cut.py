@@ -105,7 +105,7 @@ def _observe(broker: GroupCoordinator, confirmed_end: int, answer: str) -> Momen
 
 
 def _fetch(broker: GroupCoordinator) -> str:
-    return str(broker.offset_fetch(_GROUP, [_PARTITION]).offsets[_PARTITION].offset)
+    return str(broker.offset_fetch(_GROUP, [_PARTITION]).value.offsets[_PARTITION].offset)
 
 
 def _read_log(broker: GroupCoordinator) -> str:

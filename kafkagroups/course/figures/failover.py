@@ -98,7 +98,7 @@ def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
         return None
     _, groups = broker.list_groups()
     return sum(
-        len(broker.offset_fetch(group.group_id).offsets)
+        len(broker.offset_fetch(group.group_id).value.offsets)
         for group in groups
         if broker.manager.partition_for(group.group_id) == _PARTITION_OF_OFFSETS
     )
@@ -107,7 +107,7 @@ def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
 def _ask(broker: GroupCoordinator, state: str, question: _Question) -> str:
     if state == "dead":
         return "no connection"
-    result = broker.offset_fetch(question.group, [_ORDERS_0], require_stable=question.require_stable)
+    result = broker.offset_fetch(question.group, [_ORDERS_0], require_stable=question.require_stable).value
     if result.error is not Errors.NONE:
         return result.error.name
     answer = result.offsets[_ORDERS_0]

@@ -247,7 +247,7 @@ def _find_group_record(group: str, until: int) -> int:
 def _ask(log: Path, coordinator: _Coordinator) -> str:
     """Return what a broker that was started with this log answers about the offset of billing."""
     broker = start_broker(log.parent, coordinator.kafka, topics=None, offsets_topic_num_partitions=1)
-    result = broker.offset_fetch("billing", [TopicPartition("sales", 0)])
+    result = broker.offset_fetch("billing", [TopicPartition("sales", 0)]).value
     return format_answer(result).rpartition(": ")[2].replace("-1", "−1")
 
 

@@ -114,7 +114,7 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
     broker = start_broker(DiskLogs(folder), offsets_topic_num_partitions=count)
     classic: dict[str, int | None] = {}
     for group in groups:
-        offset = broker.offset_fetch(group, [_ORDERS_0]).offsets[_ORDERS_0].offset
+        offset = broker.offset_fetch(group, [_ORDERS_0]).value.offsets[_ORDERS_0].offset
         classic[group] = None if offset < 0 else offset
     return (new, classic)
 

@@ -225,7 +225,6 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
         *group_rules.find_look_alikes(stats.known_groups),
         *group_rules.find_recreated(stats.recreated),
     )
-    newest_ms = max((partition.last_timestamp_ms or 0 for partition in stats.partitions.values()), default=0)
-    waiting = [finding for since_ms, finding in stats.waiting if newest_ms - since_ms >= MIN_WAIT_MS]
+    waiting = [finding for since_ms, finding in stats.waiting if stats.newest_ms - since_ms >= MIN_WAIT_MS]
     stats.findings = sort_findings([*stats.findings, *of_topic, *waiting])
     stats.rows = dict(sort_rows(stats))

@@ -3,10 +3,9 @@
 The native engine counts while it folds a log, and otherwise an observer of the readable engine (totals.py). What only
 the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
 
-Some findings need the history of a group: storms, skips, two writers, and a partition that is not given back. To replay
-a group costs much more than to count its records. So the groups are chosen first: those that the totals name, because
-they rebalance often, or because an offset skips or goes back, and those with a member that has to give a partition back
-when the log ends.
+Storms, skips, two writers, and a partition that is not given back need the history of a group, and to replay it costs
+much more than to count its records. So only the groups that the totals name are replayed, because they rebalance often,
+or because an offset skips or goes back, and those with a member that has to give a partition back when the log ends.
 """
 
 from __future__ import annotations

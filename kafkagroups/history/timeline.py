@@ -121,18 +121,17 @@ class Timeline:
     topic_partitions
         The partition count of the offsets topic, and how it was found.
     rewound
-        The positions that went back: the highest and the current ones, and what the group reads twice.
+        The positions that went back, and what the group reads twice.
     positions
         The committed offsets at the end of the log with their last moves, in each partition the oldest move first.
     writers
         A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
     waiting
-        A line for each member of a consumer group that has not reached its target at the end of the log, and lines
-        about the partitions that nobody has, or that were never committed.
-    expiry
-        A line if offsets will expire although the group still commits.
-    memberless
-        A line if no record says that the group ever had a member.
+        A line for each member of a consumer group that has not reached its target at the end of the log, and for the
+        partitions that nobody has, or that were never committed.
+    expiry, memberless
+        A line if offsets will expire although the group still commits, and one if the group never had a member, as far
+        as the records say.
     """
 
     group: str

@@ -116,21 +116,18 @@ class PartitionCheck:
 
     Attributes
     ----------
-    error
-        Why the load fails; None if the partition loads.
-    record_offset
-        The Kafka offset of the record at which the load fails; None if it fails after the last record, or not at all.
+    error, record_offset
+        Why the load fails, and the Kafka offset of the record at which it fails. Both are None if the partition loads,
+        and the offset also if the load fails after the last record.
     damage
         Where the log ends because of damaged bytes; None if it is not damaged.
-    records, bytes
-        The number of records that are read, and of bytes in the segments.
-    seconds
-        About how long the load takes.
+    records, bytes, seconds
+        The number of records that are read and of bytes in the segments, and about how long the load takes.
     groups_lost
         The ids of the groups with records in the partition that the broker then does not answer for, sorted.
     judged_after_cleaning
-        Whether the findings also say what happens after the log cleaner has cleaned the log. A log with damage or zeros
-        is not judged, and not all large logs are (check.py).
+        Whether the findings also say what happens after the log cleaner has cleaned the log, which they do not for a
+        log with damage or zeros, and for some large logs (check.py).
     start
         Why a broker does not start with the log; None if it does.
     gaps

@@ -111,7 +111,7 @@ class Event:
     offset
         The offset of the record or marker in the log. For a gap: the first offset of the range.
     timestamp_ms
-        The time of the record, in ms since 1970; None if there is no time.
+        The time of the record, in ms since 1970, if there is one.
     event
         The name of the event: "generation", "empty", "deleted", "commit", "rewind", "skip", "expired",
         "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch", "storm" or
@@ -119,7 +119,7 @@ class Event:
     what
         One sentence about the event and about what the log does not say.
     generation
-        The generation (classic group) or the group epoch (newer groups) after the event; None if no record has it.
+        The generation (classic group) or the group epoch (newer groups) after the event, if a record has it.
     members_joined, members_left
         The ids of the members that the previous group record did not contain, and those that only it had. Members
         whose earlier records the log cleaner may have removed are not in `members_joined`.
@@ -128,13 +128,12 @@ class Event:
     topic_partition
         The topic partition of an event about an offset.
     from_offset, to_offset
-        The committed offset before and after the event; None if there is none. For an aborted or open transaction,
-        `to_offset` is the offset that the transaction would commit. For a gap: the first and last offset of the range.
+        The committed offset before and after the event; for an aborted or open transaction, `to_offset` is what it
+        would commit. For a gap: the first and last offset of the range.
     producer_id
         The producer of a transaction.
     members
-        The ids and the data of the members that the event is about: those that joined, or the one that has the topic
-        partition of an offset that stands still.
+        The ids and the data of the members that joined, or of the one whose offset stands still.
     replaced_instances
         The instance ids of static members that got new member ids.
     can_be_request

@@ -21,12 +21,12 @@ from kafkagroups.groups.expiration import Expiration, find_expirations, find_pro
 from kafkagroups.groups.group import Group, GroupRecord as UndecodedGroup
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
+from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
-from kafkagroups.history.group_events import CLASSIC_GROUP, EPOCHS
+from kafkagroups.history.group_events import EPOCHS
 from kafkagroups.history.group_log import GroupLog, GroupRecord, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
@@ -181,12 +181,12 @@ def read_group_records(group_log: GroupLog, history: PartitionHistory) -> dict[i
     - "type", "state", "protocol_type", "protocol", and "generation" and "leader" (classic group), or "group_epoch" and
       "assignment_epoch" (other groups): the group after the record's batch. After the tombstone of a group, the state
       is "Dead", and the other fields are null.
-    - "members": the members after the batch, without their subscriptions and assignments. For the record of one member,
-      only this member.
-    - "members_joined", "members_left": the ids of the members that joined and left since the group record before. The
-      records of one request share one list, which is at the record with the epoch.
+    - "members": the members after the batch, without their subscriptions and assignments; at the record of one member,
+      only this one.
+    - "members_joined", "members_left": who joined and left since the group record before. The records of one request
+      share one list, which is at the record with the epoch.
 
-    If a broker's load fails at a record, this record and the later ones have no content.
+    The record at which a broker's load fails, and the later ones, have no content.
     """
     names = ("generation", "empty", "epoch", "deleted")
     changes = {event.offset: event for event in reversed(history.events) if event.event in names}
@@ -209,7 +209,7 @@ def read_group_records(group_log: GroupLog, history: PartitionHistory) -> dict[i
         description = _describe(shard.groups.get(group_id)) if own_records else {}
         for group_record in own_records:
             # The record of a group is about all members, and another one about the member in its key.
-            is_of_group = group_record.type in (CLASSIC_GROUP, *EPOCHS)
+            is_of_group = group_record.type in (CLASSIC_GROUP_TYPE, *EPOCHS)
             member_id = getattr(group_record.record.key, "member_id", None)
             change = changes.get(group_record.offset)
             contents[group_record.offset] = description | {
@@ -256,8 +256,8 @@ class Explanation:
         By partition: the offset after the last batch, where damage ended the reading, and the damaged bytes that the
         reader has skipped (only with `past_damage`).
     expires_next
-        The offsets that expire, in the order of their times: offsets with an expire timestamp, and with the broker's
-        retention time also the others.
+        The offsets that expire, the first one first: those with an expire timestamp, and if the broker's retention time
+        is known, the others.
     protected
         The offsets with an expire timestamp that do not expire because the group has members.
     error, failures

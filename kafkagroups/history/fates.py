@@ -60,27 +60,24 @@ class RecordFate:
         The topic partition in the key of an offset record.
     member_id
         The member id in the key of a member's record.
-    fate
-        What happened to the record; None until the fate is decided.
-    by
-        The offset (in the same partition) of the record that decided the fate: the newer record, the tombstone or the
-        marker. None if no other record decided the fate.
+    fate, by
+        What happened to the record (None until that is decided), and the offset of the record that decided it: the
+        newer record, the tombstone or the marker.
     why
         Why the record is ignored, or why it counts although a tombstone follows it.
     size
         The record's uncompressed size in bytes. In `stats`: how many bytes of the batch on disk belong to the record.
     timestamp
-        The record's timestamp, in ms since the epoch. -1 means that the record has no timestamp.
+        The record's timestamp, in ms since the epoch; -1 if it has none.
     file
-        The path of the segment that contains the record; None if the batch was not read from a file.
+        The path of the segment; None if the batch was not read from a file.
     committed
         The offset that an offset record commits; None for tombstones.
     replaced
-        The offset that was committed right before an offset record took effect (in a transaction, at the marker). None
-        if there was none, or if the record never took effect. Only `explain` sets this attribute and the next one.
+        The offset that was committed right before an offset record took effect (in a transaction, at the marker), if it
+        took effect. Only `explain` sets this attribute and the next one.
     went_back
-        Whether an offset record commits a smaller offset than the one that it replaced. The replaced offset can also be
-        a pending one whose transaction was committed later.
+        Whether an offset record commits a smaller offset than before, which can have been a pending one.
     note
         Offset record: the commit's metadata. Marker: "commit" or "abort".
     producer_id, producer_epoch
@@ -92,12 +89,11 @@ class RecordFate:
     is_unloaded
         Whether the record is ignored because the load of the partition fails.
     group_record
-        Group record: the group after the record's batch (explain.py). Only `explain` sets this attribute and the next
-        two.
+        Group record: the group after the record's batch (explain.py). Only `explain` sets this and the next two.
     cause
         Tombstone: how the record came to be, as far as the log tells.
     what
-        One sentence about what the record changed, as in `timeline`. None if there is nothing to say.
+        One sentence about what the record changed, as in `timeline`, if there is something to say.
     """
 
     partition: int | None

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event, Member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
@@ -25,7 +26,6 @@ from kafkagroups.history.group_log import GroupRecord
 from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment, decode_subscription
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
-CLASSIC_GROUP = 2
 EPOCHS = (3, 11, 17)
 MEMBERS = (5, 10, 19)
 TARGETS = (7, 13, 21)
@@ -197,7 +197,7 @@ def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bo
     """
     record = group_record.record
     last = request[-1].record
-    if CLASSIC_GROUP in (record.type, last.type) or (last.type in EPOCHS and last.value is None):
+    if CLASSIC_GROUP_TYPE in (record.type, last.type) or (last.type in EPOCHS and last.value is None):
         return True
     has_assignment_tombstone = record.value is None and record.type in (*TARGETS, *CURRENT_ASSIGNMENTS)
     has_new_epoch = record.value is not None and record.type in EPOCHS
@@ -210,8 +210,8 @@ def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bo
 def converts(tombstone: GroupRecord, following: list[GroupRecord]) -> bool:
     """Return whether the next record gives the deleted group another type."""
     record = following[0].record
-    is_classic = record.type == CLASSIC_GROUP
-    return record.value is not None and is_classic != (tombstone.type == CLASSIC_GROUP)
+    is_classic = record.type == CLASSIC_GROUP_TYPE
+    return record.value is not None and is_classic != (tombstone.type == CLASSIC_GROUP_TYPE)
 
 
 def read_member(member: Any, protocol_type: str) -> Member:
@@ -314,13 +314,13 @@ class GroupEvents:
         for request, following in zip(requests, [*requests[1:], None], strict=True):
             last = request[-1]
             is_first = not self._has_generation
-            self._has_generation |= last.type == CLASSIC_GROUP
+            self._has_generation |= last.type == CLASSIC_GROUP_TYPE
             if last.ends_group:
                 if following is not None and converts(last, following):
                     self._old_type = self.state.type or "classic"
                 else:
                     yield self._delete(last)
-            elif last.type == CLASSIC_GROUP:
+            elif last.type == CLASSIC_GROUP_TYPE:
                 # Generation 1 is the first one with members. A group of another type keeps its members.
                 is_new = last.value.generation <= 1 or self._old_type is not None
                 yield self._apply_generation(last, has_known_past=is_new or not (self.hole_count and is_first))

@@ -229,12 +229,9 @@ class GroupLogs(Fates):
         """The groups with offsets in the open transaction of each producer."""
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
-        self.find_holes(batch)
-        self.add_batch(partition, batch)
-
-    def find_holes(self, batch: Batch) -> None:
         for hole in self._gaps.find_holes(batch):
             self.add_hole(hole)
+        self.add_batch(partition, batch)
 
     def add_hole(self, hole: Hole) -> None:
         missing_before = self._holes[-1].missing if self._holes else 0
@@ -246,10 +243,6 @@ class GroupLogs(Fates):
             batch = self._select_records(batch)
         self.add_batch(partition, batch)
         return batch
-
-    def names_group(self, data: bytes) -> bool:
-        """Return whether bytes that are not compressed contain the id of one of the groups, as it stands in a key."""
-        return any(part in data for part in self._key_parts)
 
     def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
         entries = super().add_batch(partition, batch)
@@ -310,12 +303,9 @@ class GroupLogs(Fates):
             self._logs[entry.group].add_end(entry, marker)
 
     def settle(self, loaded: Groups) -> None:
-        self.end()
-        super().settle(loaded)
-
-    def end(self) -> None:
         for group in self._seen_holes:
             self._add_step(group)
+        super().settle(loaded)
 
     def _select_records(self, batch: Batch) -> Batch:
         """Return a batch with only the records of the groups, and its first record, whose offset the classic

@@ -7,17 +7,16 @@
 - `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
   committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
 - `early_expiry`: a client asked for a retention time (OffsetCommit v2 to v4), so an offset goes earlier than
-  offsets.retention.minutes lets others go. Only since KIP-211 (Kafka 2.1) is that unusual.
+  offsets.retention.minutes lets others go. Before KIP-211 (Kafka 2.1), that is usual.
 - `expiry_in_use`: offsets will expire although the group still commits (find_expiry_in_use).
 - `topic_created_again`: the id of a topic changed between commits, or the first commits after its deletion are lower.
 - `unassigned_partition`: a group subscribes to the topic of an offset, and no member has its partition, while the
   group's other offsets move on.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
-  than half of the live records of all partitions, and at least MIN_FAMILY_RECORDS. Some programs use a new group each
-  time. The cleaner cannot remove these records, because each is the newest one of its key. They stay until somebody
-  deletes the group, or until offsets.retention.minutes have passed.
-- `look_alike_groups`: several groups have ids that are equal after `fold`. An id that was copied from a web page can
-  contain a non-breaking hyphen (U+2011) or the like, and Kafka accepts it as another group.
+  than half of the live records of all partitions, and at least MIN_FAMILY_RECORDS. A program that uses a new group each
+  time leaves such groups. The cleaner cannot remove these records, because each is the newest one of its key.
+- `look_alike_groups`: several groups have ids that are equal after `fold`, for example because one was copied from a
+  web page with a non-breaking hyphen (U+2011).
 - `shared_instance_id`: two processes have the same group.instance.id (totals.py).
 """
 

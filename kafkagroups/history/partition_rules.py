@@ -1,33 +1,28 @@
 """The rules about a partition's records: the cleaner leaves them, or no present broker should have written them.
 
-- `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments are not cleaned, with more than MAX_DIRTY_SHARE of the
-  cleanable bytes (min.cleanable.dirty.ratio of the topic). A pass would free at least half of them, and the log covers
-  at least MIN_UNCLEANED_MS, although a running cleaner starts seconds after a segment is closed.
+- `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments, with more than MAX_DIRTY_SHARE of the cleanable bytes
+  (min.cleanable.dirty.ratio), are not cleaned, although a pass would free half of them and the log covers at least
+  MIN_UNCLEANED_MS. A running cleaner starts seconds after a segment is closed.
 - `deleted_segments`: the log does not begin at offset 0, and has no trace of the cleaner, which can empty its first
-  segments. So retention has deleted them, or somebody has, or they were not copied.
+  segments. So retention or somebody has deleted them, or they were not copied.
 - `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
 - `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
   twice delete.retention.ms.
-- `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. An upgrade is no finding.
-- `foreign_records`: records of an older Kafka version stand between records of a newer one. This is a sign that another
-  program wrote them, and no proof.
+- `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. If the newer one wrote again
+  after it, another program probably wrote the records (`foreign_records`).
 - `clock_jump`: a record is at least MIN_STEP_MS later than a later record. Only the largest step is reported.
-- `partition_count_changed`: the partition count was changed. Its groups are left out of the other finding.
+- `partition_count_changed`: the partition count was changed.
 - `misplaced_groups`: files of another partition were put into this folder. If the log begins with the same bytes as the
   log of that partition, its files were copied, and the partition count was not changed.
 
-The times of a partition rise, apart from small differences between brokers, because the coordinator sets the timestamp
-of each record from its broker's clock, and the leader sets those of markers. A client of old versions can set only the
-commit timestamp in a value. So after a step back, a clock was wrong, a program has produced records with times of its
-own, or somebody has copied records of another log. A wrong clock is dangerous for groups without members: the check for
-expired offsets deletes theirs as soon as they seem older than offsets.retention.minutes.
+The times of a partition rise, apart from small differences between brokers, because the coordinator takes them from its
+broker's clock, and the leader those of markers. So after a step back, a clock was wrong, a program has produced records
+with times of its own, or somebody has copied records of another log. A wrong clock is dangerous for groups without
+members: their offsets are deleted as soon as they seem older than offsets.retention.minutes.
 
-The hash of a group id and the partition count of the topic decide where the records of a group are written. An unknown
-partition count is assumed only if groups have records in several partitions, and each group has records in its home
-partition. The number of partitions in the folder and the default count are tried.
-
-If the count was changed, the old and the new home partition of a group both contain offset records. Each is loaded
-alone, so both positions are known, although a broker answers only one of them.
+The hash of a group id and the partition count decide where the records of a group are written. An unknown count is
+assumed only if each group has records in its home partition of it. The number of partitions in the folder and the
+default count are tried.
 Source: GroupMetadataManager.storeGroup, storeOffsets and cleanupExpiredOffsets (3.9); CoordinatorRuntime (4.3.1);
 MemoryRecords.withEndTransactionMarker (4.3.1).
 """

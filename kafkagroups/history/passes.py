@@ -4,11 +4,10 @@ The first pass is a load that is observed. It decides what the second pass must 
 transaction is still open. If all followers of the second pass name their producers, the native engine finds the
 batches; otherwise the log is read in plain Python.
 
-A rule is a function of what the first pass has counted and loaded; one that needs batches as well is a `Follower`. A
-log of a healthy broker has no findings.
+A rule is a function of what the first pass has counted and loaded; one that needs batches as well is a `Follower`.
 
-A log of an ordinary topic or of KRaft's metadata is refused: a coordinator skips most of its records, so every question
-would have an answer, and every finding a remedy that damages a log that is fine.
+A coordinator skips most records of an ordinary topic or of KRaft's metadata, so a finding about such a log would have a
+remedy that damages a log that is fine. Therefore it is refused.
 """
 
 from __future__ import annotations

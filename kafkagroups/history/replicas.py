@@ -1,21 +1,20 @@
 """The differences between two loads (`diff`), and where two replicas of a partition fork.
 
-Loads of two logs, two moments or two coordinators are compared by the answers of a broker. A pending commit is one in
-an open transaction; it is compared even if the coordinator does not have the group.
+Two loads are compared by the answers of a broker. A pending commit is one in an open transaction; it is compared even
+if the coordinator does not have the group.
 
 After an unclean leader election, two replicas have different records at the same offsets. The newer replica is the one
-with the newer leader epoch, also if its leader has written nothing yet: its broker stores each epoch when it is
-elected. When the broker of the older replica returns, it truncates its log and follows the newer one, and its own
-records after the fork are lost.
+with the newer leader epoch, which its broker stores when it is elected, before its first record. When the broker of the
+older replica returns, it truncates its log and follows the newer one, and its own records after the fork are lost.
 
 A difference between the answers of two replicas is healed in these cases:
 
-- Both replicas give the same answer again, although they did not at some time after the fork.
+- Both give the same answer again, although they did not at some time after the fork.
 - The newer replica has changed the answer after the fork, and its offset is not lower than that of the older one.
 - The older replica has not changed the answer after the fork. Then it only lacks records, and nothing is lost.
 
-If the older replica has deleted a group or an offset after the fork, the deletion is lost, and a later commit of the
-newer replica does not heal that. Nor is a difference healed in a partition that only one side has, or without a fork.
+A later commit of the newer replica does not heal a deletion that the older one did after the fork. Nor is a difference
+healed in a partition that only one side has, or without a fork.
 Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279.
 """
 

@@ -3,10 +3,9 @@
 The native engine counts while it folds a log, and otherwise an observer of the readable engine (totals.py). What only
 the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
 
-Some findings need the history of a group: storms, skips, two writers, and a partition that is not given back. To replay
-a group costs much more than to count its records. So the groups are chosen first: those that the totals name, because
-they rebalance often, or because an offset skips or goes back, and those with a member that has to give a partition back
-when the log ends.
+Storms, skips, two writers, and a partition that is not given back need the history of a group, and to replay it costs
+much more than to count its records. So only the groups that the totals name are replayed, because they rebalance often,
+or because an offset skips or goes back, and those with a member that has to give a partition back when the log ends.
 """
 
 from __future__ import annotations
@@ -225,7 +224,6 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
         *group_rules.find_look_alikes(stats.known_groups),
         *group_rules.find_recreated(stats.recreated),
     )
-    newest_ms = max((partition.last_timestamp_ms or 0 for partition in stats.partitions.values()), default=0)
-    waiting = [finding for since_ms, finding in stats.waiting if newest_ms - since_ms >= MIN_WAIT_MS]
+    waiting = [finding for since_ms, finding in stats.waiting if stats.newest_ms - since_ms >= MIN_WAIT_MS]
     stats.findings = sort_findings([*stats.findings, *of_topic, *waiting])
     stats.rows = dict(sort_rows(stats))

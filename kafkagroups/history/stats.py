@@ -4,14 +4,13 @@
 - The bytes of a batch, including its header, are divided among its records in proportion to the records' sizes.
 - The row null counts everything without a group (or topic, or record type): for example markers and empty batches.
 
-The log cleaner, and consumers with `read_committed`, stop at the last stable offset: the first offset of the oldest
-open transaction, or the end of the log. The cleaner also never cleans the active (last) segment. `freed_bytes`
-estimates what a first pass would free: each record whose key has a newer record, if both segments may be cleaned.
-Tombstones and markers stay until their retention time is over.
+The cleaner stops at the last stable offset (the first offset of the oldest open transaction, or the end of the log),
+and never cleans the active segment. `freed_bytes` estimates what a first pass would free: each record whose key has a
+newer record, if both segments may be cleaned.
 
-Passes of the cleaner leave traces. A broker writes offsets without holes, so a hole shows a pass. So does a delete
-horizon, which the pass sets in the first batch with a tombstone or an unused marker that it keeps. A pass that removes
-nothing and keeps no tombstone leaves no trace.
+A broker writes offsets without holes, so a hole shows a pass of the cleaner. So does a delete horizon, which the pass
+sets in the first batch with a tombstone or an unused marker that it keeps. A pass that removes nothing and keeps no
+tombstone leaves no trace.
 Source: Cleaner.cleanInto and MemoryRecords.filterTo (4.3.1).
 """
 
@@ -347,6 +346,11 @@ class Stats:
 
     waiting: list[tuple[int, Finding]] = field(default_factory=list, compare=False, repr=False)
     """The findings about members that have not given partitions back, with the time since which they wait."""
+
+    @property
+    def newest_ms(self) -> int:
+        """The time of the newest record of all logs; 0 if there is none."""
+        return max((partition.last_timestamp_ms or 0 for partition in self.partitions.values()), default=0)
 
     @property
     def live_records(self) -> int:

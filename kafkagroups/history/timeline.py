@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
+from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names, name_record
-from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS
+from kafkagroups.history.group_events import MEMBERS
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
@@ -69,7 +70,7 @@ def _describe_missing(later: Collection[GroupRecord]) -> str:
 
 
 def _name_records(record: GroupRecord) -> str:
-    if record.type == CLASSIC_GROUP:
+    if record.type == CLASSIC_GROUP_TYPE:
         return "generations" if record.value is None else f"generations than {record.value.generation}"
     return "members" if record.type in MEMBERS else "epochs and assignments"
 
@@ -120,18 +121,17 @@ class Timeline:
     topic_partitions
         The partition count of the offsets topic, and how it was found.
     rewound
-        The positions that went back: the highest and the current ones, and what the group reads twice.
+        The positions that went back, and what the group reads twice.
     positions
         The committed offsets at the end of the log with their last moves, in each partition the oldest move first.
     writers
         A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
     waiting
-        A line for each member of a consumer group that has not reached its target at the end of the log, and lines
-        about the partitions that nobody has, or that were never committed.
-    expiry
-        A line if offsets will expire although the group still commits.
-    memberless
-        A line if no record says that the group ever had a member.
+        A line for each member of a consumer group that has not reached its target at the end of the log, and for the
+        partitions that nobody has, or that were never committed.
+    expiry, memberless
+        A line if offsets will expire although the group still commits, and one if the group never had a member, as far
+        as the records say.
     """
 
     group: str

@@ -3,15 +3,14 @@
 Both engines fill the same `Totals`: the native engine counts inside a load, and the readable engine calls an observer
 for each record. Which records are live is only known when all logs are loaded.
 
-After a restart, the process of a static member joins without a member id, and the coordinator gives its instance id a
-new one. Requests with the old member id get FENCED_INSTANCE_ID. If two processes have the same instance id, each of
-them fences the other one, restarts, and joins again. While the group is Stable, such a replacement writes the group's
-record again, without a new generation. A rolling restart replaces each instance id once. So `shared_instance_id` is
-found if an instance id got MIN_REPLACEMENTS new member ids within FAST_MS, or as many within ALTERNATING_MS while the
-records alternate between two settings.
+After a restart, a static member joins without a member id, and the coordinator gives its instance id a new one; the old
+one gets FENCED_INSTANCE_ID. If two processes have the same instance id, each of them fences the other one, restarts,
+and joins again. While the group is Stable, each replacement writes the group's record again, without a new generation.
+A rolling restart replaces each instance id once. So `shared_instance_id` is found if an instance id got
+MIN_REPLACEMENTS new member ids within FAST_MS, or as many within ALTERNATING_MS while the records alternate between two
+settings: the client id, the host, the timeouts and the rack.
 
-The settings of a record are the client id, the host, the timeouts and the rack of the member. When the coordinator
-replaces a static member, it keeps the client id and the host of the old one, so they often do not tell the processes
+The coordinator keeps the client id and the host of the member that it replaces, so they often do not tell the processes
 apart. A group is examined in a record if the first member of the record is static.
 Source: GroupMetadata.replaceStaticMember, GroupCoordinator.updateStaticMemberAndRebalance (3.9); ClassicGroup (4.3.1).
 """
@@ -28,7 +27,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import read_keys
-from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
+from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import Shard
 from kafkagroups.history.event import Position
@@ -155,7 +154,6 @@ MAX_STEPS = 100
 """After this number of steps back, the rest of the log is not examined. Its times have no order at all."""
 OFFSET_TYPES = (0, 1)
 """The types of offset records."""
-_GROUP_TYPE = 2
 
 
 class Row(NamedTuple):
@@ -351,7 +349,7 @@ class Observed(Fates):
                 is_new = entry.group is not None and entry.group not in self._totals.watched_groups
                 if entry.group is not None and is_new and self._watch.add(entry, record):
                     self._totals.watched_groups.add(entry.group)
-                if record.type == _GROUP_TYPE:
+                if record.type == CLASSIC_GROUP_TYPE:
                     self._note_members(log_record, record)
             if entry.fate is Fate.MARKER:
                 aborts, commits = self._totals.markers

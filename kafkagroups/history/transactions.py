@@ -4,21 +4,18 @@ A transaction hangs if no coordinator will end it. The log does not contain the 
 it never proves this. Two signs are findings:
 
 - The transaction is open HANGING_MS (the default of the producer's transaction.timeout.ms) or longer before the newest
-  record of all logs. Clients write offsets right before they end a transaction, so here a transaction is usually open
-  for milliseconds.
+  record of all logs. Clients write offsets right before they end a transaction, so usually it is open for milliseconds.
 - The transaction is open LATE_OPEN_MS or longer, and began within LATE_START_MS (the default of the producer's
   request.timeout.ms) after a marker that aborted another transaction of the same producer id and epoch. This is how a
-  commit looks that arrives after the end of its transaction. If the coordinator had aborted the transaction after its
-  time-out, the marker would have a higher epoch. With transaction version 2 (Kafka 4.0), each marker has a higher epoch
-  than its transaction: there is no such sign.
+  commit looks that arrives after the end of its transaction. A marker of a coordinator that aborts after its time-out
+  would have a higher epoch, and so has each marker with transaction version 2 (Kafka 4.0), where there is no such sign.
 
-A transaction that is younger than HANGING_MS, but open for LATE_OPEN_MS, is a finding without urgency
-(`open_transaction`) if a group with members has offsets in it, because its consumers cannot start meanwhile.
+A younger transaction that is open for LATE_OPEN_MS is a finding without urgency (`open_transaction`) if a group with
+members has offsets in it, because its consumers cannot start meanwhile.
 
-The new coordinator treats a commit as pending if its batch has a producer id. Without the transactional bit, the batch
-belongs to no transaction, so no coordinator writes a marker for it. The last stable offset does not stop at the batch,
-and a restart changes nothing. Only a marker of the producer, or a tombstone of the offset, ends the pending commit.
-Kafka's group coordinator does not write such batches, but an idempotent producer does if a program writes into the
+The new coordinator treats a commit as pending if its batch has a producer id. Without the transactional bit, no
+coordinator writes a marker for it, so the commit is pending until a marker of the producer or a tombstone of the offset
+comes. Kafka's group coordinator writes no such batches, but an idempotent producer does if a program writes into the
 topic itself. The classic coordinator treats the commit as committed.
 
 Source: TransactionsCommand (4.x); KIP-890; OffsetMetadataManager.replay (4.3.1); the load of the crafted log t-idem by
@@ -105,10 +102,9 @@ def has_had_members_since(group: AnyGroup, time_ms: int) -> bool:
 
 def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
     """Yield the findings about open transactions. Their age is that at the newest record of all logs."""
-    now_ms = max((counts.last_timestamp_ms or 0 for counts in stats.partitions.values()), default=0)
     pairs = [(number, each) for number, counts in stats.partitions.items() for each in counts.open_transactions]
     for number, transaction in pairs:
-        age_ms = now_ms - transaction.since_ms
+        age_ms = stats.newest_ms - transaction.since_ms
         delay_ms = -1 if transaction.aborted_ms is None else transaction.since_ms - transaction.aborted_ms
         # Such a transaction looks like a commit that arrived after the end of its transaction.
         is_late = age_ms >= LATE_OPEN_MS and 0 <= delay_ms <= LATE_START_MS

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import metadata, resources
@@ -24,7 +24,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.helpers import escape
@@ -40,18 +40,16 @@ from kafkagroups.history.finding import (
     quote,
     sort_findings,
 )
-from kafkagroups.history.group_log import GroupLog, GroupLogs
-from kafkagroups.history.passes import refuse_foreign_log
+from kafkagroups.history.group_log import load_group_logs
+from kafkagroups.history.passes import list_readable, refuse_foreign_log
 from kafkagroups.history.replicas import Replicas, compare_replicas
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, OpenTransaction, Stats, sort_moved
 from kafkagroups.history.timeline import walk
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.folders import new_file
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import decode_utf8
 
 PARTS = 24
@@ -107,7 +105,7 @@ def read_activity(log: Log, axis: TimeAxis, groups_to_follow: Collection[str]) -
         part = axis.find_part(batch.max_timestamp)
         activity.bytes[part] += batch.size
         group_bytes = activity.group_bytes[part]
-        for record in _read_records(batch):
+        for record in () if batch.is_control else list_readable(batch):
             key = record.key or b""
             group = key[4 : 4 + int.from_bytes(key[2:4], "big")]
             if group in followed:
@@ -122,13 +120,6 @@ def read_activity(log: Log, axis: TimeAxis, groups_to_follow: Collection[str]) -
 
 def _encode(group: str) -> bytes:
     return group.encode("utf-8", "surrogatepass")
-
-
-def _read_records(batch: Batch) -> tuple[LogRecord, ...]:
-    try:
-        return () if batch.is_control else batch.records
-    except BadBytes:  # The load fails at this batch, and the report says so.
-        return ()
 
 
 def _weigh(key: bytes, value: bytes | None, committed: dict[bytes, bytes], is_transactional: bool) -> int:
@@ -155,9 +146,7 @@ class Story:
     events: list[Event]
 
 
-def read_stories(
-    logs: Sequence[Log], dialect: Dialect, activities: Sequence[Activity], stats: Stats
-) -> tuple[list[Story], int]:
+def read_stories(topic: OpenTopic, activities: Sequence[Activity], stats: Stats) -> tuple[list[Story], int]:
     """Return the histories that stand out most, in this order, and how many more groups stand out."""
     weights = {(one.partition, group): weight for one in activities for group, weight in one.weights.items()}
     for number, counts in stats.partitions.items():
@@ -171,27 +160,14 @@ def read_stories(
             wanted.append((number, group))
             budget -= records
     events = {}
-    for log in logs:
+    for log in topic.logs:
         groups = [group for number, group in wanted if number == log.partition]
-        for group, found in _tell(log, dialect, groups) if groups else ():
-            events[log.partition, group] = found
+        for group, group_log in load_group_logs(topic.part(log), groups)[1].items() if groups else ():
+            history = walk(group_log, log.partition, log.start_offset, skips_routine=True)
+            told = [event for event in history.events if event.event in TOLD and not event.is_routine]
+            events[log.partition, group] = told
     stories = [Story(group, number, events[number, group]) for number, group in wanted if events[number, group]]
     return stories, len(weights) - len(wanted)
-
-
-def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[str, list[Event]]]:
-    """Yield what stands out in the history of each group. The log is read once for all of them."""
-    group_logs = {group: GroupLog(dialect, group) for group in groups}
-    fates = GroupLogs(dialect, group_logs)
-    for batch in log:
-        fates.find_holes(batch)
-        # A search in the bytes is faster than reading the records of other groups.
-        if batch.is_control or batch.attributes & CODEC or fates.names_group(batch.payload):
-            fates.add_found(log.partition, batch)
-    fates.end()
-    for group, group_log in group_logs.items():
-        history = walk(group_log, log.partition, log.start_offset, skips_routine=True)
-        yield group, [event for event in history.events if event.event in TOLD and not event.is_routine]
 
 
 FOLLOWED_GROUPS = 100
@@ -282,14 +258,13 @@ def read_facts(topic: OpenTopic) -> LogFacts:
     stats_of_logs = list(counted.read_stats())
     check = judge(counted, stats_of_logs)
     stats = counted.sum_stats(stats_of_logs)
-    logs = counted.topic.logs
     times = [time for part in stats.partitions.values() for time in (part.first_timestamp_ms, part.last_timestamp_ms)]
     known = [time for time in times if time is not None]
     axis = TimeAxis(min(known, default=-1), max(known, default=-1))
     # The rows are sorted by bytes.
     followed = [name for name in stats.rows if isinstance(name, str)][:FOLLOWED_GROUPS]
-    activities = [read_activity(log, axis, followed) for log in logs]
-    stories, untold = read_stories(logs, topic.dialect, activities, stats)
+    activities = [read_activity(log, axis, followed) for log in counted.topic.logs]
+    stories, untold = read_stories(counted.topic, activities, stats)
     return LogFacts(topic, counted.groups, stats, check, axis, activities, stories, untold)
 
 

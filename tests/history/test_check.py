@@ -13,11 +13,12 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from tests.captured import captured
-from tests.cases import first_quickly
+from tests.cases import case, first_quickly
 from tests.command import main
 from tests.handmade import encode_batch, write_segment
 from tests.releases.cases import LEFT_OUT, loads
 from tests.releases.sequences import Event, encode_log
+from tests.releases.test_zeros import CASES, STARTED, STARTS, copy_case, find_zeros
 from tests.snapshots.forged import Snapshot, take_snapshot
 
 BILLING = "data/harbour/4.3.1/__consumer_offsets-9"
@@ -39,6 +40,10 @@ def only_partition(verdict):
     return partition
 
 
+def find_kind(verdict, kind):
+    return [finding for finding in verdict.findings if finding.kind == kind]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("release", first_quickly(["4.3.1", *(each for each in RELEASES if each != "4.3.1")]))
 def test_the_verdict_is_that_of_a_broker_of_the_release(release):
@@ -50,7 +55,7 @@ def test_the_verdict_is_that_of_a_broker_of_the_release(release):
         verdict = kg.check(load.folder, load.coordinator, load.kafka)
         partition = only_partition(verdict)
         assert verdict.loads != load.fails, load.case["id"]
-        failures = [finding for finding in verdict.findings if finding.kind == "load_failure"]
+        failures = find_kind(verdict, "load_failure")
         assert len(failures) == load.fails
         if not load.fails:
             assert (partition.groups_lost, partition.error, partition.record_offset) == ([], None, None)
@@ -87,12 +92,12 @@ def test_the_verdict_about_each_crafted_log(coordinator, release, own):
     `releases/crafted_versions.json` (4.0.0 to 4.4.0). A log with which the broker did not start has no verdict.
     """
     fails = loads = 0
-    for case in CRAFTED_CASES:
-        name = case["id"]
-        answers = case["answers"][coordinator] | own.get(name, {})
+    for crafted in CRAFTED_CASES:
+        name = crafted["id"]
+        answers = crafted["answers"][coordinator] | own.get(name, {})
         if name.startswith("d-foreign-") or answers["load"] not in ("ok", "failed"):
             continue
-        verdict = kg.check(CRAFTED / "logs" / name / f"__consumer_offsets-{case['partition']}", coordinator, release)
+        verdict = kg.check(CRAFTED / "logs" / name / f"__consumer_offsets-{crafted['partition']}", coordinator, release)
         assert verdict.loads == (answers["load"] == "ok"), name
         if verdict.loads:
             loads += 1
@@ -115,13 +120,15 @@ def test_the_verdict_about_groups_in_two_partitions(foreign):
     The oracle has the order of that broker's loads. `check` loads partitions by their numbers, so it can name the other
     partition. The number of failures and the groups that are answered are the same.
     """
-    cases = [case for case in CRAFTED_CASES if case["id"].startswith("d-foreign-")]
+    cases = [each["answers"] for each in CRAFTED_CASES if each["id"].startswith("d-foreign-")]
     for coordinator in ("classic", "new"):
         verdict = kg.check(foreign, coordinator, partitions=400)
         failed = [partition for partition in verdict.partitions.values() if not partition.loads]
-        assert len(failed) == sum(case["answers"][coordinator]["load"] == "failed" for case in cases)
+        assert len(failed) == sum(answers[coordinator]["load"] == "failed" for answers in cases)
         lost = {group for partition in failed for group in partition.groups_lost}
-        assert not lost & {group for case in cases for group in case["answers"][coordinator]["listed"]}
+        assert not lost & {group for answers in cases for group in answers[coordinator]["listed"]}
+        for finding in find_kind(verdict, "load_failure"):
+            assert f"the group {finding.group}, and partition 293 has a group with the same id" in finding.what
 
 
 @pytest.mark.parametrize("name", sorted(folder.name for folder in CONVERSATIONS.iterdir()))
@@ -203,7 +210,7 @@ def test_the_record_at_which_a_load_fails(name, engine):
     """The oracle (`conversations_new/FACTS.md`): the load stops at g3's streams record, behind the consumer group."""
     verdict = kg.check(CONVERSATIONS / name / "log", kafka=name.partition("-")[0], engine=engine)
     partition = verdict.partitions[0]
-    (failure,) = [finding for finding in verdict.findings if finding.partition == 0 and finding.kind == "load_failure"]
+    (failure,) = [finding for finding in find_kind(verdict, "load_failure") if finding.partition == 0]
     assert (partition.loads, partition.groups_lost) == (False, ["g3", "s3"])
     assert partition.error.startswith(f"offset {partition.record_offset}: ")
     assert (failure.offset, failure.group) == (partition.record_offset, "g3")
@@ -233,15 +240,6 @@ def test_a_load_that_fails_because_of_an_open_transaction_names_the_group():
     assert command in finding.remedy
     (first, *_) = [batch for batch in kg.open_log(folder) if batch.is_transactional]
     assert finding.offset == first.base_offset
-
-
-def test_a_load_that_fails_because_of_another_partition_names_the_group(tmp_path):
-    """crafted/FACTS.md, item 2.10: another partition has the group that is deleted here."""
-    for case in ("d-foreign-gt-1", "d-foreign-gt-2"):
-        (folder,) = (CRAFTED / "logs" / case).glob("__consumer_offsets-*")
-        shutil.copytree(folder, tmp_path / folder.name)
-    (finding,) = [each for each in kg.check(tmp_path, "classic").findings if each.kind == "load_failure"]
-    assert f"deletes the group {finding.group}, and partition 293 has a group with the same id" in finding.what
 
 
 def test_a_snapshot_keeps_the_record_at_which_a_load_fails(tmp_path):
@@ -295,19 +293,40 @@ def upgrade(old, new):
     return kg.check(old.folder, old.coordinator, old.kafka, to=new.kafka, to_coordinator=new.coordinator)
 
 
-def answered(load):
+def upgrades_and_downgrades():
+    """Yield the loads of both releases, the verdict, and a name."""
+    for first, second in pairs():
+        for old, new in ((first, second), (second, first)):
+            yield old, new, upgrade(old, new), f"{old.case['id']}: {old.release} to {new.release}"
+
+
+def answered(answers):
     """What a broker answers: by group and topic partition the committed offset, and what is pending."""
     offsets = {}
-    for group, answer in load.answers["offsets"].items():
-        for name, offset in answer.items():
-            offsets[group, name] = (offset["offset"], offset["metadata"])
+    for group, answer in answers["offsets"].items():
+        for name, offset in {} if "error" in answer else answer.items():
+            if offset.get("offset", -1) != -1:
+                offsets[group, name] = (offset["offset"], offset["metadata"])
     pending = {
         (group, name)
-        for group, answer in load.answers["stable"].items()
+        for group, answer in answers["stable"].items()
         for name, offset in answer.items()
         if "UNSTABLE_OFFSET_COMMIT" in str(offset)
     }
     return offsets, pending
+
+
+def assert_differences(verdict, before, after):
+    """Compare the findings of an upgrade with what two brokers answered about the same bytes."""
+    offsets_before, pending_before = answered(before)
+    offsets_after, pending_after = answered(after)
+    keys = {*offsets_before, *offsets_after}
+    expected = {
+        "offset_differs": {key for key in keys if offsets_before.get(key) != offsets_after.get(key)},
+        "pending_differs": pending_before ^ pending_after,
+    }
+    for kind, places in expected.items():
+        assert {(each.group, each.topic_partition) for each in find_kind(verdict, kind)} == places
 
 
 def described(load):
@@ -352,17 +371,16 @@ def test_groups_that_two_releases_answer_differently():
     assignments out, because they name topics that do not exist there. So a finding about these is not judged here.
     """
     seen = {"differs": 0, "same": 0, "not judged": 0}
-    for first, second in pairs():
-        for old, new in ((first, second), (second, first)):
-            if old.case["id"] in LEFT_OUT or old.fails or new.fails or old.answers is None or new.answers is None:
-                continue
-            expected = find_other_groups(old, new)
-            findings = [finding for finding in upgrade(old, new).findings if finding.kind == "group_differs"]
-            judged = {each.group for each in findings if each.group in expected or not has_unrevoked_partitions(each)}
-            assert judged == expected, f"{old.case['id']}: {old.release} to {new.release}"
-            seen["differs"] += bool(expected)
-            seen["same"] += not expected
-            seen["not judged"] += len(findings) > len(judged)
+    for old, new, verdict, name in upgrades_and_downgrades():
+        if old.case["id"] in LEFT_OUT or old.fails or new.fails or old.answers is None or new.answers is None:
+            continue
+        expected = find_other_groups(old, new)
+        findings = find_kind(verdict, "group_differs")
+        judged = {each.group for each in findings if each.group in expected or not has_unrevoked_partitions(each)}
+        assert judged == expected, name
+        seen["differs"] += bool(expected)
+        seen["same"] += not expected
+        seen["not judged"] += len(findings) > len(judged)
     assert seen["differs"] and seen["same"], seen
 
 
@@ -370,46 +388,21 @@ def test_groups_that_two_releases_answer_differently():
 def test_an_upgrade_and_a_downgrade_between_releases():
     """The differences are those between the answers of brokers of the two releases, for the same bytes."""
     seen = {"refused": 0, "skipped": 0, "offset_differs": 0, "group_differs": 0, "same": 0}
-    for first, second in pairs():
-        for old, new in ((first, second), (second, first)):
-            verdict = upgrade(old, new)
-            name = f"{old.case['id']}: {old.release} to {new.release}"
+    for old, new, verdict, name in upgrades_and_downgrades():
+        with case(name):
             kinds = {finding.kind for finding in verdict.findings}
-            assert verdict.loads != new.fails, name
-            assert ("refused" in kinds, "load_failure" in kinds) == (new.fails, old.fails), name
+            assert verdict.loads != new.fails
+            assert ("refused" in kinds, "load_failure" in kinds) == (new.fails, old.fails)
             for kind in kinds & seen.keys():
                 seen[kind] += 1
             if old.fails or new.fails or old.answers is None or new.answers is None:
                 continue
             if new.release in old.answers["kafka"]:
                 # Members can differ in topics that the broker did not know. Its answers do not contain these.
-                assert not kinds & {"offset_differs", "pending_differs"}, name
+                assert not kinds & {"offset_differs", "pending_differs"}
                 seen["same"] += 1
-            before = answered(old)
-            after = answered(new)
-            expected = {key for key in {*before[0], *after[0]} if before[0].get(key) != after[0].get(key)}
-            found = {
-                (finding.group, finding.topic_partition)
-                for finding in verdict.findings
-                if finding.kind == "offset_differs"
-            }
-            assert expected == found, name
-            found = {(each.group, each.topic_partition) for each in verdict.findings if each.kind == "pending_differs"}
-            assert before[1] ^ after[1] == found, name
+            assert_differences(verdict, old.answers, new.answers)
     assert all(seen.values()), seen
-
-
-def answered_crafted(answers):
-    """What a broker answers about a crafted log: by group and topic partition the offset, and what is pending."""
-    offsets = {}
-    pending = set()
-    for group, answer in answers["offsets"].items():
-        for name, offset in {} if "error" in answer else answer.items():
-            if offset.get("offset", -1) != -1:
-                offsets[group, name] = (offset["offset"], offset["metadata"])
-    for group, answer in answers["stable"].items():
-        pending |= {(group, name) for name, offset in answer.items() if "UNSTABLE_OFFSET_COMMIT" in str(offset)}
-    return offsets, pending
 
 
 @pytest.mark.thorough
@@ -419,31 +412,21 @@ def answered_crafted(answers):
 def test_an_upgrade_and_a_downgrade_of_each_crafted_log(old, new):
     """`crafted/cases.json`: what a 3.9.2 and a 4.3.1 broker answered about the same bytes."""
     seen = {"refused": 0, "load_failure": 0, "offset_differs": 0, "pending_differs": 0}
-    for case in CRAFTED_CASES:
-        name = case["id"]
-        before, after = (case["answers"][coordinator] for coordinator, _ in (old, new))
+    for crafted in CRAFTED_CASES:
+        name = crafted["id"]
+        before, after = (crafted["answers"][coordinator] for coordinator, _ in (old, new))
         if name.startswith("d-foreign-") or not {before["load"], after["load"]} <= {"ok", "failed"}:
             continue
-        log = CRAFTED / "logs" / name / f"__consumer_offsets-{case['partition']}"
+        log = CRAFTED / "logs" / name / f"__consumer_offsets-{crafted['partition']}"
         verdict = kg.check(log, *old, to=new[1], to_coordinator=new[0])
-        assert verdict.loads == (after["load"] == "ok"), name
-        found = {kind: set() for kind in seen}
-        for finding in verdict.findings:
-            if finding.kind in found:
-                found[finding.kind].add((finding.group, finding.topic_partition))
-        assert (bool(found["refused"]), bool(found["load_failure"])) == (not verdict.loads, before["load"] != "ok"), (
-            name
-        )
-        if verdict.loads and before["load"] == "ok":
-            offsets_before, pending_before = answered_crafted(before)
-            offsets_after, pending_after = answered_crafted(after)
-            keys = {*offsets_before, *offsets_after}
-            assert found["offset_differs"] == {
-                key for key in keys if offsets_before.get(key) != offsets_after.get(key)
-            }, name
-            assert found["pending_differs"] == pending_before ^ pending_after, name
-        for kind, keys in found.items():
-            seen[kind] += bool(keys)
+        kinds = {finding.kind for finding in verdict.findings}
+        with case(name):
+            assert verdict.loads == (after["load"] == "ok")
+            assert ("refused" in kinds, "load_failure" in kinds) == (not verdict.loads, before["load"] != "ok")
+            if verdict.loads and before["load"] == "ok":
+                assert_differences(verdict, before, after)
+        for kind in kinds & seen.keys():
+            seen[kind] += 1
     assert all(seen.values()), seen
 
 
@@ -458,12 +441,12 @@ def test_a_streams_group_of_a_broker_before_the_name_of_its_assignor():
     """All cases that 4.3.1 and 4.4.0 answer alike: StreamsGroupDescribe v0 gives the same bytes, so nothing differs."""
     count = 0
     by_release = {(load.case["id"], load.release): load for load in loads()}
-    for (case, release), old in by_release.items():
-        new = by_release.get((case, "4.4.0"))
+    for (name, release), old in by_release.items():
+        new = by_release.get((name, "4.4.0"))
         if release != "4.3.1" or new is None or "4.4.0" not in (old.answers or {"kafka": ()})["kafka"]:
             continue
         if any("error" not in answer for answer in (old.answers.get("streams_groups") or {}).values()):
-            assert [each.kind for each in upgrade(old, new).findings if each.kind == "group_differs"] == [], case
+            assert find_kind(upgrade(old, new), "group_differs") == [], name
             count += 1
     assert count > 10
 
@@ -476,7 +459,7 @@ def test_partitions_that_a_member_has_not_revoked():
     """
     by_release = {load.release: load for load in loads() if load.case["id"] == "rnd-085"}
     verdict = upgrade(by_release["4.2.1"], by_release["4.3.1"])
-    (finding,) = [each for each in verdict.findings if each.kind == "group_differs"]
+    (finding,) = find_kind(verdict, "group_differs")
     ((old, new),) = [
         pair for pair in zip(finding.before["members"], finding.after["members"], strict=True) if pair[0] != pair[1]
     ]
@@ -514,7 +497,7 @@ def test_a_downgrade_in_json(capsys):
 def test_a_share_group_that_the_other_release_does_not_have():
     """harbour/4.3.1: the offsets of `tasters` are in __share_group_state, so a plan of offsets is no remedy."""
     verdict = kg.check("data/harbour/4.3.1", to="3.9.2")
-    (finding,) = [each for each in verdict.findings if (each.kind, each.group) == ("group_differs", "tasters")]
+    (finding,) = [each for each in find_kind(verdict, "group_differs") if each.group == "tasters"]
     assert "__share_group_state" in finding.remedy and "rescue" not in finding.remedy
     assert "protocol None" not in str([each.what for each in verdict.findings])
 
@@ -538,23 +521,15 @@ def test_bad_usage():
         assert main(["check", HARBOUR, *arguments]) == 2
 
 
-def zero_cases():
-    folder = captured("releases") / "releases" / "zero"
-    return sorted(Path(folder).glob("z-*"))
-
-
-@pytest.mark.parametrize("folder", zero_cases(), ids=lambda folder: folder.name)
-def test_zeros_say_what_each_start_does(folder, tmp_path):
+@pytest.mark.parametrize("name", STARTED)
+def test_zeros_say_what_each_start_does(name, tmp_path):
     """A finding names the starts of real brokers that did not load everything (`releases/zero`)."""
-    from tests.releases.test_zeros import STARTS, copy_case, find_zeros
-
-    (log,) = copy_case(folder.name, tmp_path)
-    verdicts = json.loads((folder / "case.json").read_text())["verdicts"]
+    (log,) = copy_case(name, tmp_path)
     groups = kg.load(log)
     if groups.partitions[next(iter(groups.partitions))].damage or find_zeros(groups) is None:
         return
-    findings = [finding for finding in kg.check(log).findings if finding.kind == "zeros"]
-    for capture, releases in verdicts.items():
+    findings = find_kind(kg.check(log), "zeros")
+    for capture, releases in CASES[name][1]["verdicts"].items():
         verdict = releases.get("4.3.1")
         if verdict is not None and verdict["load"] != "ok":
             (finding,) = findings
@@ -636,7 +611,7 @@ def test_a_log_that_loads_again_after_a_cleaning(tmp_path):
 def test_the_older_record_that_conflicts_is_named(case, tmp_path):
     """Kafka's loader refuses the later of two records; without the older one, the release accepts it."""
     (load,) = [each for each in loads() if (each.case["id"], each.release) == (case, "4.3.1")]
-    (failure,) = [each for each in kg.check(load.folder).findings if each.kind == "load_failure"]
+    (failure,) = find_kind(kg.check(load.folder), "load_failure")
     older = int(re.search(r"conflicts with the older record (\d+) \(", failure.what)[1])
     assert older < failure.offset
     (path,) = Path(load.folder).rglob("*.log")
@@ -650,7 +625,7 @@ def test_a_log_that_needs_two_passes_to_load_again(tmp_path):
     """The tombstone of the streams group fails the load until a second pass has removed it."""
     events = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], record_event(17, "g", None)]
     folder = write_log(tmp_path / "__consumer_offsets-0", events)
-    (found,) = [each for each in kg.check(folder).findings if each.kind == "loads_after_cleaning"]
+    (found,) = find_kind(kg.check(folder), "loads_after_cleaning")
     assert found.offset == 1 and "another pass" in found.what
     assert "kafkagroups edit" not in found.remedy
 

@@ -1,45 +1,31 @@
 """Records whose times are far later than the time of a record after them."""
 
-import json
-
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import check, stats
-from tests.command import main
+from kafkagroups import stats
+from tests.command import ask_json
 from tests.handmade import ControlType, LogRecord, encode_batch, encode_marker, group_tombstone
-from tests.history.test_findings import DAY, START, commit, write
-
-HOUR = 3_600_000
-
-
-def find(path, **options):
-    found = stats(path, **options).findings
-    assert check(path, **options).findings == found
-    return found
+from tests.history.logs import DAY, ENGINES, HOUR, START, commit, find_and_check as find, write, write_each
 
 
 def write_times(folder, times):
-    return write(folder, [encode_batch([commit(offset, START + time)]) for offset, time in enumerate(times)])
+    return write_each(folder, [commit(offset, START + time) for offset, time in enumerate(times)])
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(engine, tmp_path):
+def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(tmp_path):
     """The check for expired offsets compares with the clock: GroupMetadata.removeExpiredOffsets (3.9)."""
     ahead = START + 3 * 365 * DAY
     group_key, _ = kg.encode(group_tombstone("monthly"))
     deleted = [commit(3, ahead + 5000, "nightly"), commit(4, ahead + 5000, "monthly")]
-    batches = [
-        encode_batch([commit(0, START, "nightly")]),
-        encode_batch([commit(1, START, "monthly")]),
-        encode_batch([commit(2, ahead, "other")]),
-        encode_batch([record._replace(value=None) for record in deleted]),
-        encode_batch([LogRecord(5, ahead + 5000, group_key, None)]),
-        encode_batch([commit(6, START + 9000, "other")]),
-        encode_batch([commit(7, START + 9001, "other")._replace(value=None)]),
+    records = [
+        *[commit(0, START, "nightly"), commit(1, START, "monthly"), commit(2, ahead, "other")],
+        *[record._replace(value=None) for record in deleted],
+        LogRecord(5, ahead + 5000, group_key, None),
+        *[commit(6, START + 9000, "other"), commit(7, START + 9001, "other")._replace(value=None)],
     ]
-    path = write(tmp_path, batches)
-    (finding,) = find(path, coordinator="classic", kafka="3.9.2", engine=engine)
+    path = write_each(tmp_path, records)
+    (finding,) = find(path, coordinator="classic", kafka="3.9.2")
     assert (finding.kind, finding.partition, finding.offset, finding.group) == ("clock_jump", 0, 2, None)
     assert "from offset 2 to 5 have times up to 2026-11-13 22:13:25 UTC. But record 6" in finding.what
     assert "has the time 2023-11-14 22:13:29 UTC, 1094 days earlier" in finding.what
@@ -51,7 +37,6 @@ def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(engine, tmp_path)
     assert sorted(before) == ["monthly", "nightly"]
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize(
     ("name", "times", "place"),
     [
@@ -66,9 +51,9 @@ def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(engine, tmp_path)
         ("only the end is ahead", [0, 1, DAY], None),
     ],
 )
-def test_the_range_of_a_jump(name, times, place, engine, tmp_path):
+def test_the_range_of_a_jump(name, times, place, tmp_path):
     """A jump at the end of a log is not visible, because no later record has an earlier time."""
-    found = find(write_times(tmp_path, times), engine=engine)
+    found = find(write_times(tmp_path, times))
     assert [finding.offset for finding in found] == ([] if place is None else [place[0]])
     if place is not None:
         first, last, step = place
@@ -77,7 +62,6 @@ def test_the_range_of_a_jump(name, times, place, engine, tmp_path):
         assert "can delete the offsets of groups without members" in found[0].remedy
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize(
     ("leader_epochs", "what", "remedy"),
     [
@@ -85,7 +69,7 @@ def test_the_range_of_a_jump(name, times, place, engine, tmp_path):
         ([3, 3, 3, 4, 5], "So the clock of the broker that led the partition then was wrong", "Compare the clocks"),
     ],
 )
-def test_the_record_that_is_out_of_line_with_its_neighbours_is_named(leader_epochs, what, remedy, engine, tmp_path):
+def test_the_record_that_is_out_of_line_with_its_neighbours_is_named(leader_epochs, what, remedy, tmp_path):
     """A broker takes the time of a record from its own clock (GroupMetadataManager.storeOffsets, 3.9); a producer of
     the topic sets any time (message.timestamp.type=CreateTime)."""
     times = [0, 9 * HOUR, 9 * HOUR, 2 * HOUR, 9 * HOUR + 1]
@@ -93,7 +77,7 @@ def test_the_record_that_is_out_of_line_with_its_neighbours_is_named(leader_epoc
         encode_batch([commit(offset, START + time)], partition_leader_epoch=epoch)
         for offset, (time, epoch) in enumerate(zip(times, leader_epochs, strict=True))
     ]
-    (finding,) = find(write(tmp_path, batches), engine=engine)
+    (finding,) = find(write(tmp_path, batches))
     assert (finding.kind, finding.offset) == ("clock_jump", 3)
     assert "from offset 3 to 3 have times such as 2023-11-15 00:13:20 UTC" in finding.what
     assert "before and after them are 7 h later" in finding.what
@@ -101,32 +85,27 @@ def test_the_record_that_is_out_of_line_with_its_neighbours_is_named(leader_epoc
     assert finding.command_line.endswith("--from 3 --until 4")
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_times_without_any_order_are_one_finding(engine, tmp_path):
+def test_times_without_any_order_are_one_finding(tmp_path):
     times = [(number % 2) * 7_200_000 for number in range(300)]
-    (finding,) = find(write_times(tmp_path, times), engine=engine)
+    (finding,) = find(write_times(tmp_path, times))
     assert "the largest of at least 100 steps" in finding.what
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_a_record_without_a_time_is_no_step_back(engine, tmp_path):
+def test_a_record_without_a_time_is_no_step_back(tmp_path):
     """A batch of an old message format has no timestamps: RecordBatch.NO_TIMESTAMP is -1."""
-    batches = [encode_batch([commit(0, START)]), encode_batch([commit(1, -1)]), encode_batch([commit(2, START)])]
-    assert find(write(tmp_path, batches), engine=engine) == []
+    records = [commit(0, START), commit(1, -1), commit(2, START)]
+    assert find(write_each(tmp_path, records)) == []
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_commit_and_abort_markers_are_counted(engine, tmp_path, capsys):
+def test_commit_and_abort_markers_are_counted(run, tmp_path):
     batches = []
-    kinds = [ControlType.COMMIT, ControlType.ABORT, ControlType.COMMIT]
-    for number, kind in enumerate(kinds):
+    for number, kind in enumerate([ControlType.COMMIT, ControlType.ABORT, ControlType.COMMIT]):
         batches.append(encode_batch([commit(2 * number, START)], attributes=0x10, producer_id=7))
         batches.append(encode_marker(2 * number + 1, 7, kind))
     path = write(tmp_path, batches)
-    (partition,) = stats(path, engine=engine).partitions.values()
-    assert (partition.commit_markers, partition.abort_markers) == (2, 1)
-    assert main(["stats", str(path), "--engine", engine]) == 0
-    assert "Markers: 2 commit markers and 1 abort marker." in capsys.readouterr().out
-    main(["stats", str(path), "--engine", engine, "--json"])
-    (counts,) = json.loads(capsys.readouterr().out)["partitions"].values()
-    assert (counts["commit_markers"], counts["abort_markers"]) == (2, 1)
+    for engine in ENGINES:
+        (partition,) = stats(path, engine=engine).partitions.values()
+        assert (partition.commit_markers, partition.abort_markers) == (2, 1)
+        assert "Markers: 2 commit markers and 1 abort marker." in run("stats", path, "--engine", engine)[1]
+        (counts,) = ask_json("stats", path, "--engine", engine, "--json")["partitions"].values()
+        assert (counts["commit_markers"], counts["abort_markers"]) == (2, 1)

@@ -3,17 +3,13 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import check, stats
-from tests.command import main
-from tests.handmade import LogWriter, encode_batch
-from tests.history.test_findings import START, commit, write
+from tests.history.logs import START, commit, find, find_and_check, write_each
 
 
 def write_groups(folder, *group_ids):
-    return write(folder, [encode_batch([commit(number, START, group)]) for number, group in enumerate(group_ids)])
+    return write_each(folder, [commit(number, START, group) for number, group in enumerate(group_ids)])
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -28,32 +24,26 @@ def write_groups(folder, *group_ids):
         ("shipping-router ", "begin or end with a space ('shipping-router ')"),
     ],
 )
-def test_an_id_with_other_characters_is_found_with_its_code_points(other, words, engine, tmp_path):
+def test_an_id_with_other_characters_is_found_with_its_code_points(other, words, tmp_path):
     """The names of the characters are those of the Unicode standard."""
     path = write_groups(tmp_path, "shipping-router", other, "billing")
-    (finding,) = stats(path, engine=engine).findings
+    (finding,) = find_and_check(path)
     assert (finding.kind, finding.partition, finding.offset, finding.group) == ("look_alike_groups", 0, None, None)
     assert "shipping-router (partition 0)" in finding.what and f"{other} (partition 0)" in finding.what
     assert words in finding.what
     assert "stop its consumers" in finding.remedy
-    assert check(path, engine=engine).findings == [finding]
 
 
-def test_ids_in_two_partitions_are_found(tmp_path, capsys):
+def test_ids_in_two_partitions_are_found(tmp_path, run):
     """The two ids have different hash codes, so they are in different partitions: Kafka's partitionFor."""
     ids = ["a-b", "a\u2010b"]
-    partitions = [kg.partition_for(group_id) for group_id in ids]
-    assert partitions[0] != partitions[1]
-    for number, group_id in zip(partitions, ids, strict=True):
-        with LogWriter(tmp_path / f"__consumer_offsets-{number}", segment_bytes=1 << 30) as log:
-            log.append(encode_batch([commit(0, START, group_id)]))
-    (finding,) = stats(tmp_path).findings
+    assert len({*map(kg.partition_for, ids)}) == 2
+    for group_id in ids:
+        write_each(tmp_path, [commit(0, START, group_id)], kg.partition_for(group_id))
+    (finding,) = find_and_check(tmp_path)
     assert (finding.kind, finding.partition) == ("look_alike_groups", None)
-    assert check(tmp_path).findings == [finding]
-    main(["stats", str(tmp_path)])
-    assert "Finding 1. The topic: These group ids" in capsys.readouterr().out
-    main(["check", str(tmp_path)])
-    assert "Finding 1. The topic: These group ids" in capsys.readouterr().out
+    for command in ("stats", "check"):
+        assert "Finding 1. The topic: These group ids" in run(command, tmp_path)[1]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +51,11 @@ def test_ids_in_two_partitions_are_found(tmp_path, capsys):
     [("shipping-router", "shipping_router"), ("a b", "ab"), ("team1", "teaml"), ("", "\0"), ("\u00e9t\u00e9", "ete")],
 )
 def test_other_ids_do_not_look_the_same(first, second, tmp_path):
-    assert stats(write_groups(tmp_path, first, second)).findings == []
+    assert find(write_groups(tmp_path, first, second)) == []
 
 
 def test_a_deleted_group_is_no_look_alike(tmp_path):
     """An operator has deleted the offset of the wrong group, so that its group is gone."""
     wrong = commit(1, START, "a\u2011b")
-    batches = [encode_batch([commit(0, START, "a-b")]), encode_batch([wrong])]
-    batches.append(encode_batch([wrong._replace(offset=2, value=None)]))
-    assert stats(write(tmp_path, batches), coordinator="classic").findings == []
+    records = [commit(0, START, "a-b"), wrong, wrong._replace(offset=2, value=None)]
+    assert find(write_each(tmp_path, records), coordinator="classic") == []

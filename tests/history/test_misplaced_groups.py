@@ -7,8 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import check, stats
-from tests.handmade import LogWriter, encode_batch
-from tests.history.test_findings import START, commit
+from tests.history.logs import START, commit, find, find_and_check, write_each
 
 
 def groups_of(partition, number, partitions=50):
@@ -19,68 +18,45 @@ def groups_of(partition, number, partitions=50):
 
 def append(folder, partition, groups, first=0, time=START):
     """Append a commit of each group."""
-    with LogWriter(folder / f"__consumer_offsets-{partition}", segment_bytes=1 << 30) as log:
-        for offset, group in enumerate(groups, start=first):
-            log.append(encode_batch([commit(offset, time + offset, group)]))
+    write_each(folder, [commit(n, time + n, group) for n, group in enumerate(groups, first)], partition)
 
 
 def write_copied(folder):
     """Partition 34 and its copy in the folder of partition 21. Then both go on."""
     foreign = groups_of(34, 4)
-    own = groups_of(21, 3)
     append(folder, 34, foreign * 2)
-    (folder / "__consumer_offsets-21").mkdir()
-    (segment,) = (folder / "__consumer_offsets-34").glob("*.log")
-    copied = segment.read_bytes()
-    later = folder / "later"
-    append(later, 21, own, 8, START + 60_000)
-    append(later, 34, foreign, 8, START + 60_000)
-    for partition in (21, 34):
-        (new,) = (later / f"__consumer_offsets-{partition}").glob("*.log")
-        (folder / f"__consumer_offsets-{partition}" / segment.name).write_bytes(copied + new.read_bytes())
-    shutil.rmtree(later)
+    shutil.copytree(folder / "__consumer_offsets-34", folder / "__consumer_offsets-21")
+    append(folder, 21, groups_of(21, 3), 8, START + 60_000)
+    append(folder, 34, foreign, 8, START + 60_000)
     return foreign
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize("partitions", [None, 50])
-def test_files_of_another_partition_in_a_folder_are_found(partitions, engine, tmp_path):
+def test_files_of_another_partition_in_a_folder_are_found(partitions, tmp_path):
     """Without a given count, the default of offsets.topic.num.partitions explains the place of every group.
 
     Some other count can explain a part of the groups, but the count was not changed.
     """
     foreign = write_copied(tmp_path)
-    found = stats(tmp_path, coordinator="classic", partitions=partitions, engine=engine)
-    (finding,) = found.findings
+    (finding,) = find_and_check(tmp_path, coordinator="classic", partitions=partitions)
     assert (finding.kind, finding.partition, finding.offset) == ("misplaced_groups", 21, 0)
     assert "8 records (offsets 0 to 7) are of 4 groups that belong to partition 34 of 50" in finding.what
     assert all(group in finding.what for group in foreign)
     assert "Up to offset 7, this log is a copy of the beginning of partition 34" in finding.what
     assert "Do not restart the broker" in finding.remedy
     assert "restore the files of partition 21" in finding.remedy
-    assert found.topic_partitions.changed is None
-    verdict = check(tmp_path, "classic", partitions=partitions, engine=engine)
-    assert verdict.findings == [finding]
-    assert verdict.topic_partitions.changed is None
+    for ask in (stats, check, kg.load):
+        assert ask(tmp_path, coordinator="classic", partitions=partitions).topic_partitions.changed is None
 
 
-def test_a_load_does_not_say_that_the_count_was_changed(tmp_path):
-    """An old count that explains only a part of the places explains none: the files of 34 are in the folder of 21."""
-    write_copied(tmp_path)
-    loaded = kg.load(tmp_path, coordinator="classic", kafka="3.9.2", partitions=50)
-    assert loaded.topic_partitions.changed is None
-
-
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_without_the_home_partition_both_reasons_are_named(engine, tmp_path):
+def test_without_the_home_partition_both_reasons_are_named(tmp_path):
     append(tmp_path, 21, [*groups_of(21, 2), *groups_of(34, 1), *groups_of(7, 1)])
     path = tmp_path / "__consumer_offsets-21"
-    assert stats(path, engine=engine).findings == []
-    (finding,) = stats(path, partitions=50, engine=engine).findings
+    assert find(path) == []
+    (finding,) = find_and_check(path, partitions=50)
     assert (finding.kind, finding.partition, finding.offset) == ("misplaced_groups", 21, 2)
     assert "2 records (offsets 2 to 3) are of 2 groups that belong to partitions 7, 34 of 50" in finding.what
     assert "Either the partition count was changed, or files of another partition" in finding.what
-    assert check(path, partitions=50, engine=engine).findings == [finding]
 
 
 def test_a_count_that_does_not_explain_every_group_is_not_assumed(tmp_path):
@@ -88,11 +64,10 @@ def test_a_count_that_does_not_explain_every_group_is_not_assumed(tmp_path):
     write_copied(tmp_path)
     other = next(name for name in groups_of(89, 9, 100) if kg.partition_for(name, 50) == 39)
     append(tmp_path, 40, [other])
-    assert stats(tmp_path, coordinator="classic").findings == []
+    assert find(tmp_path, coordinator="classic") == []
 
 
 def test_groups_in_their_home_partitions_are_no_finding(tmp_path):
     for partition in (21, 34):
         append(tmp_path, partition, groups_of(partition, 3))
-    assert stats(tmp_path, partitions=50).findings == []
-    assert stats(tmp_path).findings == []
+    assert find(tmp_path, partitions=50) == find(tmp_path) == []

@@ -3,10 +3,9 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import Clock, OffsetCommit, Settings, TopicPartition, open_logs, start_broker
+from kafkagroups.coordinator import Clock, TopicPartition
 from tests.groups.test_load_runs import DATA
-from tests.handmade import encode_batch
-from tests.history.test_findings import START, commit, write
+from tests.history.logs import START, VERSIONS, Broker, commit, rules_of, write_each
 
 
 @pytest.mark.parametrize("command", ["explain", "timeline"])
@@ -33,7 +32,7 @@ def test_rules_that_are_older_than_the_records_are_named(command, folder, kafka,
 
 def test_a_history_of_several_releases_is_named(tmp_path):
     """Value version 1 without an expire timestamp ends with Kafka 2.0, version 4 begins with 4.1."""
-    path = write(tmp_path, [encode_batch([commit(number, START, version=4 if number else 1)]) for number in range(2)])
+    path = write_each(tmp_path, [commit(number, START, version=4 if number else 1) for number in range(2)])
     expected = (
         "Several Kafka versions wrote these records (0.9 or newer). Deletions and ends of transactions are told by the "
         "coordinator that wrote each, but the fates and the answer are those of a Kafka 4.3.1 broker, because it loads "
@@ -48,8 +47,8 @@ def test_a_history_of_several_releases_is_named(tmp_path):
     )
 
 
-@pytest.mark.parametrize("before", ["3.9.2", "4.3.1"])
-@pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
+@pytest.mark.parametrize("before", VERSIONS)
+@pytest.mark.parametrize("kafka", VERSIONS)
 def test_a_deletion_is_told_by_the_coordinator_that_wrote_it(before, kafka, tmp_path):
     """With a group that never had a member, DeleteGroups of the classic coordinator writes only tombstones of offsets
     (GroupMetadataManager.cleanupGroupMetadata, 3.9.2), but the new one writes the group's, too.
@@ -57,20 +56,16 @@ def test_a_deletion_is_told_by_the_coordinator_that_wrote_it(before, kafka, tmp_
     So the tombstones tell whether the group can have been deleted, whichever release reads them after an upgrade or a
     downgrade.
     """
-    key = TopicPartition("orders", 0)
     clock = Clock(START)
-    for version in (before, *({"3.9.2", "4.3.1"} - {before})):
-        settings = Settings(version, offsets_topic_num_partitions=1)
-        logs = open_logs(tmp_path, settings)
-        coordinator = start_broker(logs, clock, settings, topic_ids={"orders": "Jlm7tiTSTTyzsN-NaMyQPQ"})
-        coordinator.offset_commit("app", {key: OffsetCommit(5)})
-        clock.advance(1000)
+    for version in (before, *({*VERSIONS} - {before})):
+        broker = Broker(tmp_path, version, clock, topic_ids={"orders": "Jlm7tiTSTTyzsN-NaMyQPQ"})
+        broker.commit({0: 5}, seconds=1)
         if version == before < "4":
-            coordinator.delete_groups(["app"])
+            broker.coordinator.delete_groups(["app"])
         elif version == before:
-            coordinator.offset_delete("app", [key])
-        logs.close()
-    rules = {"coordinator": "classic" if kafka < "4" else "new", "kafka": kafka}
-    (deleted,) = [each.what for each in kg.timeline(tmp_path, "app", **rules).events if each.event == "offset_deleted"]
+            broker.coordinator.offset_delete("app", [TopicPartition("orders", 0)])
+        broker.logs.close()
+    events = kg.timeline(tmp_path, "app", **rules_of(kafka)).events
+    (deleted,) = [each.what for each in events if each.event == "offset_deleted"]
     with_group = " or with the group" if before < "4" else ""
     assert deleted == f"orders-0: 5 deleted, by request or with the topic{with_group}."

@@ -2,12 +2,12 @@
 
 import pytest
 
-from kafkagroups import check, stats
 from tests.captured import captured
-from tests.handmade import MINUTE, classic_member, generation, write_batches
-from tests.history.test_findings import FENCED_GROUP
+from tests.handmade import classic_member, generation, write_batches
+from tests.history.logs import MINUTE, SECOND, find, find_and_check, rules_of
 
-SECOND = 1000
+FENCED_GROUP = "b-static-fenced"
+"""The group of the captured runs in which two processes have the same group.instance.id on purpose."""
 POD = {"session_ms": 60_000, "rebalance_ms": 600_000, "rack": "rack-c"}
 COPY = {"session_ms": 45_000, "rebalance_ms": 300_000, "rack": None}
 
@@ -33,17 +33,10 @@ def replace_every(interval_ms, count, *settings):
     ]
 
 
-def find(path, **options):
-    found = stats(path, **options).findings
-    assert check(path, **options).findings == found
-    return found
-
-
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_two_processes_with_one_instance_id_are_found_with_what_differs(engine, tmp_path):
+def test_two_processes_with_one_instance_id_are_found_with_what_differs(tmp_path):
     """Kafka keeps the client id and the host of a replaced member: GroupMetadata.replaceStaticMember (3.9)."""
     path = write_log(tmp_path, replace_every(28 * SECOND, 8, POD, COPY))
-    (finding,) = find(path, coordinator="classic", engine=engine)
+    (finding,) = find_and_check(path, coordinator="classic")
     assert (finding.kind, finding.partition, finding.offset, finding.group) == ("shared_instance_id", 0, 1, "booker")
     assert "Static member b of group booker got a new member id 8 times, from offset 1" in finding.what
     assert "(2023-11-14 22:13:48 UTC) to offset 8 (2023-11-14 22:17:04 UTC)" in finding.what
@@ -58,13 +51,11 @@ def test_two_processes_with_one_instance_id_are_found_with_what_differs(engine, 
 def test_kafkas_own_fenced_members_are_found(version):
     """The captured run b-static-fenced: two clients with the same group.instance.id fence each other."""
     path = captured("runs") / "runs" / f"{version}-main" / "log"
-    found = stats(path, coordinator="classic" if version == "3.9.2" else "new").findings
-    (finding,) = [finding for finding in found if finding.group == FENCED_GROUP]
+    (finding,) = [finding for finding in find(path, **rules_of(version)) if finding.group == FENCED_GROUP]
     assert finding.kind == "shared_instance_id"
     assert "or one process starts again and again" in finding.what
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize(
     ("name", "generations", "count"),
     [
@@ -88,9 +79,9 @@ def test_kafkas_own_fenced_members_are_found(version):
         ),
     ],
 )
-def test_only_many_replacements_of_one_instance_id_are_found(name, generations, count, engine, tmp_path):
+def test_only_many_replacements_of_one_instance_id_are_found(name, generations, count, tmp_path):
     path = write_log(tmp_path, generations)
-    assert len(find(path, coordinator="classic", engine=engine)) == count
+    assert len(find(path, coordinator="classic")) == count
 
 
 def test_new_settings_of_one_process_do_not_prove_two_processes(tmp_path):

@@ -11,15 +11,8 @@ from kafkagroups import stats, synth
 from tests.captured import captured
 from tests.cases import case, first_quickly
 from tests.command import ask_json
-from tests.handmade import (
-    ControlType,
-    LogRecord,
-    LogWriter,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_control_key,
-    encode_batch,
-)
+from tests.handmade import ControlType, decode_control_key, encode_batch
+from tests.history.logs import ENGINES, commit, write, write_each
 from tests.history.test_fates import LOGS
 
 
@@ -99,10 +92,8 @@ def test_rows_add_up_whatever_they_are(by):
 def test_freed_bytes_is_about_what_the_cleaner_frees(tmp_path):
     """A synthetic log of small segments, and the cleaner's own count of the bytes before and after."""
     synth.write(tmp_path / "one", records=20_000, groups=50, partitions=1, tombstones=0.1)
-    folder = tmp_path / "__consumer_offsets-0"
-    with LogWriter(folder, segment_bytes=100_000) as log:
-        for batch in kg.open_log(tmp_path / "one" / folder.name):
-            log.append(batch.data)
+    batches = [batch.data for batch in kg.open_log(tmp_path / "one" / "__consumer_offsets-0")]
+    folder = write(tmp_path, batches, segment_bytes=100_000)
     shown = ask_json("stats", folder, "--json")["partitions"]["0"]
     done = kg.compact(folder, tmp_path / "cleaned")
     freed = done.before.bytes - done.after.bytes
@@ -113,38 +104,28 @@ def test_freed_bytes_is_about_what_the_cleaner_frees(tmp_path):
 @pytest.mark.parametrize("has_value", [(True, False), (False, True), (False, False), (True, True)])
 def test_two_records_with_the_same_offset_are_counted(tmp_path, has_value):
     """A valid batch can hold two records with the same offset. `load` and `dump` read it, so `stats` counts it."""
-    records = []
-    for group, with_value in zip(("a", "b"), has_value, strict=True):
-        value = OffsetCommitValue(7, commit_timestamp=1000)
-        key, data = kg.encode(kg.Record(1, OffsetCommitKey(group, "orders", 0), value, 3))
-        records.append(LogRecord(5, 1000, key, data if with_value else None))
-    with LogWriter(tmp_path / "__consumer_offsets-0") as log:
-        log.append(encode_batch(records))
-    counted = stats(tmp_path / "__consumer_offsets-0")
+    records = [commit(5, 1000, group) for group in ("a", "b")]
+    batch = [record if kept else record._replace(value=None) for record, kept in zip(records, has_value, strict=True)]
+    counted = stats(write(tmp_path, [encode_batch(batch)]))
     assert counted.partitions[0].records == 2
     assert counted.partitions[0].tombstones == has_value.count(False)
     assert counted.partitions[0].live_records == has_value.count(True)
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_value_versions_are_those_of_the_decoded_records(engine, tmp_path):
+def test_value_versions_are_those_of_the_decoded_records(tmp_path):
     """Versions 3 and 4 of the same type, a tombstone, and times that are not in order."""
-    key = OffsetCommitKey("g", "orders", 0)
-    value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=5)
-    parts = [(value, 3, 50), (value, 3, 40), (value, 4, 60), (None, None, 70), (value, 4, 55)]
-    records = [
-        LogRecord(offset, time, *kg.encode(kg.Record(1, key, content, version)))
-        for offset, (content, version, time) in enumerate(parts)
-    ]
-    with LogWriter(tmp_path / "__consumer_offsets-0") as log:
-        log.append(encode_batch(records))
-    found = ask_json("stats", tmp_path, "--json", "--by", "type", "--engine", engine)["value_versions"]
-    assert found == [
-        {"type": 1, "version": 3, "records": 2, "first_timestamp_ms": 40, "last_timestamp_ms": 50},
-        {"type": 1, "version": 4, "records": 2, "first_timestamp_ms": 55, "last_timestamp_ms": 60},
-        {"type": 1, "version": None, "records": 1, "first_timestamp_ms": 70, "last_timestamp_ms": 70},
-    ]
-    assert "value_versions" not in ask_json("stats", tmp_path, "--json", "--by", "topic", "--engine", engine)
+    parts = [(3, 50), (3, 40), (4, 60), (None, 70), (4, 55)]
+    records = [commit(offset, time, version=version or 3) for offset, (version, time) in enumerate(parts)]
+    records[3] = records[3]._replace(value=None)
+    path = write(tmp_path, [encode_batch(records)])
+    for engine in ENGINES:
+        found = ask_json("stats", path, "--json", "--by", "type", "--engine", engine)["value_versions"]
+        assert found == [
+            {"type": 1, "version": 3, "records": 2, "first_timestamp_ms": 40, "last_timestamp_ms": 50},
+            {"type": 1, "version": 4, "records": 2, "first_timestamp_ms": 55, "last_timestamp_ms": 60},
+            {"type": 1, "version": None, "records": 1, "first_timestamp_ms": 70, "last_timestamp_ms": 70},
+        ]
+        assert "value_versions" not in ask_json("stats", path, "--json", "--by", "topic", "--engine", engine)
 
 
 @pytest.mark.parametrize("version", ["1.0.1", "3.9.2", "4.3.1"])
@@ -161,15 +142,13 @@ def test_the_value_versions_of_the_shop(version):
     assert {(row["type"], row["version"]): row["records"] for row in found} == expected
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_a_log_for_the_readable_engine_does_not_hide_what_lives_in_the_next_one(engine, tmp_path):
+def test_a_log_for_the_readable_engine_does_not_hide_what_lives_in_the_next_one(tmp_path):
     """Partition 0 has a torn end and an old record of a group, whose home is partition 1 of 2."""
     group = next(name for name in "abcdef" if kg.partition_for(name, 2) == 1)
-    key, value = kg.encode(kg.Record(1, OffsetCommitKey(group, "t", 0), OffsetCommitValue(7, commit_timestamp=1), 3))
     for number in (0, 1):
-        with LogWriter(tmp_path / f"__consumer_offsets-{number}") as log:
-            log.append(encode_batch([LogRecord(0, 1000, key, value)]))
+        write_each(tmp_path, [commit(0, 1000, group)], number)
     (segment,) = (tmp_path / "__consumer_offsets-0").glob("*.log")
     segment.write_bytes(segment.read_bytes() * 2 + b"torn")
-    counted = stats(tmp_path, partitions=2, engine=engine)
-    assert [part.live_records for part in counted.partitions.values()] == [0, 1]
+    for engine in ENGINES:
+        counted = stats(tmp_path, partitions=2, engine=engine)
+        assert [part.live_records for part in counted.partitions.values()] == [0, 1]

@@ -17,7 +17,6 @@ from kafkagroups.spark.source import ConsumerOffsets
 from tests.captured import captured
 from tests.command import main
 from tests.handmade import log_of_buffers
-from tests.snapshots import forged
 from tests.snapshots.forged import Snapshot, take_snapshot
 from tests.spark.tables import read
 
@@ -228,39 +227,6 @@ def test_zeros_and_snapshots(tmp_path, engine):
     assert (check().bytes, check().later_segments) == (7, 1)
     files[2].write_bytes(content[files[2]])
     assert (check().bytes, check().later_segments) == (7, 2)
-
-
-def test_zeros_in_a_forged_snapshot(tmp_path):
-    """A snapshot with impossible zeros is refused. Zeros of any file and place are accepted, and change no group."""
-    folder = tmp_path / "__consumer_offsets-9"
-    write_segments(folder, (0, 100))
-    state = tmp_path / "state"
-    take_snapshot(folder).save(state)
-    content = forged.read_manifest(state)
-    loaded = forged.saved_partition(content, 9)["loaded"]
-    zeros = loaded["zeros"]
-    wrong_zeros = [
-        [],
-        {},
-        {"file": 1},
-        {"position": True},
-        {"bytes": 1.5},
-        {"bytes": None},
-        {"later_segments": "0"},
-    ]
-    for wrong in wrong_zeros:
-        loaded["zeros"] = zeros | wrong if wrong else wrong
-        forged.write_manifest(state, content)
-        with pytest.raises(kg.InvalidLog, match="zeros"):
-            Snapshot.read(state)
-    expected = kg.load(folder)
-    for file in ("", "/dev/zero", f"{0:020}.log", f"{2:020}.log", f"{10**20 - 1:020}.log", "\0"):
-        for position in (0, 7, 2**63 - 1):
-            loaded["zeros"] = zeros | {"file": file, "position": position}
-            forged.write_manifest(state, content)
-            snapshot = Snapshot.read(state)
-            assert stored_offsets(snapshot.groups(str(folder))) == stored_offsets(expected)
-            assert stored_offsets(snapshot.advance(folder).groups(str(folder))) == stored_offsets(expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

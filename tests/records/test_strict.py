@@ -1,6 +1,5 @@
 """Strict reading: every non-canonical encoding, with its field and position."""
 
-import io
 import json
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 import kafkagroups as kg
 from tests.captured import rows
 from tests.cases import case
-from tests.command import main
 from tests.records.judge import bytes_of
 
 ACCEPTED = [row for row in rows("records", "errors.jsonl") if "ok" in row["4.3.1"]]
@@ -128,22 +126,18 @@ def test_another_value_version_or_an_unknown_type_is_no_deviation():
     assert kg.deviations(bytes.fromhex("0018ff"), b"\xff") == []
 
 
-@pytest.mark.parametrize("name", ["null as -2, in a member too"])
-def test_decode_strict_prints_every_deviation(name, capsys, monkeypatch):
+def test_decode_strict_prints_every_deviation(run):
     """One line each on stderr. With --jsonl, the line's "error" has all of them."""
-    key, value, expected = ODD[name]
-    assert main(["decode", key.hex(), value, "--strict"]) == 1
-    out, err = capsys.readouterr()
+    key, value, expected = ODD["null as -2, in a member too"]
+    status, out, err = run("decode", key.hex(), value, "--strict")
     lines = err.splitlines()
-    assert out == "" and len(lines) == len(expected)
+    assert (status, out, len(lines)) == (1, "", len(expected))
     for line, (field, position, words) in zip(lines, expected, strict=True):
         assert f"byte {position}, {field}: " in line and words in line
-    row = json.dumps({"key_hex": key.hex(), "value_hex": value}).encode()
-    monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": io.BytesIO(row)}))
-    assert main(["decode", "--jsonl", "--strict"]) == 1
-    out, err = capsys.readouterr()
+    row = json.dumps({"key_hex": key.hex(), "value_hex": value})
+    status, out, err = run("decode", "--jsonl", "--strict", stdin=row)
     for field, position, _ in expected:
         assert f"byte {position}, {field}: " in json.loads(out)["error"]
-    assert err.count("\n") == 1 and "(and 1 more)" in err
-    assert main(["decode", key.hex(), value]) == 0
-    assert "expected ff ff for null" in " ".join(capsys.readouterr().out.split())
+    assert status == 1 and err.count("\n") == 1 and "(and 1 more)" in err
+    status, out, _ = run("decode", key.hex(), value)
+    assert status == 0 and "expected ff ff for null" in " ".join(out.split())

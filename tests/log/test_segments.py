@@ -118,6 +118,11 @@ def test_log_append_time_is_the_time_of_every_record():
 GOOD = encode_batch([LogRecord(0, 5, b"k", b"v"), LogRecord(1, 6, b"k", None)])
 
 
+def test_a_tail_of_zeros_is_the_end():
+    """Brokers preallocate files. Bytes that were never written are not damage."""
+    assert len(list(read_batches(GOOD + bytes(4096)))) == 1
+
+
 def test_damage_in_a_segment_ends_the_log_there(tmp_path):
     """A broker's recovery cuts the log at the damage and drops the later segments."""
     (tmp_path / "00000000000000000000.log").write_bytes(GOOD + bytes([1]) * 40)

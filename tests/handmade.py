@@ -6,6 +6,9 @@ package meets them in one place. The functions at the end make the records of gr
 
 # ruff: noqa: F401 - imported by the tests
 
+import struct
+import zlib
+
 import kafkagroups as kg
 from kafkagroups.log.batch import (
     CONTROL,
@@ -103,6 +106,14 @@ def encode_marker(offset, producer_id, kind=ControlType.COMMIT, *, time=START):
     """Return the control batch that ends a transaction."""
     record = LogRecord(offset, time, encode_control_key(kind), encode_end_transaction_marker(0))
     return encode_batch([record], attributes=TRANSACTIONAL | CONTROL, producer_id=producer_id, producer_epoch=0)
+
+
+def message(offset, key, value, attributes=0, magic=1):
+    """Return a message of magic 0 or 1. With a codec in its attributes, it is a wrapper of compressed messages."""
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", 5) if magic else b"")
+    for part in (key, value):
+        body += struct.pack(">i", -1 if part is None else len(part)) + (part or b"")
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
 def write_segment(folder, data, partition=0, base_offset=0):

@@ -33,7 +33,7 @@ CEILINGS = {
     "records": 1986,
     "repair": 2275,
     "spark": 1750,
-    "synth": 635,
+    "synth": 625,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

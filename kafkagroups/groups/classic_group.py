@@ -69,7 +69,6 @@ class GroupOffsets:
 
     @property
     def mixes_commits(self) -> bool:
-        """Whether commits came inside and outside transactions in this generation."""
         return self.has_plain_commit and self.has_transactional_commit
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

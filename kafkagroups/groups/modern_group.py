@@ -409,11 +409,9 @@ def copy_group(group: AnyGroup) -> AnyGroup:
 
 
 def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted partition numbers of each topic id."""
     return {topic.topic_id: sorted(set(topic.partitions)) for topic in topics}
 
 
 def tasks_by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted task numbers by subtopology (a part of a topology)."""
     numbers = {entry.subtopology_id: sorted(set(entry.partitions)) for entry in tasks}
     return {subtopology: numbers[subtopology] for subtopology in sorted(numbers)}

@@ -46,7 +46,6 @@ _TYPE_NAMES = [*(RECORD_TYPES[n].name if n in RECORD_TYPES else "Unknown" for n 
 def split_by_storage(
     groups: Iterable[tuple[str, GroupParts]],
 ) -> tuple[NativeOffsetsOfGroups, list[tuple[str, GroupParts]]]:
-    """Return the offsets in columns of the engine, and the other groups."""
     in_columns: NativeOffsetsOfGroups = {}
     others = []
     for group_id, parts in groups:

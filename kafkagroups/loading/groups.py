@@ -34,7 +34,6 @@ class GroupParts(NamedTuple):
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        """Return the group itself, without its offsets."""
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
@@ -241,7 +240,6 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def problems_by_partition(self) -> dict[int | None, list[str]]:
-        """The lines of `problems` by partition number."""
         lines_by_partition = {}
         answering_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
@@ -267,7 +265,6 @@ class Groups(Mapping[str, AnyGroup]):
         return group_id in self.groups
 
     def answers_offsets(self, group_id: str) -> bool:
-        """Return whether a broker answers the offsets of a group."""
         orphan = self.orphans.get(group_id)
         return group_id in self.groups or (orphan is not None and orphan.is_answered)
 
@@ -286,14 +283,7 @@ class Groups(Mapping[str, AnyGroup]):
         )
 
     def offsets_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame with a row for each committed offset.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: group, topic, partition, offset, leader_epoch, metadata, commit_timestamp, expire_timestamp,
-            topic_id, record_offset. Times are in ms since the epoch.
-        """
+        """Return a pandas DataFrame with a row for each committed offset; times are in ms since the epoch."""
         import pandas as pd
 
         rows = [
@@ -306,11 +296,8 @@ class Groups(Mapping[str, AnyGroup]):
     def members_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each member of each group.
 
-        Returns
-        -------
-        pandas.DataFrame
-            Topics and partitions are lists, or None if the member's bytes cannot be read. `generation` is set for
-            members of classic groups, `member_epoch` for members of consumer, share and streams groups.
+        Topics and partitions are lists, or None if the member's bytes cannot be read. `generation` is set for members
+        of classic groups, `member_epoch` for members of consumer, share and streams groups.
         """
         import pandas as pd
 

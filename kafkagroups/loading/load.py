@@ -107,7 +107,6 @@ def combine_shards(
     whole: WholeTopic | None = None,
     read_times: LogTimes = NO_TIMES,
 ) -> Groups:
-    """Return the groups that a coordinator has after it has loaded these shards."""
     topic, partitions_of = whole or WholeTopic(FoundPartitions(), {})
     is_classic = dialect.coordinator == "classic"
     cache: Cache = ClassicCache(dialect) if is_classic else NewCache(dialect, topic.option)

@@ -605,18 +605,10 @@ class Snapshot:
     def save(self, folder: str | Path, *, max_growth: float = 0) -> None:
         """Save the snapshot into a new or empty folder, or replace the snapshot in an existing folder.
 
-        Parameters
-        ----------
-        max_growth
-            How many new batches for each batch of a segment in the folder are not yet worth writing the segment again.
-            With more than 0, the folder can have an earlier snapshot, and the next load reads the new batches again.
-
-        Raises
-        ------
-        UsageError
-            The folder cannot be written, or it contains files but no snapshot.
-        InvalidLog
-            A log that the snapshot has read has changed since.
+        `max_growth` says how many new batches for each batch of a segment in the folder are not yet worth writing the
+        segment again; the folder can then have an earlier snapshot, and the next load reads the new batches again.
+        Raises UsageError if the folder cannot be written, or if it contains files but no snapshot, and InvalidLog if a
+        log that the snapshot has read has changed since.
         """
         directory = Path(folder)
         try:

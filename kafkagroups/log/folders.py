@@ -51,27 +51,12 @@ _ODD_NAMES = {
 
 
 def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
-    """Return the log of a partition folder or of one `.log` file.
+    """Return the log of a folder `__consumer_offsets-N` that contains segments, or of one segment's file.
 
-    Parameters
-    ----------
-    path
-        A folder `__consumer_offsets-N` that contains segments, or one segment's file.
-    max_batch_bytes
-        The log ends, as if it were damaged, before a batch that has more bytes than this when it is decompressed.
+    Iterate over the log to read its batches. It ends, as if it were damaged, before a batch that has more than
+    `max_batch_bytes` when it is decompressed. Raises UsageError if the path does not exist, cannot be read or contains
+    no log, or if `max_batch_bytes` is below 1.
 
-    Returns
-    -------
-    Log
-        Iterate over the log to read its batches.
-
-    Raises
-    ------
-    UsageError
-        The path does not exist, cannot be read, or contains no log, or `max_batch_bytes` is below 1.
-
-    Examples
-    --------
     >>> log = open_log("data/harbour/1.0.1/__consumer_offsets-9")
     >>> next(iter(log)).base_offset
     0
@@ -316,7 +301,6 @@ def _join(uri: str, name: str) -> str:
 
 
 def file_system(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI, and the path in this file system."""
     parts = _split(uri)
     # To open a file system takes time. So `_open_root` has a cache, and gets the same URI for all files of a server or
     # bucket: a URI with the path /root. pyarrow's form of this path begins with the bucket, if there is one. All other

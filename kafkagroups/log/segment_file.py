@@ -88,7 +88,6 @@ class SegmentFile:
         self.seek(byte_range.start)
 
     def seek(self, position: int) -> int:
-        """Let the next read begin at a position of the file, and return it."""
         self.position = self._file.seek(position)
         return self.position
 
@@ -154,30 +153,12 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def partition_for(group: str, partitions: int = 50) -> int:
-    """Return the partition that stores a group.
+    """Return the partition that stores a group, in a topic of so many partitions (offsets.topic.num.partitions).
 
-    Parameters
-    ----------
-    partitions
-        The number of partitions of the topic (offsets.topic.num.partitions).
-
-    Returns
-    -------
-    int
-        The partition: `Utils.abs(group.hashCode()) % partitions`, with Java's hash code. Kafka's `Utils.abs` returns 0
-        for the smallest int32.
-
-    Raises
-    ------
-    UsageError
-        `partitions` is below 1.
-
-    Notes
-    -----
+    It is `Utils.abs(group.hashCode()) % partitions`, with Java's hash code; Kafka's `Utils.abs` returns 0 for the
+    smallest int32. Raises UsageError if `partitions` is below 1.
     Source: GroupMetadataManager.partitionFor (3.9), Utils.abs.
 
-    Examples
-    --------
     >>> partition_for("my-group", partitions=50)
     12
     """
@@ -238,7 +219,6 @@ class Frame(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The position after the batch."""
         return self.position + self.size
 
     @property

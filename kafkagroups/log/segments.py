@@ -218,7 +218,6 @@ class Log:
         return sum(self.segment_size(segment) for segment in self.segments[index:]) - read_bytes
 
     def read_new_batches(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield only the batches with offsets after a position, in order."""
         for found_batch in self.find_batches(position):
             if position is None or found_batch.frame.next_offset > position.next_offset:
                 yield found_batch
@@ -456,16 +455,11 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a reader stops: at an offset or at a time, whichever comes first.
+    """Where a reader stops, at an offset or at a time, whichever comes first.
 
-    A batch is read as a whole or not at all, so the last one can contain offsets above `until_offset`.
-
-    Parameters
-    ----------
-    until_offset
-        Stop before the first batch whose base offset is this Kafka offset or higher.
-    until_time
-        Stop before the first batch that contains a timestamp after this time (ms since 1970).
+    It stops before the first batch whose base offset is `until_offset` or higher, or that contains a timestamp after
+    `until_time` (ms since 1970). A batch is read as a whole or not at all, so the last one can contain offsets above
+    `until_offset`.
     """
 
     until_offset: int | None = None
@@ -481,7 +475,6 @@ NO_STOP = Stop()
 
 
 def batches_until(log: Log, stop: Stop = NO_STOP, notes: Notes | None = None) -> Iterator[Batch]:
-    """Yield the batches of a log until the first batch that `stop` excludes."""
     return log.read_until(stop.excludes, notes)
 
 

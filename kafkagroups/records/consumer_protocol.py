@@ -75,29 +75,11 @@ class VersionedMessage(NamedTuple, Generic[E]):
 
 
 def decode_subscription(data: bytes) -> VersionedMessage[ConsumerProtocolSubscription]:
-    """Return a member's subscription.
+    """Return the subscription in a member's field `subscription` of a group record, with its version.
 
-    Parameters
-    ----------
-    data
-        The bytes of a member's field `subscription` in a group record.
-
-    Returns
-    -------
-    VersionedMessage
-        The `version` in the bytes, and the decoded `message`.
-
-    Raises
-    ------
-    InvalidRecord
-        Kafka's ConsumerProtocol refuses the bytes.
-
-    Notes
-    -----
+    Raises InvalidRecord if Kafka's ConsumerProtocol refuses the bytes.
     Source: ConsumerProtocol.deserializeSubscription (4.3.1).
 
-    Examples
-    --------
     >>> decode_subscription(bytes.fromhex("0000 00000001 0006 6f7264657273 ffffffff")).message.topics
     ('orders',)
     """
@@ -105,29 +87,11 @@ def decode_subscription(data: bytes) -> VersionedMessage[ConsumerProtocolSubscri
 
 
 def decode_assignment(data: bytes) -> VersionedMessage[ConsumerProtocolAssignment]:
-    """Return a member's assignment.
+    """Return the assignment in a member's field `assignment` of a group record, with its version.
 
-    Parameters
-    ----------
-    data
-        The bytes of a member's field `assignment` in a group record.
-
-    Returns
-    -------
-    VersionedMessage
-        The `version` in the bytes, and the decoded `message`.
-
-    Raises
-    ------
-    InvalidRecord
-        Kafka's ConsumerProtocol refuses the bytes.
-
-    Notes
-    -----
+    Raises InvalidRecord if Kafka's ConsumerProtocol refuses the bytes.
     Source: ConsumerProtocol.deserializeAssignment (4.3.1).
 
-    Examples
-    --------
     >>> data = bytes.fromhex("0000 00000001 0006 6f7264657273 00000001 00000002 ffffffff")
     >>> decode_assignment(data).message.assigned_partitions
     (TopicAndPartitions(topic='orders', partitions=(2,)),)

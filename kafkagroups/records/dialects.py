@@ -136,29 +136,13 @@ class Dialect:
 
 
 def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
-    """Return the reading rules of a coordinator.
+    """Return the reading rules of a coordinator, "classic" or "new".
 
-    Parameters
-    ----------
-    coordinator
-        "classic" or "new".
-    kafka
-        The Kafka version, such as "4.3.1". "4.3" means the newest patch release of 4.3. None means 3.9.2 for the
-        classic coordinator, and 4.3.1 for the new coordinator. A version that is newer than all known ones gets the
-        rules of the nearest one (`Dialect.rules_of`).
+    `kafka` is a Kafka version, such as "4.3.1"; "4.3" means the newest patch release of 4.3, and None means 3.9.2 for
+    the classic coordinator and 4.3.1 for the new one. A version that is newer than all known ones gets the rules of the
+    nearest one (`Dialect.rules_of`). Raises UsageError if the coordinator or the version does not exist, or if the
+    version does not have this coordinator.
 
-    Returns
-    -------
-    Dialect
-        The rules.
-
-    Raises
-    ------
-    UsageError
-        The coordinator or the version does not exist, or the version does not have this coordinator.
-
-    Examples
-    --------
     >>> dialect("classic", "2.8.2").max_group_value_version
     3
     """

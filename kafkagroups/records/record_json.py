@@ -12,28 +12,14 @@ from kafkagroups.records.structs import Message, from_json as fields_from_json, 
 
 
 def to_json(record: Record, dialect: Dialect | None = None) -> dict[str, Any]:
-    """Return the JSON of a record: type, name, and the key and the value as Kafka's dump tool prints them.
+    """Return the JSON of a record, with the key and the value as Kafka's dump tool prints them.
 
-    Parameters
-    ----------
-    record
-        A record.
-    dialect
-        The dialect of the coordinator that read the record; None means the new coordinator of Kafka 4.3.1. The dialect
-        decides which fields the JSON has: for example, records of share groups have other fields in 4.0.
+    The dict has the keys "type", "name", "key" and "value"; types and versions inside "key" and "value" are strings, as
+    in Kafka's JSON, and unknown tagged fields are in `_unknownTaggedFields`. `dialect` is that of the coordinator that
+    read the record, and decides which fields the JSON has: for example, records of share groups have other fields in
+    4.0. None means the new coordinator of Kafka 4.3.1.
+    Source: the JsonConverter classes of Kafka 4.3.1.
 
-    Returns
-    -------
-    dict
-        A dict with the keys "type", "name", "key" and "value". Types and versions inside "key" and "value" are strings,
-        as in Kafka's JSON.
-
-    Notes
-    -----
-    Source: the JsonConverter classes of Kafka 4.3.1. Unknown tagged fields are in `_unknownTaggedFields`.
-
-    Examples
-    --------
     >>> from kafkagroups.records.group_metadata import GroupMetadataKey
     >>> to_json(Record(2, GroupMetadataKey("billing"), None, None))
     {'type': 2, 'name': 'GroupMetadata', 'key': {'type': '2', 'data': {'group': 'billing'}}, 'value': None}
@@ -71,27 +57,11 @@ def value_to_json(record: Record, dialect: Dialect | None = None) -> dict[str, A
 
 
 def from_json(value: Any, dialect: Dialect | None = None) -> Record:
-    """Return the record that is described by the JSON of `to_json`.
+    """Return the record that is described by the JSON of `to_json`, of which only "key" and "value" are used.
 
-    Parameters
-    ----------
-    value
-        The JSON. At the top level, only the fields "key" and "value" are used.
-    dialect
-        The dialect with which `to_json` wrote the JSON; None means the new coordinator of Kafka 4.3.1.
+    `dialect` is the one with which `to_json` wrote the JSON; None means the new coordinator of Kafka 4.3.1. Raises
+    UsageError if the JSON does not describe a record; its `field` is the path of the wrong field.
 
-    Returns
-    -------
-    Record
-        The record.
-
-    Raises
-    ------
-    UsageError
-        The JSON does not describe a record. The error's `field` is the path of the wrong field.
-
-    Examples
-    --------
     >>> from_json({"key": {"type": "2", "data": {"group": "billing"}}, "value": None}).key
     GroupMetadataKey(group='billing')
     """

@@ -80,7 +80,6 @@ RECORD_TYPES = {record_type.id: record_type for record_type in _TYPES}
 
 
 def has_type(dialect: Dialect, type_id: int) -> bool:
-    """Return whether the coordinator of a dialect reads a record type."""
     if type_id not in RECORD_TYPES:
         return False
     if type_id == 1:
@@ -224,29 +223,11 @@ def _make_unknown_version_error(version: int, type_id: int, newest_version: int)
 def encode(record: Record, dialect: Dialect | None = None) -> tuple[bytes, bytes | None]:
     """Return the bytes of a record's key and value, exactly as Kafka's serializers write them.
 
-    Parameters
-    ----------
-    record
-        A record that `decode` or `from_json` returned, or that you created.
-    dialect
-        The dialect of the Kafka version whose fields are written; None means Kafka 4.3.1.
-
-    Returns
-    -------
-    tuple of bytes and (bytes or None)
-        The key and the value. The value of a tombstone is None.
-
-    Raises
-    ------
-    UsageError
-        Kafka's serializers refuse the record. The error's `field` is the path of the wrong field.
-
-    Notes
-    -----
+    The record is one that `decode` or `from_json` returned, or that you created; the value of a tombstone is None.
+    `dialect` is that of the Kafka version whose fields are written; None means Kafka 4.3.1. Raises UsageError if
+    Kafka's serializers refuse the record; its `field` is the path of the wrong field.
     Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1).
 
-    Examples
-    --------
     >>> from kafkagroups.records.group_metadata import GroupMetadataKey
     >>> encode(Record(2, GroupMetadataKey("billing"), None, None))
     (b'\\x00\\x02\\x00\\x07billing', None)

@@ -298,29 +298,13 @@ def _shorten(text: str) -> str:
 
 
 def annotate(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Annotation:
-    """Return an explanation of every byte of a record.
+    """Return a span for each field in the bytes of a record, in order, the key first.
 
-    Parameters
-    ----------
-    key, value
-        The bytes of the record. A value of None is a tombstone.
-    dialect
-        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
+    A value of None is a tombstone. `dialect` is that of the coordinator that reads the record; None means the new
+    coordinator of Kafka 4.3.1. Bytes after the end of the key or the value are a separate span, because a broker
+    ignores them. A span's `odd` has one text for each non-canonical encoding in its bytes. Raises InvalidRecord if the
+    reader refuses the bytes.
 
-    Returns
-    -------
-    Annotation
-        A list of spans in order, the key first. If bytes follow after the end of the key or the value, they are a
-        separate span, because a broker ignores them. The attribute `odd` of a span contains one text for each
-        non-canonical encoding in the bytes of this span.
-
-    Raises
-    ------
-    InvalidRecord
-        The reader refuses the bytes.
-
-    Examples
-    --------
     >>> annotate(bytes.fromhex("0002000167"), None)[2].value
     'g'
     """
@@ -330,34 +314,14 @@ def annotate(key: bytes | None, value: bytes | None, dialect: Dialect | None = N
 
 
 def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None, *, strict: bool = False) -> Record:
-    """Return the record of a key and a value.
+    """Return the record of a key and a value, which is None for a tombstone.
 
-    Parameters
-    ----------
-    key, value
-        The bytes of the record. A value of None is a tombstone.
-    dialect
-        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
-    strict
-        Whether to refuse bytes that Kafka's writer would not produce for this record.
-
-    Returns
-    -------
-    Record
-        The decoded record. Unless `strict` is set, bytes after the end of a key or a value are ignored.
-
-    Raises
-    ------
-    InvalidRecord
-        The coordinator cannot read the bytes.
-        With `strict`: the bytes have non-canonical encodings. The error's attribute `deviations` contains all of them.
-
-    Notes
-    -----
+    `dialect` is that of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1. Bytes
+    after the end of a key or a value are ignored, unless `strict` is set: it refuses bytes that Kafka's writer would
+    not produce for this record, and the error's `deviations` has all of them. Raises InvalidRecord if the coordinator
+    cannot read the bytes.
     Source: GroupCoordinatorRecordSerde.java (4.3.1), GroupMetadataManager.scala (up to 3.9).
 
-    Examples
-    --------
     >>> decode(bytes.fromhex("0002000167"), None).key
     GroupMetadataKey(group='g')
     """
@@ -375,27 +339,11 @@ def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = Non
 
 
 def deviations(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> list[Deviation]:
-    """Return the non-canonical encodings of a record, which Kafka's reader accepts but Kafka's writer never produces.
+    """Return the encodings in a record that Kafka's reader accepts but Kafka's writer never produces, in their order.
 
-    Parameters
-    ----------
-    key, value
-        The bytes of the record. A value of None is a tombstone.
-    dialect
-        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
+    A value of None is a tombstone. `dialect` is that of the coordinator that reads the record; None means the new
+    coordinator of Kafka 4.3.1. Raises InvalidRecord if the reader refuses the bytes.
 
-    Returns
-    -------
-    list of Deviation
-        The encodings in the order of the bytes; empty for bytes that Kafka's writer produced.
-
-    Raises
-    ------
-    InvalidRecord
-        The reader refuses the bytes.
-
-    Examples
-    --------
     >>> for deviation in deviations(bytes.fromhex("000200016700"), None):
     ...     print(deviation)
     byte 5, key: 1 byte after the end

@@ -167,29 +167,12 @@ def parse_writer(text: str) -> Version:
 
 
 def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int:
-    """Return the value version that a broker writes for a record type.
+    """Return the value version that a broker writes for a record type: the first two bytes of the value.
 
-    Parameters
-    ----------
-    record_type
-        The number in the key: 1 for an offset, 2 for a classic group, …
-    kafka
-        The broker's version, or the older version in inter.broker.protocol.version.
-    expires
-        Whether the client asked for a retention time (OffsetCommit v2 to v4).
+    `kafka` is the broker's version, or the older version in its inter.broker.protocol.version. `expires` says whether
+    the client asked for a retention time (OffsetCommit v2 to v4). Raises UsageError if the version does not exist, or
+    if a broker of this version writes no record of this type.
 
-    Returns
-    -------
-    int
-        The number in the first two bytes of the value.
-
-    Raises
-    ------
-    UsageError
-        The version does not exist, or a broker of this version writes no record of this type.
-
-    Examples
-    --------
     >>> value_version(1, "2.8.2"), value_version(1, "2.8.2", expires=True), value_version(1, "4.1.0")
     (3, 1, 4)
     """

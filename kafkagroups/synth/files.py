@@ -47,17 +47,7 @@ from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataVa
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import RECORD_TYPES, Record, encode
 from kafkagroups.records.wire import uuid_text
-from kafkagroups.synth.request_batches import (
-    ABORT_MARKER,
-    COMMIT_MARKER,
-    EMPTY_GENERATION,
-    GENERATION,
-    METADATA_BIT,
-    NEW_EPOCH,
-    TOMBSTONES,
-    TXN_BIT,
-    count_batch_records,
-)
+from kafkagroups.synth import request_batches as requests
 from kafkagroups.synth.topic_settings import GROUP, TOPIC, TOPIC_PARTITIONS, TOPICS, Array, Settings, format_digits
 
 # The placeholders of numbers. If a column has several slots, the placeholder of slot n is the number below plus n.
@@ -91,10 +81,10 @@ class Template(NamedTuple):
 
 @lru_cache(256)
 def build_template(batch_type: int, width: int, settings: Settings) -> Template:
-    is_marker = batch_type in (COMMIT_MARKER, ABORT_MARKER)
-    is_in_transaction = is_marker or (batch_type < TOMBSTONES and batch_type & TXN_BIT != 0)
+    is_marker = batch_type in (requests.COMMIT_MARKER, requests.ABORT_MARKER)
+    is_in_transaction = is_marker or (batch_type < requests.TOMBSTONES and batch_type & requests.TXN_BIT != 0)
     if is_marker:
-        marker_type = ControlType.COMMIT if batch_type == COMMIT_MARKER else ControlType.ABORT
+        marker_type = ControlType.COMMIT if batch_type == requests.COMMIT_MARKER else ControlType.ABORT
         pairs: list[tuple[bytes, bytes | None]] = [(encode_control_key(marker_type), encode_end_transaction_marker(0))]
     else:
         pairs = [encode(record) for record in _build_records(batch_type, width, settings)]
@@ -111,19 +101,19 @@ def build_template(batch_type: int, width: int, settings: Settings) -> Template:
 
 def _build_records(batch_type: int, width: int, settings: Settings) -> list[Record]:
     group = settings.prefix + GROUP + _DIGITS
-    if batch_type == NEW_EPOCH:
+    if batch_type == requests.NEW_EPOCH:
         return _build_epoch(group, settings)
-    if batch_type in (GENERATION, EMPTY_GENERATION):
+    if batch_type in (requests.GENERATION, requests.EMPTY_GENERATION):
         # Record type 2 is a generation of a classic group, and record type 1 is an offset.
         generation = _build_generation(batch_type, settings)
         return [Record(type=2, key=GroupMetadataKey(group), value=generation, value_version=3)]
     records = []
     for slot in range(width):
         key = OffsetCommitKey(group, _topic_name(slot, settings), _PARTITION + slot)
-        if batch_type == TOMBSTONES:
+        if batch_type == requests.TOMBSTONES:
             records.append(Record(type=1, key=key, value=None, value_version=None))
             continue
-        metadata = f"committed by {group}" if batch_type & METADATA_BIT else ""
+        metadata = f"committed by {group}" if batch_type & requests.METADATA_BIT else ""
         value = OffsetCommitValue(offset=_OFFSET + slot, leader_epoch=0, metadata=metadata, commit_timestamp=_TIME)
         records.append(Record(type=1, key=key, value=value, value_version=3))
     return records
@@ -145,7 +135,7 @@ def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, t
 
 def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue:
     members = []
-    for number in range(settings.members if batch_type == GENERATION else 0):
+    for number in range(settings.members if batch_type == requests.GENERATION else 0):
         assigned = [(_topic_name(slot, settings), numbers) for slot, numbers in _assign_partitions(settings, number)]
         topics = tuple(topic for topic, _ in assigned)
         partitions = tuple(TopicAndPartitions(topic, numbers) for topic, numbers in assigned if numbers)
@@ -255,7 +245,7 @@ def write_partition(
 ) -> dict[str, int]:
     """Return the numbers of segments, batches, records and bytes."""
     folder.mkdir()
-    counts = count_batch_records(settings, events)
+    counts = requests.count_batch_records(settings, events)
     events["base_offset"] = np.cumsum(counts) - counts
     template_ids = events["batch_type"].astype(np.int16) * _WIDTH_LIMIT + events["width"]
     ids, numbers = np.unique(template_ids, return_inverse=True)
@@ -310,7 +300,7 @@ def _build_batches(
         places = np.ndarray((len(out) - len(template.data) + 1,), copy_type, out, strides=(1,))
         places[starts[chosen]] = copies.view(copy_type)
     codec = CompressionType[settings.codec.upper()]
-    is_marker = events["batch_type"] >= COMMIT_MARKER
+    is_marker = events["batch_type"] >= requests.COMMIT_MARKER
     for start, end, is_uncompressed in zip(starts.tolist(), ends.tolist(), is_marker.tolist(), strict=True):
         batch = out.data[start:end]
         if codec and not is_uncompressed:  # As in Kafka, markers are not compressed.
@@ -331,7 +321,7 @@ def _build_columns(settings: Settings, events: Array, group_digits: Array) -> di
         "group": [group_digits[group]],
     }
     # Group n consumes topic n and the following topics.
-    if events["batch_type"][0] <= TOMBSTONES:
+    if events["batch_type"][0] <= requests.TOMBSTONES:
         width = int(events["width"][0])
         keys = [(events["first_key"] + slot) % settings.keys for slot in range(width)]
         columns["topic"] = [_TOPIC_DIGITS[(group + key // TOPIC_PARTITIONS) % TOPICS] for key in keys]

@@ -186,8 +186,9 @@ def test_very_many_tiny_records_are_too_large_too(engine, tmp_path):
 def test_very_many_messages_in_a_wrapper_are_too_large_too(tmp_path, monkeypatch):
     """The number of messages in a wrapper is known only when they are parsed."""
     monkeypatch.setattr("kafkagroups.log.batch.MIN_RECORD_LIMIT", 1000)
-    wrapper = message(compress(CompressionType.GZIP, message(b"") * 1001), CompressionType.GZIP)
-    folder = write(tmp_path, message(b"") + wrapper)
+    empty = message(0, None, b"")
+    wrapper = message(0, None, compress(CompressionType.GZIP, empty * 1001), CompressionType.GZIP)
+    folder = write(tmp_path, empty + wrapper)
     loaded = kg.load(folder, "classic", "1.0.1", max_batch_bytes=100_000).partitions[0]
     assert loaded.batches == 1 and "1001 records" in loaded.damage.reason
 

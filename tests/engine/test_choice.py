@@ -13,6 +13,7 @@ from kafkagroups.loading.native import INTERFACE, REBUILD
 
 ROOT = Path(__file__).parents[2]
 LOG = "data/harbour/4.3.1"
+OTHER_INTERFACE = f"INTERFACE = {INTERFACE + 1}\n"
 COMMANDS = (
     ("load", LOG, "--json"),
     ("stats", LOG, "--json"),
@@ -37,7 +38,7 @@ def run(*arguments, path=(), switch=None):
 @pytest.fixture
 def other_engine(tmp_path):
     """Return a folder with an engine of another interface, which must never be called."""
-    (tmp_path / "kafkagroups_engine.py").write_text(f"INTERFACE = {INTERFACE + 1}\n")
+    (tmp_path / "kafkagroups_engine.py").write_text(OTHER_INTERFACE)
     return tmp_path
 
 
@@ -66,21 +67,21 @@ def test_an_engine_that_is_switched_off_counts_as_not_installed():
     assert "pip install ./engine" in err
 
 
-def test_auto_goes_on_without_an_engine_of_another_interface(other_engine):
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (OTHER_INTERFACE, f"interface {INTERFACE + 1}, and this kafkagroups needs {INTERFACE}"),
+        ("raise ImportError('GLIBC_9.99 not found')\n", "GLIBC_9.99 not found"),
+    ],
+    ids=["another interface", "another C library"],
+)
+def test_auto_goes_on_without_an_engine_that_does_not_work(module, reason, tmp_path):
     """The readable engine answers, and one line on stderr says why and how to build the engine again."""
-    status, out, err = run("load", LOG, "--json", path=[other_engine])
-    assert (status, out) == run("load", LOG, "--json", switch="off")[:2]
-    (line,) = err.splitlines()
-    assert f"interface {INTERFACE + 1}" in line and f"needs {INTERFACE}" in line and REBUILD in line
-
-
-def test_auto_says_why_an_installed_engine_does_not_work(tmp_path):
-    """For example, if it was built for another C library. The readable engine answers, and one line has the reason."""
-    (tmp_path / "kafkagroups_engine.py").write_text("raise ImportError('GLIBC_9.99 not found')\n")
+    (tmp_path / "kafkagroups_engine.py").write_text(module)
     status, out, err = run("load", LOG, "--json", path=[tmp_path])
     assert (status, out) == run("load", LOG, "--json", switch="off")[:2]
     (line,) = err.splitlines()
-    assert "GLIBC_9.99 not found" in line and REBUILD in line
+    assert reason in line and REBUILD in line
 
 
 def test_an_engine_of_another_interface_is_refused_by_name(other_engine):
@@ -90,7 +91,7 @@ def test_an_engine_of_another_interface_is_refused_by_name(other_engine):
     assert REBUILD in err
 
 
-def test_one_line_for_all_partitions_and_processes(other_engine, tmp_path):
+def test_one_line_for_all_partitions_and_processes(other_engine):
     """`check` loads several times, and the line about the engine stands there once."""
     status, _, err = run("check", LOG, path=[other_engine])
     assert status == 0 and len(err.splitlines()) == 1

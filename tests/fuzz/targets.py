@@ -4,11 +4,8 @@ import json
 import os
 import struct
 import tempfile
-import zlib
 from contextlib import suppress
 from pathlib import Path
-
-from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups.loading.group_json import group_json
@@ -18,6 +15,7 @@ from kafkagroups.log.cleaner import DEFAULT_CAPACITY
 from tests.captured import captured, rows
 from tests.engine.random_logs import random_log
 from tests.engine.same import compare, shape
+from tests.fuzz.odd_logs import mend, split_batches
 from tests.handmade import (
     decode_control_key,
     decode_end_transaction_marker,
@@ -25,7 +23,6 @@ from tests.handmade import (
     log_of_buffers,
     read_batches,
 )
-from tests.log.random_clean import RandomLog
 from tests.records.judge import judge
 
 READERS = [
@@ -75,7 +72,7 @@ def log(data):
     """
     if not data:
         return
-    segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
+    rules, segment = choose_log(data)
     found = log_of_buffers([("00000000000000000000.log", segment)], 0)
     for batch in found:
         with suppress(kg.InvalidLog):
@@ -89,7 +86,7 @@ def log(data):
             if batch.magic == 2:
                 list_batch_fields(segment, batch.position)
     str(found.damage)
-    groups = OpenTopic([found], READERS[(data[0] & 0x7F) % len(READERS)]).load()
+    groups = OpenTopic([found], rules).load()
     for group in groups.values():
         json.dumps(group_json(group))
 
@@ -98,8 +95,7 @@ def compiled(data):
     """As `log`: both engines load the same, and nothing ends the process."""
     if not data:
         return
-    segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
-    rules = READERS[(data[0] & 0x7F) % len(READERS)]
+    rules, segment = choose_log(data)
     both = [
         OpenTopic([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, engine=engine).load()
         for engine in ("python", "compiled")
@@ -111,8 +107,7 @@ def followed(data):
     """As `compiled`: the statistics, the tables with a row for each record, and the history of a group."""
     if not data:
         return
-    segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
-    rules = READERS[(data[0] & 0x7F) % len(READERS)]
+    rules, segment = choose_log(data)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "__consumer_offsets-0")
         path.mkdir()
@@ -136,7 +131,7 @@ def compacted(data):
     """
     if not data:
         return
-    segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
+    _, segment = choose_log(data)
     choice = data[0] & 0x7F
     arguments = {
         "now_ms": (None, 10**15)[choice & 1],
@@ -157,12 +152,11 @@ def compacted(data):
 
 
 def compacted_seeds():
-    yield from log_seeds()
-    for seed in range(300):
-        batches = [batch for _, batch in RandomLog(seed, batch_count=12).batches]
-        data = b"".join(batches)
-        if len(data) < MOST:
-            yield bytes([0x80 | seed & 0x7F]) + data
+    """Yield segments of the recorded passes, too, which have delete horizons and odd markers."""
+    yield from compiled_seeds()
+    for number, path in enumerate(sorted(captured("cleaner").rglob("*.log"))[::4]):
+        if path.stat().st_size < MOST:
+            yield bytes([0x80 | number & 0x7F]) + path.read_bytes()
 
 
 def log_seeds():
@@ -180,20 +174,16 @@ def log_seeds():
                     yield b"\x80" + data[batch.position : batch.position + batch.size]
 
 
-def mended(data):
-    """Return the bytes with correct checksums for all whole batches, so that a change reaches the records."""
-    out = bytearray(data)
-    position = 0
-    while position + 17 <= len(out):
-        size = struct.unpack_from(">i", out, position + 8)[0] + 12
-        if not 26 <= size <= len(out) - position:
-            break
-        if out[position + 16] == 2 and size >= 61:
-            struct.pack_into(">I", out, position + 17, crc32c(out[position + 21 : position + size]))
-        else:
-            struct.pack_into(">I", out, position + 12, zlib.crc32(out[position + 16 : position + size]))
-        position += size
-    return bytes(out)
+def choose_log(data):
+    """Return the rules that the first byte chooses, and the segment behind it.
+
+    With the highest bit of this byte, all whole batches get correct checksums, so that a change reaches the records.
+    """
+    segment = data[1:]
+    if data[0] & 0x80:
+        batches, tail = split_batches(segment)
+        segment = b"".join(map(mend, batches)) + tail
+    return READERS[(data[0] & 0x7F) % len(READERS)], segment
 
 
 TARGETS = {

@@ -1,118 +1,55 @@
-"""The loader on hand-made logs that a 3.9.2 and a 4.3.1 broker loaded from identical bytes.
-
-Not compared: states that a living broker's limits and timers make (`b32`, `o-session-0`), and `b31c`'s error. A 4.0.2
-and a 4.1.2 broker loaded them too; where they answered otherwise, that is compared.
-"""
+"""The loader on hand-made logs, loaded by brokers of 3.9.2 (both coordinators) and of twelve 4.x releases."""
 
 import json
 
 import pytest
 
 import kafkagroups as kg
-from tests import cases
 from tests.captured import captured
-from tests.command import ask_json
-from tests.releases.answers import CONSUMER_MEMBER
+from tests.releases.answers import differences
 
 ALL = json.loads((captured("crafted") / "crafted" / "cases.json").read_text())
+VERSIONS = json.loads((captured("releases") / "releases" / "crafted_versions.json").read_text())["versions"]
 OTHERS = json.loads((captured("crafted") / "crafted" / "other_versions.json").read_text())["versions"]
+VERSIONS["3.9.2"] = OTHERS["new-3.9.2"]
+"""By release and case: what a 4.x release, or the preview in 3.9.2, answered otherwise than 4.3.1."""
+NOT_COMPARED = {
+    "b31c": ("groups",),  # A broker cannot describe a group whose members have no protocol.
+    "b32": ("groups", "listed"),  # group.max.size is not applied to a loaded log.
+    "o-session-0": ("groups", "listed"),  # The session ends at once after the load.
+}
+"""Parts of the answers that a living broker's limits and timers make."""
 
-BROKERS = [("classic", None), ("new", None), ("new", "4.0.2"), ("new", "4.1.2")]
 
-
-@pytest.mark.parametrize(("coordinator", "kafka"), BROKERS)
+@pytest.mark.parametrize(
+    ("coordinator", "kafka"), [("classic", "3.9.2"), *(("new", release) for release in sorted(VERSIONS))]
+)
 def test_crafted_logs_load_as_on_that_broker(coordinator, kafka):
     """Every crafted log: offsets, pending commits, groups and members are what the broker answered."""
-    seen = 0
-    for crafted in ALL:
-        if crafted["id"].startswith("d-foreign-"):
+    found = []
+    for case in ALL:
+        name = case["id"]
+        answers = case["answers"][coordinator]
+        if coordinator == "new":
+            answers = answers | VERSIONS[kafka].get(name, {})
+        if name.startswith("d-foreign-") or answers["load"] == "broker did not start":
             continue
-        answers = crafted["answers"][coordinator]
-        if kafka is not None:
-            differing = OTHERS[f"new-{kafka}"].get(crafted["id"])
-            if not differing:
-                continue
-            answers = answers | differing
-        seen += 1
-        with cases.case(crafted["id"]):
-            check_load(crafted, coordinator, kafka, answers)
-    assert seen > 0
-
-
-def check_load(case, coordinator, kafka, answers):
-    if answers["load"] == "broker did not start":
-        return
-    folder = captured("crafted") / "crafted" / "logs" / case["id"] / f"__consumer_offsets-{case['partition']}"
-    shown = ask_json("load", folder, "--json", "--coordinator", coordinator, *(["--kafka", kafka] if kafka else []))
-    groups = shown["groups"]
-    orphans = shown["orphans"]
-    (loaded,) = shown["partitions"].values()
-    assert (loaded["error"] is not None) == (answers["load"] == "failed"), loaded["error"]
-    for name, expected in answers["offsets"].items():
-        if "error" in expected:
-            assert name not in groups and name not in orphans
-            continue
-        mine = groups[name]["offsets"] if name in groups else {}
-        wanted = {tp: {k: v for k, v in mine.get(tp, {}).items() if k in offset} for tp, offset in expected.items()}
-        assert wanted == expected and set(mine) == set(expected)
-    for name, expected in answers["stable"].items():
-        if "error" in expected:
-            continue
-        holder = groups.get(name) or orphans.get(name)
-        mine = set(holder["pending"]) if holder else set()
-        assert mine == {tp for tp, answer in expected.items() if "UNSTABLE_OFFSET_COMMIT" in str(answer)}
-    if answers["load"] == "ok" and case["id"] not in ("b32", "o-session-0"):
-        listed = {
-            name: {field: group[field] for field in ("protocol_type", "state", "type")}
-            for name, group in groups.items()
-        }
-        assert listed == {
-            name: {"type": "classic"} | {field: said for field, said in group.items() if field != "error"}
-            for name, group in answers["listed"].items()
-        }
-    for name, expected in (answers.get("consumer_groups") or {}).items():
-        if "error" in expected:
-            assert name not in groups or groups[name]["type"] != "consumer"
-            continue
-        mine = groups[name]
-        fields = ("state", "group_epoch", "assignment_epoch", "assignor")
-        assert {field: mine[field] for field in fields} == {field: expected[field] for field in fields}
-        members = [{field: member[CONSUMER_MEMBER[field]] for field in CONSUMER_MEMBER} for member in mine["members"]]
-        assert members == sorted(
-            ({field: member[field] for field in CONSUMER_MEMBER} for member in expected["members"]),
-            key=lambda m: m["memberId"],
-        )
-    for name, expected in answers["groups"].items():
-        if expected.get("error", "NONE") != "NONE":
-            assert name not in groups or case["id"] == "b31c"
-        elif expected["state"] == "Dead":
-            assert name not in groups or groups[name]["type"] != "classic"
-        elif case["id"] not in ("b32", "o-session-0"):
-            mine = groups[name]
-            assert {field: mine[field] for field in ("state", "protocol_type", "protocol")} == {
-                field: expected[field] for field in ("state", "protocol_type", "protocol")
-            }
-            members = [
-                {
-                    "member_id": member["member_id"],
-                    "group_instance_id": member["group_instance_id"],
-                    "metadata_hex": member["subscription_hex"],
-                    "assignment_hex": member["assignment_hex"],
-                }
-                for member in mine["members"]
-            ]
-            for member, answer in zip(members, expected.get("members", []), strict=True):
-                for field, content in member.items():
-                    if str(answer[field]).endswith(" bytes"):  # b21: the answer gives only the length of a long one
-                        content = f"{len(content) // 2} bytes"
-                    assert content == answer[field]
+        log = captured("crafted") / "crafted" / "logs" / name / f"__consumer_offsets-{case['partition']}"
+        groups = kg.load(log, coordinator, kafka)
+        (partition,) = groups.partitions.values()
+        if (partition.error is not None) != (answers["load"] == "failed"):
+            found.append(f"{name}: {answers['load']}, found {partition.error}")
+        left_out = (*NOT_COMPARED.get(name, ()), *(("listed",) if partition.error else ()))
+        answers = {part: said for part, said in answers.items() if part not in left_out}
+        found += [f"{name}: {difference}" for difference in differences(groups, answers)]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_a_group_in_two_partitions_is_answered_as_by_that_broker(foreign, coordinator):
     """classic has one cache for all partitions, new answers from the home partition; both name the other partitions."""
     groups = kg.load(foreign, coordinator=coordinator, partitions=400)
-    for case in json.loads((captured("crafted") / "crafted" / "cases.json").read_text()):
+    for case in ALL:
         if case["id"].startswith("d-foreign-"):
             answers = case["answers"][coordinator]
             for name, expected in answers["groups"].items():

@@ -1,15 +1,19 @@
 """Rules that changed between versions. Each one is shown on the smallest log, and comes from Kafka's source tags."""
 
-import json
-import re
-
 import pytest
 
 import kafkagroups as kg
 from kafkagroups.groups.map_orders import hash_map_order, hash_set_order
-from kafkagroups.records import dialects, versions
-from tests.captured import captured, rows
-from tests.handmade import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
+from tests.handmade import (
+    CONTROL,
+    TRANSACTIONAL,
+    CompressionType,
+    LogRecord,
+    compress,
+    encode_batch,
+    message,
+    read_batches,
+)
 
 
 def value(version, **fields):
@@ -99,29 +103,6 @@ def test_a_classic_coordinator_reads_the_versions_of_its_time(record, readable, 
         assert (error is None) == (versions.index(kafka) >= first), kafka
 
 
-def test_rows_of_errors_other_versions():
-    """Types 0 to 2: what the classic readers of 2.8.2, 2.3.1 and 1.0.1 and the serdes of 4.0.2 and 4.1.2 say."""
-    odd = {row["id"]: row for row in rows("records", "errors.jsonl")}
-    seen = 0
-    for row in rows("records", "errors_other_versions.jsonl"):
-        source = odd.get(row["id"])
-        if source is None or not (source["key_hex"] or "").startswith(("0000", "0001", "0002")):
-            continue
-        key, body = (None if source[k] is None else bytes.fromhex(source[k]) for k in ("key_hex", "value_hex"))
-        for name, expected in row.items():
-            if name in ("id", "class", "note"):
-                continue
-            coordinator, _, version = name.rpartition("-")
-            rules = kg.dialect("classic" if coordinator else "new", version)
-            seen += 1
-            if "error" in expected:
-                with pytest.raises(kg.InvalidRecord):
-                    kg.decode(key, body, rules)
-            else:
-                kg.decode(key, body, rules)
-    assert seen > 100
-
-
 def test_a_group_without_members_lost_its_protocol_type_from_0_10_1_to_1_0_0(tmp_path):
     """GroupMetadata.loadGroup, which keeps it, came with 1.0.1; a 0.10.2.2 broker answered "" (FACTS-legacy 7)."""
     for kafka, expected in (("0.10.1.0", ""), ("0.10.2.2", ""), ("0.11.0.2", ""), ("1.0.0", ""), ("1.0.1", "consumer")):
@@ -188,59 +169,20 @@ def test_the_reason_of_a_failed_load_is_one_line_and_always_the_same(tmp_path):
 
 def test_a_wrapper_of_magic_1_as_kafka_reads_it():
     """AbstractLegacyRecordBatch: offset 0 means unset; an offset below the inner ones, and zstd, are refused."""
-    import struct
-    import zlib
-
-    from kafkagroups.log.batches import read_batches
-    from kafkagroups.log.compression import CompressionType, compress
-
-    def message(offset, value, attributes=0):
-        body = struct.pack(">bbqii", 1, attributes, 5, -1, len(value)) + value
-        return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
     def offsets(outer, inner, codec=CompressionType.GZIP):
-        (batch,) = read_batches(message(outer, compress(codec, inner), codec))
+        (batch,) = read_batches(message(outer, None, compress(codec, inner), codec))
         return [record.offset for record in batch.records]
 
-    pair = message(0, b"a") + message(1, b"b")
+    pair = message(0, None, b"a") + message(1, None, b"b")
     assert offsets(11, pair) == [10, 11] and offsets(0, pair) == [0, 1] and offsets(1, pair) == [0, 1]
     assert offsets(10, pair[:-3]) == [10], "a message that is not whole is left out"
     for outer, inner, codec in (
-        (1, message(0, b"a") + message(7, b"b"), CompressionType.GZIP),
+        (1, message(0, None, b"a") + message(7, None, b"b"), CompressionType.GZIP),
         (9, pair, CompressionType.ZSTD),
     ):
         with pytest.raises(kg.InvalidLog):
             offsets(outer, inner, codec)
-
-
-def test_the_java_coordinators_before_4_3():
-    """crafted/cases.json under 4.0 and 4.1: key type 0 with a later value loads up to 4.0 and fails from 4.1 on."""
-    folder = captured("crafted") / "crafted" / "logs"
-    cases = json.loads((captured("crafted") / "crafted" / "cases.json").read_text())
-    for case in cases:
-        if case["id"] in ("v-key0-oc1", "v-key0-oc2", "v-key0-oc3", "v-key0-oc4"):
-            path = folder / case["id"] / f"__consumer_offsets-{case['partition']}"
-            for kafka, fails in (("4.0.2", False), ("4.1.2", True), ("4.3.1", True)):
-                (loaded,) = kg.load(path, kafka=kafka).partitions.values()
-                assert (loaded.error is not None) == fails
-
-
-def test_the_table_of_versions_says_what_the_classic_coordinator_reads():
-    """The docstring of records/dialects.py gives the highest value versions. Each line counts up to the next one."""
-    table = dialects.__doc__.partition("    classic  ")[2].partition("    new ")[0]
-    read = {}
-    lines = []
-    for line in table.splitlines():
-        read |= {name: int(highest) for name, highest in re.findall(r"(offset|group) values (?:0-)?(\d)", line)}
-        since = tuple(int(number) for number in line.split()[0].split("."))
-        lines.append((since, read.get("offset"), read.get("group", -1)))
-    for feature, newest_patch in versions.NEWEST_PATCHES.items():
-        for patch in range(newest_patch + 1):
-            release = versions.parse_release(f"{feature}.{patch}")
-            if release < versions.FIRST_WITHOUT_CLASSIC_COORDINATOR:
-                rules = kg.dialect("classic", f"{feature}.{patch}")
-                expected = max(line for line in lines if line[0] <= release)[1:]
-                assert (rules.max_offset_value_version, rules.max_group_value_version) == expected, release
 
 
 @pytest.mark.parametrize(

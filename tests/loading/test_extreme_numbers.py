@@ -1,13 +1,11 @@
 """Every number that a log can contain fits into the tables, whichever engine reads the log."""
 
-import struct
-
 import pytest
-from crc32c import crc32c
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from tests.handmade import CRC_FROM, CRC_POSITION, HEADER, LogRecord, encode_batch
+from tests.fuzz.odd_logs import mend
+from tests.handmade import HEADER, LogRecord, encode_batch
 from tests.spark.tables import TABLES, load_table, read, write_tables
 
 MAX_INT32 = 2**31 - 1
@@ -39,9 +37,7 @@ def replace_fields(batch, fields):
     header = list(HEADER.unpack_from(batch))
     for index, value in fields.items():
         header[index] = value
-    changed = bytearray(HEADER.pack(*header) + batch[HEADER.size :])
-    struct.pack_into(">I", changed, CRC_POSITION, crc32c(bytes(changed[CRC_FROM:])))
-    return bytes(changed)
+    return mend(HEADER.pack(*header) + batch[HEADER.size :])
 
 
 def commit(offset, partition=0, committed=1, time=1, expire=None, epoch=-1):

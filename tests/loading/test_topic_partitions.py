@@ -13,7 +13,6 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import partition_for
 from tests.captured import captured
-from tests.command import main
 from tests.groups.small_logs import START, offset_record
 from tests.handmade import LogRecord, OffsetCommitValue, encode_batch, write_segment
 from tests.snapshots.forged import take_snapshot
@@ -151,25 +150,20 @@ def test_the_folders_of_real_brokers_with_all_partitions_show_the_count():
         assert groups.topic_partitions.to_json() == {"count": 4, "from": "folder", "changed": None}
 
 
-def test_missing_partition_folders_are_named(tmp_path, capsys):
+def test_missing_partition_folders_are_named(tmp_path, run):
     """The folder has the partitions 0, 1 and 4: 2 and 3 are missing for sure, and with --partitions 7 also 5 and 6."""
     ids = [ids_with(partition, partition, 1, old_count=7)[0] for partition in (0, 1, 4)]
     partitions = {partition_for(id, 7): [commit(id, 1, 0)] for id in ids}
     path = write_topic(tmp_path / "log", partitions)
-    assert main(["load", str(path)]) == 0
-    assert "partitions 2 to 3." in capsys.readouterr().out
-    assert main(["load", str(path), "--partitions", "7"]) == 0
-    assert "partitions 2 to 3, 5 to 6 of 7." in capsys.readouterr().out
+    assert "partitions 2 to 3." in run("load", path)[1]
+    assert "partitions 2 to 3, 5 to 6 of 7." in run("load", path, "--partitions", "7")[1]
 
 
-def test_the_commands_say_what_was_assumed_and_what_was_changed(widened, capsys):
+def test_the_commands_say_what_was_assumed_and_what_was_changed(widened, run):
     """Text: old and new count, the time, and the affected groups. JSON: the same object in every command."""
     path, moved, _ = widened
-    commands = (["load"], ["stats"], ["explain", "--group", moved])
-    for command, *options in commands:
-        assert main([command, str(path), *options]) == 0
-        text = " ".join(capsys.readouterr().out.split())  # The text is wrapped.
+    for command in (["load"], ["stats"], ["explain", "--group", moved]):
+        text = " ".join(run(*command, path)[1].split())  # The text is wrapped.
         assert "changed from 3 to 5, at the latest at 2023-11-14 22:13:21 UTC" in text and moved in text
-        assert main([command, str(path), *options, "--json"]) == 0
-        topic = json.loads(capsys.readouterr().out)["topic_partitions"]
+        topic = json.loads(run(*command, path, "--json")[1])["topic_partitions"]
         assert topic == kg.load(path).topic_partitions.to_json()

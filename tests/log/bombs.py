@@ -6,7 +6,7 @@ import zlib
 import cramjam
 from crc32c import crc32c
 
-from tests.handmade import HEADER, HEADER_SIZE, CompressionType, compress
+from tests.handmade import HEADER, HEADER_SIZE, CompressionType, compress, message
 
 SNAPPY_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 ZSTD_BLOCK = 128 * 1024
@@ -18,13 +18,6 @@ def batch_of(payload, codec, count=1, base_offset=0, producer_id=-1):
     data = bytearray(HEADER.pack(*fields) + payload)
     struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
     return bytes(data)
-
-
-def message(value, codec=0, offset=0, magic=1):
-    """Return a message of magic 0 or 1. With a codec it is a wrapper, and its value is the compressed message set."""
-    time = struct.pack(">q", 5) if magic else b""
-    body = struct.pack(">bb", magic, codec) + time + struct.pack(">ii", -1, len(value)) + value
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
 def zeros(codec, size):
@@ -68,12 +61,12 @@ def bombs(size):
     """Return named batches that each decompress to about `size` bytes, of every codec and magic."""
     found = {"announced": batch_of(snappy_that_announces(size), CompressionType.SNAPPY)}
     found["announced chunk"] = batch_of(chunk_that_announces(size), CompressionType.SNAPPY)
-    found["announced, magic 1"] = message(snappy_that_announces(size), CompressionType.SNAPPY)
+    found["announced, magic 1"] = message(0, None, snappy_that_announces(size), CompressionType.SNAPPY)
     for codec in (CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD):
         payload = zeros(codec, size)
         found[codec.name.lower()] = batch_of(payload, codec)
         if codec != CompressionType.ZSTD:
             for magic in (0, 1):
-                found[f"{codec.name.lower()}, magic {magic}"] = message(payload, codec, magic=magic)
-    found["lz4 without checksum, magic 1"] = message(lz4_without_checksum(zeros(CompressionType.LZ4, size)), 3)
+                found[f"{codec.name.lower()}, magic {magic}"] = message(0, None, payload, codec, magic)
+    found["lz4 without checksum, magic 1"] = message(0, None, lz4_without_checksum(zeros(CompressionType.LZ4, size)), 3)
     return found

@@ -85,6 +85,7 @@ def test_a_part_of_a_log_keeps_the_positions_of_its_file(tmp_path):
     (batch,) = part
     assert (batch.position, batch.base_offset) == (start, 1)
     assert (part.damage.position, part.damage.offset) == (third, 2)
+    assert str(part.damage).startswith(f"{log.segments[0]}, byte {third}: the log ends here at offset 2: ")
     with pytest.raises(kg.InvalidLog, match="checksum") as caught:
         list(read_batches(damaged, "file"))
     assert (caught.value.file, caught.value.position) == ("file", third)

@@ -55,22 +55,20 @@ def test_a_write_that_fails_leaves_nothing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_second_run_into_the_same_output_is_refused(name, tmp_path, capsys):
+def test_a_second_run_into_the_same_output_is_refused(name, tmp_path, run):
     """While one run writes, or after it was killed, another one is refused with the name of what to delete."""
     out = tmp_path / "out"
     left = out / UNFINISHED if name in FOLDERS else out.with_name(f"out.{UNFINISHED}")
     left.mkdir(parents=True) if name in FOLDERS else left.touch()
-    assert main(words_of(name, out)) == 2
-    assert capsys.readouterr().err.endswith(
-        f"{out}: another run is writing it, or was killed. If none is running, delete {left}\n"
-    )
+    status, _, err = run(*words_of(name, out))
+    assert status == 2
+    assert err.endswith(f"{out}: another run is writing it, or was killed. If none is running, delete {left}\n")
     left.rmdir() if left.is_dir() else left.unlink()
-    assert main(words_of(name, out)) == 0
-    capsys.readouterr()
+    assert run(*words_of(name, out))[0] == 0
     assert sorted(path.name for path in tmp_path.rglob(f"*{UNFINISHED}*")) == []
 
 
-def test_a_killed_run_is_not_taken_for_a_whole_topic(tmp_path, capsys):
+def test_a_killed_run_is_not_taken_for_a_whole_topic(tmp_path, run):
     """`synth` is killed between two segments. Later commands say that the folder is not whole."""
     out = tmp_path / "topic"
     words = ["synth", "--records", "3000000", "--partitions", "3", "--segment-bytes", "100000", "--out", str(out)]
@@ -80,10 +78,8 @@ def test_a_killed_run_is_not_taken_for_a_whole_topic(tmp_path, capsys):
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     for command in ("load", "check", "stats"):
-        assert main([command, str(out)]) == 2
-        assert (
-            f"{out}: not whole, because the run that writes it has not ended, or was killed" in capsys.readouterr().err
-        )
+        status, _, err = run(command, out)
+        assert status == 2 and f"{out}: not whole, because the run that writes it has not ended, or was killed" in err
 
 
 def test_of_two_runs_at_the_same_time_one_succeeds(tmp_path):

@@ -120,9 +120,3 @@ def test_an_older_batch_is_not_read_again():
     assert found == offsets_of(batches)
     assert log.gaps == []
     assert log.damage.position == len(original)
-
-
-def test_a_log_without_damage_has_no_gaps():
-    original, batches = read("magic 2")
-    found, log = read_past_damage((0, original))
-    assert (found, log.gaps, log.damage) == (offsets_of(batches), [], None)

@@ -1,6 +1,17 @@
 """What must hold for any bytes of a record: they are refused, or read, annotated and written back."""
 
+from itertools import pairwise
+
 import kafkagroups as kg
+
+
+def bytes_of(row):
+    """Return the key and the value of a captured row. A long value has parts: hex digits, or hex digits and a count."""
+    key, value = (None if row.get(name) is None else bytes.fromhex(row[name]) for name in ("key_hex", "value_hex"))
+    if "value_parts" in row:
+        parts = [part if isinstance(part, str) else part[0] * part[1] for part in row["value_parts"]]
+        value = bytes.fromhex("".join(parts))
+    return key, value
 
 
 def judge(key, value, rules=None):
@@ -15,7 +26,7 @@ def judge(key, value, rules=None):
             return None
         raise AssertionError("annotate accepted what decode refuses") from error
     spans = kg.annotate(key, value, rules)
-    assert sum(span.end - span.start for span in spans) == len(key) + len(value or b"")
+    assert_covered(spans, key, value)
     is_odd = any(span.odd for span in spans)
     try:
         written = kg.encode(record, rules)
@@ -26,3 +37,11 @@ def judge(key, value, rules=None):
     assert (written != (key, value)) == is_odd
     assert kg.decode(*written, rules, strict=True) == record
     return record
+
+
+def assert_covered(spans, key, value):
+    """The spans of each part lie end to end and have all of its bytes."""
+    for part, data in (("key", key), ("value", value or b"")):
+        mine = [span for span in spans if span.part == part]
+        assert all(span.end == following.start for span, following in pairwise(mine))
+        assert (mine[0].start, mine[-1].end) == (0, len(data)) if mine else not data

@@ -46,11 +46,12 @@ def differences(groups: Any, answers: dict[str, Any]) -> list[str]:
 
     shown = {name: group_json(group) for name, group in groups.items()}
     _compare_offsets(groups, answers, expect)
-    listed = {
-        name: {field: group[field] for field in ("protocol_type", "state", "type")} for name, group in shown.items()
-    }
-    expect("listed groups", listed, _without_errors(answers["listed"]))
-    for name, kafka in answers["groups"].items():
+    if "listed" in answers:
+        listed = {
+            name: {field: group[field] for field in ("protocol_type", "state", "type")} for name, group in shown.items()
+        }
+        expect("listed groups", listed, _without_errors(answers["listed"]))
+    for name, kafka in answers.get("groups", {}).items():
         mine = shown.get(name)
         is_classic = mine is not None and mine["type"] == "classic"
         if kafka.get("error", "NONE") != "NONE":
@@ -68,7 +69,7 @@ def differences(groups: Any, answers: dict[str, Any]) -> list[str]:
     ):
         described = answers.get(part) or {}
         for name, kafka in {} if "request_failed" in described else described.items():
-            if "error" in kafka and not kafka["error"].startswith("NOT_COORDINATOR"):
+            if "error" in kafka and not kafka["error"].startswith(("NOT_COORDINATOR", "INVALID_GROUP_ID")):
                 continue  # This release has no such request, or cannot describe a streams group without a topology.
             mine = shown.get(name)
             is_known = mine is not None and mine["type"] == part.removesuffix("_groups")
@@ -123,6 +124,9 @@ def _compare_members(name: str, mine: Any, kafka: Any, fields: dict[str, str], e
         for member in shown:  # A broker shows the metadata of a stable group only.
             member["metadata_hex"] = ""
     expected = [{field: member.get(field) for field in fields} for member in members]
+    for member, answer in zip(shown, expected, strict=False):
+        if str(answer.get("assignment_hex")).endswith(" bytes"):  # The answer has only the length of a long assignment.
+            member["assignment_hex"] = f"{len(member['assignment_hex']) // 2} bytes"
     expect(f"members of {name}", _sorted_topics(shown), _sorted_topics(expected))
 
 

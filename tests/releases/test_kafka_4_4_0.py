@@ -1,7 +1,7 @@
 """Kafka 4.4.0: its records and the limits of its readers. Its runs are in tests/groups/test_load_runs.py."""
 
-import json
 import os
+from collections import Counter
 
 import pytest
 
@@ -9,37 +9,13 @@ import kafkagroups as kg
 from kafkagroups.kafka_tools.dump_text import format_kafka_error
 from kafkagroups.records.written_versions import describe_writers, writers_of
 from tests.captured import captured, rows
-from tests.cases import case, first_quickly
+from tests.cases import case
+from tests.records.judge import bytes_of, judge
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 LONG_VALUE_BYTES = 2_000_000
 NEW = kg.dialect("new", "4.4.0")
 OLD = kg.dialect("new", "4.3.1")
-
-
-def unhex(text):
-    return None if text is None else bytes.fromhex(text)
-
-
-def record_bytes(row):
-    """Return the key and the value of a row. A long value is given as parts: hex digits, or hex digits and a count."""
-    if "value_parts" not in row:
-        return unhex(row["key_hex"]), unhex(row["value_hex"])
-    parts = [part if isinstance(part, str) else part[0] * part[1] for part in row["value_parts"]]
-    return unhex(row["key_hex"]), unhex("".join(parts))
-
-
-def test_a_record_of_4_4_0_decodes_to_kafkas_json_and_encodes_to_its_bytes():
-    for row in rows("v440", "v440/vectors.jsonl") + rows("v440", "v440/helpers.jsonl"):
-        with case(row["id"]):
-            key, value = record_bytes(row)
-            record = kg.decode(key, value, NEW)
-            shown = kg.to_json(record, NEW)
-            assert shown["key"]["data"] == row["key"]
-            if value is not None:
-                assert shown["value"] == {"version": str(row["value_version"]), "data": row["value"]}
-            assert kg.encode(record, NEW) == (key, value)
-            assert kg.from_json(json.loads(json.dumps(shown)), NEW) == record
 
 
 def test_4_3_1_keeps_the_new_fields_as_unknown_tags():
@@ -48,7 +24,7 @@ def test_4_3_1_keeps_the_new_fields_as_unknown_tags():
     for row in rows("v440", "v440/vectors.jsonl"):
         if "4.3.1" in row:
             with case(row["id"]):
-                key, value = record_bytes(row)
+                key, value = bytes_of(row)
                 record = kg.decode(key, value, OLD)
                 shown = kg.to_json(record, OLD)["value"]["data"]
                 assert len(shown.pop("_unknownTaggedFields")) == row["4.3.1"]["ok"]["unknown_tags_kept"]
@@ -58,51 +34,42 @@ def test_4_3_1_keeps_the_new_fields_as_unknown_tags():
     assert seen > 10
 
 
-@pytest.mark.parametrize("name", first_quickly(["reader_differences.jsonl", "limits.jsonl"], pytest.mark.slow))
-def test_4_4_0_limits_arrays_and_tags(name):
+def read_limits(accepted):
+    """Yield the release and the row of each answer that accepts the row's record, or else of each refusal."""
+    for name in ("reader_differences.jsonl", "limits.jsonl"):
+        for row in (row for row in rows("v440", f"v440/{name}") if "key_hex" in row):
+            for kafka in ("4.3.1", "4.4.0"):
+                if ("error" not in row[kafka]) == accepted:
+                    yield kafka, row
+
+
+def test_4_4_0_limits_arrays_and_tags():
     """At most 1,000,000 elements and 10,000 tags, and no negative number of tags. 4.3.1 has no limits.
 
-    To read a million elements takes seconds, so only the long profile reads the long values that 4.3.1 accepts.
+    The dump tool's text for a record that 4.4.0 refuses contains the message of 4.4.0's exception.
     """
-    differing = 0
-    read_back = [row for row in rows("v440", f"v440/{name}") if "key_hex" in row]
-    for row in read_back:
-        with case(row["id"]):
-            key, value = record_bytes(row)
-            is_accepted = {version: "error" not in row[version] for version in ("4.3.1", "4.4.0")}
-            differing += is_accepted["4.3.1"] != is_accepted["4.4.0"]
-            if LONG or not is_accepted["4.4.0"] or len(value) < LONG_VALUE_BYTES:
-                assert _reads(key, value, NEW) == is_accepted["4.4.0"]
-            if LONG or not is_accepted["4.3.1"] or len(value) < LONG_VALUE_BYTES:
-                assert _reads(key, value, OLD) == is_accepted["4.3.1"]
-    assert differing
+    refusals = Counter()
+    for kafka, row in read_limits(accepted=False):
+        with case(f"{row['id']}, {kafka}"):
+            key, value = bytes_of(row)
+            rules = kg.dialect("new", kafka)
+            with pytest.raises(kg.InvalidRecord) as refusal:
+                kg.decode(key, value, rules)
+            assert judge(key, value, rules) is None
+            if kafka == "4.4.0":
+                assert format_kafka_error(refusal.value, key, value) == row[kafka]["error"]["message"]
+            refusals[kafka] += 1
+    assert refusals["4.4.0"] > refusals["4.3.1"] > 0
 
 
-@pytest.mark.parametrize("name", ["limits.jsonl", "reader_differences.jsonl"])
-def test_a_refusal_has_the_message_of_4_4_0(name):
-    """The dump tool's text for a record that 4.4.0 refuses contains the message of 4.4.0's exception."""
-    for row in rows("v440", f"v440/{name}"):
-        if "key_hex" in row and "error" in row["4.4.0"]:
-            with case(row["id"]):
-                key, value = record_bytes(row)
-                with pytest.raises(kg.InvalidRecord) as refusal:
-                    kg.decode(key, value, NEW)
-                assert format_kafka_error(refusal.value, key, value) == row["4.4.0"]["error"]["message"]
-
-
-def _reads(key, value, rules):
-    try:
-        kg.decode(key, value, rules)
-    except kg.InvalidRecord:
-        return False
-    return True
-
-
-def test_what_decode_refuses_annotate_refuses():
-    for row in rows("v440", "v440/reader_differences.jsonl"):
-        if "error" in row["4.4.0"]:
-            with case(row["id"]), pytest.raises(kg.InvalidRecord):
-                kg.annotate(*record_bytes(row), NEW)
+@pytest.mark.slow
+def test_what_is_within_the_limits_is_read():
+    """To read a million elements takes seconds, so only the long profile reads the longest values."""
+    for kafka, row in read_limits(accepted=True):
+        with case(f"{row['id']}, {kafka}"):
+            key, value = bytes_of(row)
+            if LONG or len(value) < LONG_VALUE_BYTES:
+                kg.decode(key, value, kg.dialect("new", kafka))
 
 
 @pytest.mark.parametrize(

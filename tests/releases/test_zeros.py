@@ -13,13 +13,9 @@ from kafkagroups.loading.engines import choose_engine
 from kafkagroups.log.damage import Outcome, Start, judge_start
 from kafkagroups.log.segment_file import Zeros
 from kafkagroups.log.segments import NO_STOP
-from kafkagroups.spark.source import ConsumerOffsets
 from tests.captured import captured
-from tests.command import main
 from tests.handmade import log_of_buffers
-from tests.snapshots import forged
 from tests.snapshots.forged import Snapshot, take_snapshot
-from tests.spark.tables import read
 
 LOADED = (Outcome.CUTS_ZEROS, Outcome.CUTS_LATER_SEGMENTS, Outcome.IGNORES_ZEROS)
 STARTS = {
@@ -55,9 +51,13 @@ def copy_case(name, folder):
     return sorted(folder.glob("__consumer_offsets-*"))
 
 
-def load(path, release, engine="auto"):
+def load(path, release):
+    """Load with both engines, which find the same zeros."""
     kafka, _, kind = release.partition("-")
-    return kg.load(path, "classic" if kind == "classic" else "new", kafka, engine=engine)
+    coordinator = "classic" if kind == "classic" else "new"
+    python, compiled = (kg.load(path, coordinator, kafka, engine=engine) for engine in ENGINES)
+    assert python.partitions == compiled.partitions
+    return compiled
 
 
 def stored_offsets(groups):
@@ -130,17 +130,6 @@ def test_a_clean_start_by_the_number_of_zeros(count, expected):
         assert judge_start(Start.CLEAN, Zeros("f", 226, count), "classic") is Outcome.LOADS_NOTHING
     later = judge_start(Start.CLEAN, Zeros("f", 226, count, later_segments=1), "new")
     assert later is (Outcome.IGNORES_ZEROS if count < 12 else Outcome.LOAD_FAILS)
-
-
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("release", ["4.3.1", "3.9.2-classic"])
-def test_engines_and_tables_agree(tmp_path, name, release):
-    """Both engines find the same zeros. Spark's table `partitions` has no column for them."""
-    for folder in copy_case(name, tmp_path):
-        python, compiled = (load(folder, release, engine) for engine in ("python", "auto"))
-        assert python.partitions == compiled.partitions
-        columns = read(folder, table="partitions", failOnDamage="false")[0].keys()
-        assert "zeros" not in columns and ConsumerOffsets({"table": "partitions", "path": str(folder)}).schema()
 
 
 def write_segments(folder, tails):
@@ -230,39 +219,6 @@ def test_zeros_and_snapshots(tmp_path, engine):
     assert (check().bytes, check().later_segments) == (7, 2)
 
 
-def test_zeros_in_a_forged_snapshot(tmp_path):
-    """A snapshot with impossible zeros is refused. Zeros of any file and place are accepted, and change no group."""
-    folder = tmp_path / "__consumer_offsets-9"
-    write_segments(folder, (0, 100))
-    state = tmp_path / "state"
-    take_snapshot(folder).save(state)
-    content = forged.read_manifest(state)
-    loaded = forged.saved_partition(content, 9)["loaded"]
-    zeros = loaded["zeros"]
-    wrong_zeros = [
-        [],
-        {},
-        {"file": 1},
-        {"position": True},
-        {"bytes": 1.5},
-        {"bytes": None},
-        {"later_segments": "0"},
-    ]
-    for wrong in wrong_zeros:
-        loaded["zeros"] = zeros | wrong if wrong else wrong
-        forged.write_manifest(state, content)
-        with pytest.raises(kg.InvalidLog, match="zeros"):
-            Snapshot.read(state)
-    expected = kg.load(folder)
-    for file in ("", "/dev/zero", f"{0:020}.log", f"{2:020}.log", f"{10**20 - 1:020}.log", "\0"):
-        for position in (0, 7, 2**63 - 1):
-            loaded["zeros"] = zeros | {"file": file, "position": position}
-            forged.write_manifest(state, content)
-            snapshot = Snapshot.read(state)
-            assert stored_offsets(snapshot.groups(str(folder))) == stored_offsets(expected)
-            assert stored_offsets(snapshot.advance(folder).groups(str(folder))) == stored_offsets(expected)
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_zeros_that_a_broker_has_cut_off(tmp_path, engine):
     """When a broker begins a new segment, it cuts the reserved space off the old one. A snapshot then has no zeros."""
@@ -295,13 +251,8 @@ def test_zeros_behind_damage_are_not_reported(tmp_path, engine):
     assert (loaded.zeros, kg.load(folder).partitions[9].zeros) == (None, None)
 
 
-def test_load_prints_the_zeros(tmp_path, capsys):
+def test_load_prints_the_zeros(tmp_path, run):
     """The JSON has file, position and bytes. The text says what each kind of start would do. The exit code is 0."""
-
-    def run(*arguments):
-        status = main(list(map(str, arguments)))
-        return status, *capsys.readouterr()
-
     folder = tmp_path / "__consumer_offsets-9"
     size = write_segments(folder, (100,))
     (segment,) = folder.iterdir()
@@ -314,6 +265,5 @@ def test_load_prints_the_zeros(tmp_path, capsys):
     for start in Start:
         assert start.value in out
     assert "what a Kafka 4.3.1 broker does with the zeros" in out and "does not start" in out
-    status, out, _ = run("load", LOG, "--json")
-    assert json.loads(out)["partitions"]["9"]["zeros"] is None
+    assert json.loads(run("load", LOG, "--json")[1])["partitions"]["9"]["zeros"] is None
     assert "zero byte" not in run("load", LOG)[1]

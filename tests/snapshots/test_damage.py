@@ -43,6 +43,7 @@ class Saved(NamedTuple):
     `files` has the bytes of the snapshot's files. `wanted` is what a load of the whole topic answers.
     """
 
+    name: str
     topic: Path
     folder: Path
     files: dict[str, bytes]
@@ -106,31 +107,32 @@ def save(tmp_path_factory):
                     take_snapshot(folder / "topic", coordinator).save(folder / "state")
             files = {file.name: file.read_bytes() for file in (folder / "state").iterdir()}
             wanted = shape(kg.load(folder / "topic", coordinator))
-            saved[topic] = Saved(folder / "topic", folder / "state", files, wanted)
+            saved[topic] = Saved(topic, folder / "topic", folder / "state", files, wanted)
         saved[topic].restore()
         return saved[topic]
 
     return save_topic
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_the_snapshot_itself_resumes(topic, save):
+@pytest.fixture(params=TOPICS)
+def saved(request, save):
+    return save(request.param)
+
+
+def test_the_snapshot_itself_resumes(saved):
     """Without damage, each snapshot resumes with the answer of a load. The states are varied."""
-    saved = save(topic)
     assert not saved.check()
     snapshot = Snapshot.read(saved.folder)
-    if topic == "random":
+    if saved.name == "random":
         assert any(shard.failure for shard in snapshot.shards.values())
         assert any(shard.offsets.pending for shard in snapshot.shards.values())
     else:
         assert {group.type for group in snapshot.groups().values()} == {"classic", "consumer", "share", "streams"}
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_changed_and_missing_bytes(topic, save):
+def test_changed_and_missing_bytes(saved):
     """Any byte is changed, or a file is cut or lengthened at any byte."""
-    saved = save(topic)
-    rnd = random.Random(topic)
+    rnd = random.Random(saved.name)
     for _ in range(ROUNDS):
         name = rnd.choice([*saved.files, "snapshot.json"])
         data = bytearray(saved.files[name])
@@ -158,7 +160,7 @@ def test_every_byte_of_a_small_snapshot(tmp_path):
     take_snapshot(topic, "classic").save(tmp_path / "state")
     segment.write_bytes(data)
     files = {file.name: file.read_bytes() for file in (tmp_path / "state").iterdir()}
-    saved = Saved(topic, tmp_path / "state", files, shape(kg.load(topic, "classic")))
+    saved = Saved("small", topic, tmp_path / "state", files, shape(kg.load(topic, "classic")))
     assert not saved.check()
     accepted = 0
     for name, content in files.items():
@@ -173,10 +175,8 @@ def test_every_byte_of_a_small_snapshot(tmp_path):
     assert accepted < 20  # A space in snapshot.json has no meaning.
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_swapped_files(topic, save):
+def test_swapped_files(saved):
     """A segment has the bytes of another partition, or of a later snapshot of the same log."""
-    saved = save(topic)
     segments = [name for name in saved.files if name != "snapshot.json"]
     for name, other_name in itertools.permutations(segments, 2):
         if saved.files[name] != saved.files[other_name]:
@@ -286,11 +286,9 @@ def use(saved):
     return False
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_forged_segments(topic, save):
+def test_forged_segments(saved):
     """One byte of a segment is changed, and all checksums fit. No exception is raised except a refusal."""
-    saved = save(topic)
-    rnd = random.Random(topic)
+    rnd = random.Random(saved.name)
     refused = 0
     numbers = [each["partition"] for each in forged.read_manifest(saved.folder)["partitions"] if each["size"]]
     for _ in range(ROUNDS):
@@ -309,11 +307,9 @@ def test_forged_segments(topic, save):
     assert 0 < refused < ROUNDS
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_a_forged_manifest(topic, save):
+def test_a_forged_manifest(saved):
     """One value of snapshot.json is changed, and the checksum fits. No exception is raised except a refusal."""
-    saved = save(topic)
-    rnd = random.Random(topic)
+    rnd = random.Random(saved.name)
     content = forged.read_manifest(saved.folder)
     refused = 0
     for _ in range(ROUNDS):
@@ -335,10 +331,8 @@ def test_a_position_far_behind_the_log(save):
     assert not saved.check()
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_json_that_is_no_json(topic, save):
+def test_json_that_is_no_json(saved):
     """The bytes of snapshot.json are not JSON, or JSON that a parser does not like."""
-    saved = save(topic)
     line = saved.files["snapshot.json"]
     for data in (
         *(b"", b"\n", b"{", b"null", b"[]", b"{}", b"\xff", b"\xef\xbb\xbf{}", b"\x00", b"\xfe\xff\x00{\x00}"),

@@ -16,7 +16,6 @@ from kafkagroups.loading.snapshots import FORMAT
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, find_frames
 from tests.captured import LONG, captured, folders
 from tests.cases import case
-from tests.command import main
 from tests.engine.random_logs import random_log
 from tests.engine.same import resumed_shape as shape
 from tests.handmade import LogRecord, encode_batch, log_of_buffers, write_segment
@@ -199,7 +198,7 @@ def cut(folder):
 
 
 @pytest.mark.parametrize("change", [change_batch, clean, delete_records, cut])
-def test_a_log_that_has_changed_is_read_again(change, tmp_path, capsys):
+def test_a_log_that_has_changed_is_read_again(change, tmp_path, run):
     """A log that was replaced, cleaned or cut before the saved position is read as a whole, and one line says so."""
     synth.write(tmp_path / "topic", 900, partitions=1, groups=5, segment_bytes=20_000)
     log = tmp_path / "topic" / "__consumer_offsets-0"
@@ -211,10 +210,9 @@ def test_a_log_that_has_changed_is_read_again(change, tmp_path, capsys):
     assert shape(advanced.groups(str(log))) == shape(kg.load(log))
     line = f"{log}: not the log of the snapshot any longer, so all of it was read"
     assert advanced.notes == [line]
-    assert main(["load", str(log), "--snapshot", str(state), "--json"]) == 0
-    assert capsys.readouterr().err == f"kafkagroups: {line}\n"
-    assert main(["load", str(log), "--snapshot", str(state), "--json"]) == 0
-    assert capsys.readouterr().err == ""
+    for errors in (f"kafkagroups: {line}\n", ""):
+        status, _, err = run("load", log, "--snapshot", state, "--json")
+        assert (status, err) == (0, errors)
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
@@ -305,7 +303,7 @@ def test_what_lies_on_disk(tmp_path):
 
 
 @pytest.mark.parametrize("old_format", [4, 8, 10])
-def test_an_old_snapshot_is_replaced(old_format, tmp_path, capsys):
+def test_an_old_snapshot_is_replaced(old_format, tmp_path, run):
     """Format 4 contained a pickle, and format 10 JSON: one line says that the log is read again, and no state is."""
     folder = tmp_path / "state"
     folder.mkdir()
@@ -316,14 +314,11 @@ def test_an_old_snapshot_is_replaced(old_format, tmp_path, capsys):
     found = f"{folder}: expected a snapshot of format {FORMAT}, found format {old_format}"
     with pytest.raises(kg.UsageError, match=found):
         snapshots.Snapshot.read(folder)
-    command = ["load", "data/harbour/3.9.2", "--coordinator", "classic", "--json"]
-    assert main([*command, "--snapshot", str(folder)]) == 0
-    first = capsys.readouterr()
-    assert first.err == f"kafkagroups: {found}. Now all of the log is read, and the snapshot is replaced\n"
-    assert main(command) == 0 and first.out == capsys.readouterr().out
-    assert main([*command, "--snapshot", str(folder)]) == 0
-    again = capsys.readouterr()
-    assert (again.out, again.err) == (first.out, "")
+    command = ("load", "data/harbour/3.9.2", "--coordinator", "classic", "--json")
+    _, wanted, _ = run(*command)
+    line = f"kafkagroups: {found}. Now all of the log is read, and the snapshot is replaced\n"
+    assert run(*command, "--snapshot", folder) == (0, wanted, line)
+    assert run(*command, "--snapshot", folder) == (0, wanted, "")
     assert not list(folder.glob("*.state"))
 
 
@@ -351,33 +346,30 @@ def test_a_segment_is_the_same_whichever_engine_made_it(tmp_path):
             assert both[0] == both[1]
 
 
-def test_load_with_a_snapshot(tmp_path, capsys):
+def test_load_with_a_snapshot(tmp_path, run):
     """`load --snapshot DIR` answers as `load` does, and updates the snapshot. Wrong options are refused."""
     path = tmp_path / "__consumer_offsets-9"
-    state = str(tmp_path / "state")
+    state = tmp_path / "state"
+    command = ("load", path, "--coordinator", "classic")
     (segment,) = Path("data/harbour/3.9.2/__consumer_offsets-9").glob("*.log")
     path.mkdir()
     for size in (2000, None):
         (path / segment.name).write_bytes(segment.read_bytes()[:size])
-        code = main(["load", str(path), "--coordinator", "classic", "--snapshot", state, "--json"])
-        given = capsys.readouterr()
-        assert main(["load", str(path), "--coordinator", "classic", "--json"]) == code
-        wanted = capsys.readouterr()
-        assert (json.loads(given.out), given.err) == (json.loads(wanted.out), wanted.err)
+        assert run(*command, "--snapshot", state, "--json") == run(*command, "--json")
     for wrong, said in (
         (["--kafka", "2.8.2"], "this snapshot is of the classic coordinator of Kafka 3.9.2"),
         (["--until", "3"], "--snapshot cannot be used with"),
-        ([str(path)], "one PATH"),
+        ([path], "one PATH"),
     ):
-        assert main(["load", str(path), *wrong, "--coordinator", "classic", "--snapshot", state]) == 2
-        assert said in capsys.readouterr().err
-    next(Path(state).glob("*.log")).write_bytes(b"nothing")
+        status, _, err = run("load", path, *wrong, "--coordinator", "classic", "--snapshot", state)
+        assert status == 2 and said in err
+    next(state.glob("*.log")).write_bytes(b"nothing")
     # Damaged bytes are bad data, and no wrong usage (the exit codes of CONTRACT.md).
-    assert main(["load", str(path), "--coordinator", "classic", "--snapshot", state]) == 1
-    assert "the snapshot cannot be read" in capsys.readouterr().err
+    status, _, err = run(*command, "--snapshot", state)
+    assert status == 1 and "the snapshot cannot be read" in err
 
 
-def test_a_segment_is_not_written_again_for_few_batches(tmp_path, capsys):
+def test_a_segment_is_not_written_again_for_few_batches(tmp_path, run):
     """`load --snapshot` reads a few new batches again next time. When they are many, it writes a new segment."""
     synth.write(tmp_path, 1000, partitions=1, groups=200)
     log = tmp_path / "__consumer_offsets-0"
@@ -388,10 +380,7 @@ def test_a_segment_is_not_written_again_for_few_batches(tmp_path, capsys):
     segments = []
     for count in (len(frames) // 2, len(frames) // 2 + 3, len(frames) // 2 + 6, len(frames)):
         file.write_bytes(data[: frames[count - 1].end])
-        assert main(["load", str(log), "--snapshot", str(state), "--json"]) == 0
-        given = capsys.readouterr().out
-        assert main(["load", str(log), "--json"]) == 0
-        assert given == capsys.readouterr().out
+        assert run("load", log, "--snapshot", state, "--json") == run("load", log, "--json")
         segments += state.glob("*.log")
     assert segments[0] == segments[1] == segments[2] != segments[3]
 

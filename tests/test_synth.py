@@ -119,13 +119,6 @@ def test_a_load_finds_the_numbers_in_the_summary_for_any_settings(records, asked
             assert record.name != "Unknown"
 
 
-@pytest.mark.engine
-def test_the_compiled_engine_finds_the_same(tmp_path):
-    """Both engines agree on a log with all kinds of records."""
-    written = synth.write(tmp_path / "log", 40_000, partitions=3, codec="zstd", **REALISTIC)
-    agrees(tmp_path / "log", written, 3, engine="compiled")
-
-
 @pytest.mark.parametrize("at_once", [1000, 30_000])
 def test_the_size_of_the_parts_in_memory_changes_nothing(tmp_path, monkeypatch, at_once):
     """The segments have the same bytes."""
@@ -160,29 +153,33 @@ def test_a_record_is_the_same_as_kafkas(tmp_path):
     assert kinds == {("OffsetCommit", 3), ("OffsetCommit", None)}
 
 
-def test_offsets_and_times_rise(tmp_path):
-    """A group's offsets rise in each of its partitions, and timestamps rise in the log."""
-    synth.write(tmp_path / "log", 20_000, partitions=2, **REALISTIC)
-    last = {}
-    for read, _, _ in decoded(tmp_path / "log"):
-        if read.name == "OffsetCommit" and read.value:
-            assert read.value.offset > last.get(read.key, -1)
-            last[read.key] = read.value.offset
-    for log in logs(tmp_path / "log").values():
+@pytest.fixture(scope="module")
+def realistic(tmp_path_factory):
+    """A topic with all kinds of records, and what `synth.write` says about it."""
+    folder = tmp_path_factory.mktemp("realistic") / "log"
+    return folder, synth.write(folder, 20_000, partitions=2, **{**REALISTIC, "generations": 0.2})
+
+
+def test_the_records_of_a_topic_are_consistent(realistic):
+    """A group's offsets rise in each of its partitions, and timestamps rise in the log.
+
+    Each generation of a group is one higher than the last. Its members have the group's partitions.
+    """
+    folder, _ = realistic
+    for log in logs(folder).values():
         times = [batch.max_timestamp for batch in log]
         assert times == sorted(times)
-
-
-def test_generations_rise_and_contain_the_assignments(tmp_path):
-    """Each generation of a group is one higher than the last. Its members have the group's partitions."""
-    synth.write(tmp_path / "log", 20_000, partitions=2, **{**REALISTIC, "generations": 0.2, "modern": 0.1})
-    generation = {}
+    records = decoded(folder)
+    last = {}
     partitions = {}
-    empty = 0
-    records = decoded(tmp_path / "log")
     for read, _, _ in records:
         if read.name == "OffsetCommit":
             partitions.setdefault(read.key.group, set()).add((read.key.topic, read.key.partition))
+            if read.value:
+                assert read.value.offset > last.get(read.key, -1)
+                last[read.key] = read.value.offset
+    generation = {}
+    empty = 0
     for read, record, _ in records:
         if read.name != "GroupMetadata":
             continue
@@ -210,32 +207,36 @@ def test_generations_rise_and_contain_the_assignments(tmp_path):
     assert max(generation.values()) > 10 and empty > 20
 
 
-def test_a_marker_comes_before_its_groups_next_request(tmp_path):
+def test_a_marker_comes_before_its_groups_next_request(realistic):
     """Transactions of several groups overlap."""
-    written = synth.write(tmp_path / "log", 20_000, partitions=1, **REALISTIC)
-    waiting = {}
+    folder, written = realistic
     most = 0
     lost = 0
-    for batch in batches(tmp_path / "log"):
-        if batch.is_control:
-            del waiting[batch.producer_id]
-            continue
-        group = kg.decode(batch.records[0].key, batch.records[0].value).key
-        group = getattr(group, "group", None) or group.group_id
-        assert group not in waiting.values()
-        if batch.is_transactional:
-            if batch.producer_id >= 10_000_000:
-                lost += 1
-            else:
-                waiting[batch.producer_id] = group
-        most = max(most, len(waiting))
-    assert most > 3 and waiting == {} and lost == written["transactions"]["open"] > 0
+    for log in logs(folder).values():
+        waiting = {}
+        for batch in log:
+            if batch.is_control:
+                del waiting[batch.producer_id]
+                continue
+            group = kg.decode(batch.records[0].key, batch.records[0].value).key
+            group = getattr(group, "group", None) or group.group_id
+            assert group not in waiting.values()
+            if batch.is_transactional:
+                if batch.producer_id >= 10_000_000:
+                    lost += 1
+                else:
+                    waiting[batch.producer_id] = group
+            most = max(most, len(waiting))
+        assert waiting == {}
+    assert most > 3 and lost == written["transactions"]["open"] > 0
 
 
-def test_modern_groups_are_stable_in_the_new_coordinator(tmp_path):
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_modern_groups_are_stable_in_the_new_coordinator(realistic, engine):
     """4.3.1's coordinator loads consumer groups whose members have all partitions; 3.9.2's loads their offsets."""
-    synth.write(tmp_path / "log", 20_000, partitions=2, **REALISTIC)
-    new, classic = (kg.load(tmp_path / "log", coordinator=name) for name in ("new", "classic"))
+    folder, written = realistic
+    agrees(folder, written, 2, engine)
+    new, classic = (kg.load(folder, coordinator=name, engine=engine) for name in ("new", "classic"))
     consumers = {name: group for name, group in new.items() if group.type == "consumer"}
     assert len(consumers) > 10
     for name, group in consumers.items():

@@ -168,17 +168,6 @@ def test_dump_prints_a_line_a_record(run):
         assert line["type"] == (None if row["control"] else int(row["key"][:4], 16))
 
 
-def test_dump_takes_what_is_asked_for(run):
-    def offsets(*args):
-        return [line["offset"] for line in jsonl(run("dump", BILLING, "--json", *args)[1])]
-
-    assert offsets("--from", 22, "--until", 25) == [22, 23, 24]
-    assert offsets("--group", "billing", "--type", "GroupMetadata") == [0, 6, 15, 21, 34, 35]
-    assert offsets("--type", "2") == offsets("--type", "GroupMetadata")
-    text = run("dump", BILLING)[1]
-    assert "tombstone" not in text and "marker: abort" in text and "producer 0/0, transactional" in text
-
-
 ODD_LINES = [
     b"[" * 100_000,
     b'{"key_hex":1' + b"1" * 5000 + b"}",

@@ -36,18 +36,11 @@ def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, run):
 
 
 def test_wrong_folders_are_one_line_and_2(path, tmp_path, run):
-    """No such log, several partitions, a folder with something in it, a file where the folder should be."""
-    shutil.copytree(path, tmp_path / "__consumer_offsets-1")
+    """A folder with something in it, and a file where the folder should be."""
     (tmp_path / "file").write_text("")
-    for log, out_folder, reason in (
-        (tmp_path / "nowhere", "new", "no such file or folder"),
-        (tmp_path, "new", "one partition"),
-        (path, "__consumer_offsets-1", "expected a new or empty folder"),
-        (path, "file", "File exists"),
-    ):
-        status, out, err = run("compact", log, "--out", tmp_path / out_folder)
+    for out_folder, reason in ((tmp_path, "expected a new or empty folder"), (tmp_path / "file", "File exists")):
+        status, out, err = run("compact", path, "--out", out_folder)
         assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
-    assert not (tmp_path / "new").exists()
 
 
 def test_damage_ends_the_log_and_is_told(path, tmp_path, run):

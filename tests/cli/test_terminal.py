@@ -113,9 +113,12 @@ sys.meta_path.insert(0, Interrupt)
 """
 
 
-@pytest.mark.parametrize("start", ["script", "python -m"])
 @pytest.mark.parametrize(
-    "module", ["kafkagroups.errors", "kafkagroups.cli", "kafkagroups.cli.synth", "kafkagroups.synth"]
+    ("start", "module"),
+    [
+        *(("python -m", f"kafkagroups.{name}") for name in ("errors", "cli", "cli.synth", "synth")),
+        ("script", "kafkagroups.cli"),
+    ],
 )
 def test_ctrl_c_while_the_command_starts(tmp_path, module, start):
     """Ctrl-C during the imports ends the command with exit code 130 and without a traceback."""

@@ -71,3 +71,24 @@ def test_a_time_a_topic_and_damage_limit_the_events_as_in_explain(run):
     arguments = ("--group", "billing", "--coordinator", "classic", "--since-time", str(since), "--all", "--json")
     assert len(run("timeline", DATA / "3.9.2", *arguments)[1].splitlines()) == len(later)
     assert "needs the id of one group" in " ".join(run("timeline", DATA / "3.9.2", "--group", "b*")[1].split())
+
+
+LOYALTY = DATA / "4.3.1" / "__consumer_offsets-24"
+"""The shop's group loyalty: its second member joins, and the first one gives a partition back (kafka-story)."""
+
+
+def test_a_member_that_has_to_give_a_partition_back_is_named_with_its_deadline(run):
+    """Record 15 has the state UNREVOKED_PARTITIONS, and the member's rebalance timeout is 300 s (dump.txt)."""
+    _, out, _ = run("timeline", LOYALTY, "--group", "loyalty", "--until-time", "2026-11-21T10:15:05.990")
+    text = " ".join(out.split())
+    assert (
+        "loyalty-1 (127.0.0.1), since 2026-11-21 10:15:05 UTC (record 15): has to give back orders-2. If it has not, "
+        "the broker removes it at 2026-11-21 10:20:05 UTC (after 5 min)." in text
+    )
+    waits = "since 2026-11-21 10:15:05 UTC (record 13): waits for partitions that other members still have."
+    assert f"loyalty-2 (127.0.0.1), {waits}" in text
+
+
+def test_members_that_have_reached_their_targets_are_not_waiting(run):
+    _, out, _ = run("timeline", LOYALTY, "--group", "loyalty")
+    assert "not reached" not in out

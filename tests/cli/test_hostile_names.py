@@ -34,12 +34,19 @@ CASES = {
     "decode": [["decode", "KEY"], ["decode", TERMINAL]],
     "encode": [["encode", "--kafka", REVERSED]],
     "partition": [["partition", "--", *NAMES], ["partition", "--json", "--", *NAMES]],
-    "dump": [["dump", "LOG"], ["dump", "LOG", "--json"], ["dump", "LOG", "--group=NAME"]],
+    "dump": [
+        ["dump", "LOG"],
+        ["dump", "LOG", "--json"],
+        ["dump", "LOG", "--group=NAME"],
+        ["dump", "LOG", "--type", TERMINAL],
+    ],
     "load": [
         ["load", "LOG"],
         ["load", "LOG", "--json"],
         ["load", "LOG", "--coordinator", "classic"],
         ["load", "LOG", "--group=NAME"],
+        ["load", TERMINAL],
+        *(["load", "LOG", option, REVERSED] for option in ("--kafka", "--engine", "--until-time", f"--{TERMINAL}")),
     ],
     "explain": [
         ["explain", "LOG", "--group=NAME"],
@@ -48,7 +55,12 @@ CASES = {
     ],
     "timeline": [["timeline", "LOG", "--all", "--group=NAME"], ["timeline", "LOG", "--group=nobodyNAME"]],
     "diff": [["diff", "LOG", "--since", "20"], ["diff", "LOG", "--coordinators"], ["diff", "LOG", "LOG"]],
-    "stats": [["stats", "LOG"], ["stats", "LOG", "--by", "topic"], ["stats", "LOG", "--top", "100"]],
+    "stats": [
+        ["stats", "LOG"],
+        ["stats", "LOG", "--by", "topic"],
+        ["stats", "LOG", "--top", "100"],
+        ["stats", "LOG", "--top", TERMINAL],
+    ],
     "check": [["check", "LOG"], ["check", "LOG", "--kafka", "3.9.2", "--coordinator", "classic"]],
     "report": [["report", "LOG", "--out", "OUT"]],
     "compact": [["compact", "LOG", "--out", "OUT"]],
@@ -58,9 +70,14 @@ CASES = {
         ["rescue", "plan", "LOG"],
         ["rescue", "plan", "LOG", "--all"],
         ["rescue", "plan", "LOG", "--group=NAME"],
+        ["rescue", "plan", "LOG", "--group", f"nobody{TERMINAL}"],
+        ["rescue", "plan", "LOG", "--rename", TERMINAL],
         ["rescue", "apply", TERMINAL, "--bootstrap", REVERSED],
     ],
-    "synth": [["synth", "--out", "OUT", "--records", "10", "--prefix=NAME"]],
+    "synth": [
+        ["synth", "--out", "OUT", "--records", "10", "--prefix=NAME"],
+        ["synth", "--out", "OUT", "--records", TERMINAL],
+    ],
     "replay": [["replay", TERMINAL, "--out", "OUT"]],
     "doctor": [["doctor"]],
     "completion": [["completion", "bash"], ["completion", "NAME"]],
@@ -106,6 +123,7 @@ def check_harmless(text):
 
 
 def test_every_command_has_a_case(run):
+    check_harmless(run(TERMINAL)[2])
     assert set(CASES) == set(re.findall(r"^  (\w+)  ", run("--help")[1], re.M))
 
 

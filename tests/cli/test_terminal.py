@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_hostile_names import check_harmless, escaped
+from tests.cli.test_hostile_names import escaped
 from tests.command import escape
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "harbour" / "3.9.2" / "__consumer_offsets-9"
-HOSTILE = "\x1b[31m\x9b2J\x07\u202egnp\u2066\u200f\u2028\ufeff\U000e0041\ud800end"
-"""Terminal commands, their one-character forms (C1), marks of direction, invisible characters, half a surrogate."""
 
 
 @pytest.mark.slow
@@ -25,33 +23,6 @@ def test_every_control_and_format_character_is_escaped():
         assert escape("".join(everything)) == "".join(map(escaped, everything))
     assert escape("grüße 日本\u3000🐟") == "grüße 日本\u3000🐟"
     assert escape("a\u202eb\x9b\n") == "a\\u202eb\\x9b\\n"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["partition", HOSTILE],
-        ["load", HOSTILE],
-        ["dump", LOG, "--type", HOSTILE],
-        ["load", LOG, "--kafka", HOSTILE],
-        ["load", LOG, "--engine", HOSTILE],
-        ["load", LOG, "--until-time", HOSTILE],
-        ["load", LOG, f"--{HOSTILE}"],
-        ["stats", LOG, "--top", HOSTILE],
-        ["synth", "--out", "unused", "--records", HOSTILE],
-        ["pull", "--out", "unused", "--bootstrap", HOSTILE],
-        ["rescue", "plan", LOG, "--group", HOSTILE],
-        ["rescue", "plan", LOG, "--rename", HOSTILE],
-        ["decode", HOSTILE],
-        [HOSTILE],
-    ],
-    ids=lambda arguments: " ".join(map(str, arguments[:3])).encode("ascii", "ignore").decode(),
-)
-def test_arguments_in_messages_are_harmless(run, arguments):
-    """The error names the wrong argument, and does not send it to the terminal as it is."""
-    _, out, err = run(*arguments)
-    assert "\\u202e" in out + err and err.count("\n") <= 1
-    check_harmless(out + err)
 
 
 def test_all_text_is_printed_by_one_module():

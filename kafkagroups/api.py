@@ -1,4 +1,7 @@
-"""Each question to a log as one function of a path, the question and the rules of a `Topic`; and tables of one log."""
+"""Each question to a log as one function of a path, the question and the rules of a `Topic`; and tables of one log.
+
+A method of `Topic` explains the question, the result and the errors, and `Topic` itself the path and the rules.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def load(
     progress: Progress | None = None,
     **rules: Unpack[Limits],
 ) -> Groups:
-    """Return the groups that a coordinator has after loading a log, as `Topic.load` does. `Topic` explains the rules.
+    """Return the groups that a coordinator has after loading a log, as `Topic.load` does.
 
     Examples
     --------
@@ -59,9 +62,7 @@ def explain(
     retention_ms: int | None = None,
     **rules: Unpack[Rules],
 ) -> Explanation:
-    """Return every record of a group, or of some of its offsets, and what a broker would answer after a load.
-
-    `Topic.explain` explains the question and the result, and `Topic` the path and the rules.
+    """Return every record of a group, or of some of its offsets, and a broker's answer, as `Topic.explain` does.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def timeline(
     retention_ms: int | None = None,
     **rules: Unpack[Rules],
 ) -> Timeline:
-    """Return the history of a group as events, as `Topic.timeline` does. `Topic` explains the path and the rules.
+    """Return the history of a group as events, as `Topic.timeline` does.
 
     Examples
     --------
@@ -118,8 +119,7 @@ def timeline(
 
 
 def stats(path: str | Path, by: str = "group", **rules: Unpack[Rules]) -> Stats:
-    """Return what a log contains and what makes it large, as `Topic.stats` does. `Topic` explains the path and the
-    rules.
+    """Return what a log contains and what makes it large, as `Topic.stats` does.
 
     Examples
     --------
@@ -138,8 +138,7 @@ def check(
     to_coordinator: str | None = None,
     **rules: Unpack[Limits],
 ) -> Check:
-    """Return the verdict before a failover, an upgrade or a downgrade, as `Topic.check` does. `Topic` explains the
-    rules.
+    """Return the verdict before a failover, an upgrade or a downgrade, as `Topic.check` does.
 
     Examples
     --------
@@ -173,7 +172,7 @@ def plan_rescue(
     progress: Progress | None = None,
     **rules: Unpack[Limits],
 ) -> RescuePlan:
-    """Return a plan to restore groups in another cluster, as `Topic.plan_rescue` does. `Topic` explains the rules.
+    """Return a plan to restore groups in another cluster, as `Topic.plan_rescue` does.
 
     Examples
     --------
@@ -192,17 +191,10 @@ def record_table(
 
 
 def scan(path: str | Path, table: str = "offsets", **rules: Unpack[Rules]) -> pl.LazyFrame:
-    """Return a table of the logs at a path as a LazyFrame of Polars, which reads only the columns that a query needs.
+    """Return a table of the logs at a path, as `Topic.table` does, as a LazyFrame of Polars.
 
-    Parameters
-    ----------
-    path, table, rules
-        As in `Topic.table`. The log is read when the query runs.
-
-    Raises
-    ------
-    UsageError
-        As in `Topic.table`, when the query runs. There is no such table: at once.
+    The log is read when a query runs, with only the columns that the query needs. Then it raises the errors; that there
+    is no such table, it says at once.
 
     Examples
     --------
@@ -273,12 +265,10 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
     Parameters
     ----------
     path
-        The path of a `Topic`, or several paths. Each path is an independent log. If two paths are replicas that fork,
-        the page begins with their comparison (`compare_replicas`).
+        One path or several. Each is an independent log. If two paths are replicas that fork, the page begins with their
+        comparison (`compare_replicas`).
     out
         The file to write. An existing file is replaced. None: no file is written.
-    rules
-        The rules of a `Topic`, for all paths.
 
     Returns
     -------
@@ -363,12 +353,9 @@ def load_table(
         - pairs of a file name and the bytes (or memory map) of the segment, in order;
         - a mapping of file names to bytes, from which one segment is read at a time;
         - a log that `open_log` returned.
-    table, columns
-        As in `Topic.table`.
     partition
-        The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used.
-    rules
-        The rules of a `Topic`. If `buffers` is a log, the default of `max_batch_bytes` is the limit of this log.
+        The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used, and the
+        default of `max_batch_bytes` is the limit of this log.
 
     Raises
     ------

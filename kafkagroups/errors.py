@@ -11,14 +11,9 @@ class KafkagroupsError(Exception):
 
 @dataclass(eq=False, repr=False)
 class UsageError(KafkagroupsError):
-    """The caller asked for something impossible, such as a missing path or an unknown option.
+    """The caller asked for something impossible, such as a missing path or an unknown option: `reason` says what.
 
-    Attributes
-    ----------
-    reason
-        What is wrong.
-    field
-        The path of the wrong field in a record, such as `members[2].memberId`. None if no field is wrong.
+    `field` is the path of the wrong field in a record, such as `members[2].memberId`. None if no field is wrong.
     """
 
     reason: str
@@ -47,20 +42,11 @@ class ForeignLog(UsageError):
 
 @dataclass(eq=False, repr=False)
 class BadBytes(KafkagroupsError):
-    """Bytes that do not have the expected content. An attribute that is not known is None.
+    """Bytes that do not have the expected content: `reason` says what was expected, and what was found.
 
-    Attributes
-    ----------
-    reason
-        What was expected, and what was found.
-    file
-        The path of the file.
-    position
-        The position of the wrong bytes in the file; without a file, in the key, value or batch that was read.
-    offset
-        The Kafka offset of the record or batch.
-    field
-        The path of the wrong field, such as `value.members[2].memberId`.
+    `position` is that of the wrong bytes in the file; without a file, in the key, value or batch that was read.
+    `offset` is the Kafka offset of the record or batch, and `field` the path of the wrong field, such as
+    `value.members[2].memberId`. What is not known is None.
     """
 
     reason: str
@@ -82,16 +68,10 @@ def _format_error(reason: str, file: str | None, offset: int | None, position: i
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """A non-canonical encoding: accepted by Kafka's reader, never produced by its writer.
+    """A non-canonical encoding: accepted by Kafka's reader, never produced by its writer, as `reason` says.
 
-    Attributes
-    ----------
-    field
-        The path of the field, such as `value.members[2].memberId`.
-    position
-        The position of the encoding in bytes from the start of the key or the value.
-    reason
-        Why the encoding is not canonical.
+    `field` is the path of the field, such as `value.members[2].memberId`, and `position` that of the encoding in bytes
+    from the start of the key or the value.
     """
 
     field: str

@@ -24,8 +24,8 @@ MAX_DIGITS = 20
 """The largest offset or time in Kafka (an int64) has 19 digits."""
 
 
-def parse_whole_number(text: str) -> int:
-    """Return the number that a text contains. Raises UsageError if the text is not a whole number or is too long.
+def parse_whole_number(text: str, field: str | None = None) -> int:
+    """Return the number that a text contains. Raises UsageError, about the field, if it is none or has many digits.
 
     >>> parse_whole_number("-12")
     -12
@@ -35,7 +35,7 @@ def parse_whole_number(text: str) -> int:
     found = repr(text)
     if len(text) > 2 * MAX_DIGITS:
         found = f"a text of {len(text)} characters"
-    raise UsageError(f"expected a whole number of at most {MAX_DIGITS} digits, found {found}")
+    raise UsageError(f"expected a whole number of at most {MAX_DIGITS} digits, found {found}", field=field)
 
 
 MAX_LINE_BYTES = 64 * 1024 * 1024

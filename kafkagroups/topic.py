@@ -69,15 +69,14 @@ class Topic:
         The partition count of `__consumer_offsets`. With it, the new coordinator ignores records of a group outside the
         partition that `partition_for` returns for the group.
     engine
-        "python" is the readable engine. "compiled" is the native engine, which is fast and must be installed. "auto"
-        is the native engine if it is installed. Both give the same result.
+        "python" is the readable engine, "compiled" the native one, which is fast and must be installed, and "auto" the
+        native one if it is installed. Both give the same result.
     threads
-        How many partitions are loaded at the same time: by threads of the native engine, or by as many processes of the
-        readable engine, which uses only one for logs below 16 MiB together. 0 means as many as the machine has
-        CPUs.
+        How many partitions are loaded at the same time: by threads of the native engine, or by processes of the
+        readable engine, which uses only one for logs below 16 MiB together. 0 means one for each CPU.
     past_damage
-        Go on at the next batch with a correct checksum and a higher offset after damaged bytes. `gaps` of a partition
-        names the skipped bytes. The default, False, gives the answers of a broker, whose recovery cuts the log there.
+        Go on at the next sound batch after damaged bytes, which `gaps` of a partition names. The default, False, gives
+        the answers of a broker, whose recovery cuts the log there.
     max_batch_bytes
         The largest size of a decompressed batch. The log ends before a larger batch, as if it were damaged. No broker
         writes a batch above the default, 256 MiB.
@@ -122,11 +121,10 @@ class Topic:
         Parameters
         ----------
         until
-            Read only batches whose base offset is below this offset, of a path that is one partition. A batch is read
-            as a whole, so the last one can contain records with larger offsets.
+            Read only batches whose base offset is below this offset, of a path that is one partition. The last batch is
+            read as a whole, so it can contain larger offsets.
         until_time
-            In each partition, stop before the first batch that contains a timestamp after this time (ms since the
-            epoch).
+            In each partition, stop before the first batch with a timestamp after this time (ms since the epoch).
         progress
             A function that is called with "loading", the number of bytes read, and the total number of bytes. The call
             can come from any thread.
@@ -134,8 +132,8 @@ class Topic:
         Returns
         -------
         Groups
-            A mapping of group ids to groups. If a broker's load of a partition would fail, `load` raises no exception:
-            `Groups.partitions` and `Groups.problems` contain the reason.
+            A mapping of group ids to groups. A load that would fail in a broker raises no exception:
+            `Groups.partitions` and `Groups.problems` have the reason.
 
         Raises
         ------
@@ -183,8 +181,8 @@ class Topic:
             Return only records with this timestamp or a later one (ms since the epoch). The fates and the answer are
             those of the whole log.
         retention_ms
-            The broker's offsets.retention.minutes, in ms. It decides when offsets without an expire timestamp expire.
-            None means that only offsets with an expire timestamp are in `expires_next`.
+            The broker's offsets.retention.minutes, in ms. Without it, only offsets with an expire timestamp are in
+            `expires_next`.
 
         Returns
         -------
@@ -227,8 +225,8 @@ class Topic:
         Parameters
         ----------
         pattern
-            A group id, or a pattern in which * stands for any characters and ? for one character. If a group has
-            exactly this id, the text is no pattern.
+            A group id, or, if no group has exactly this id, a pattern in which * stands for any characters and ? for
+            one character.
         topic, partition, until, until_time, since_time, retention_ms
             As in `explain`.
 
@@ -280,9 +278,8 @@ class Topic:
         Returns
         -------
         Timeline
-            `Timeline.events` are the events in the order of the log; without a record of the group, there are none.
-            `Timeline.to_json()` returns them as JSON, and `Timeline.events_frame()` as a pandas DataFrame.
-            `Timeline.positions` are the committed offsets at the end of the log, with their last moves and members.
+            `Timeline.events` are in the order of the log, and `Timeline.events_frame()` returns them as a pandas
+            DataFrame. `Timeline.positions` are the committed offsets at the end, with their last moves and members.
 
         Notes
         -----
@@ -314,7 +311,7 @@ class Topic:
         -------
         Replicas
             `Replicas.differences` is the result of `diff`. `Replicas.forks` has the fork of each partition whose logs
-            differ. `Replicas.to_json()` returns what `kafkagroups diff A B --json` prints.
+            differ.
 
         Examples
         --------
@@ -336,9 +333,9 @@ class Topic:
         Parameters
         ----------
         by
-            What each row of the result stands for: a "group", "topic", "type" (of record), "partition", or "writer". A
-            writer is the commits of a group with the same leader epoch, transactional bit and number of records in a
-            batch (``Stats.writers``). To find the writers, the log is read a second time, in plain Python.
+            What each row stands for: a "group", "topic", "type" (of record), "partition", or "writer". A writer is the
+            commits of a group with the same leader epoch, transactional bit and number of records in a batch
+            (``Stats.writers``), for which the log is read a second time, in plain Python.
 
         Returns
         -------
@@ -371,15 +368,14 @@ class Topic:
             The Kafka version after an upgrade or a downgrade, for example "4.3.1". The verdict is then about this
             version, and the findings name what differs from `kafka`.
         to_coordinator
-            The coordinator after the upgrade or the downgrade. None means "new" from Kafka 4.0 on. Before, it means the
-            coordinator of `kafka` if this is also below 4.0, and otherwise "classic".
+            The coordinator of `to`. None means "new" from Kafka 4.0 on; below, the coordinator of `kafka` if this is
+            below 4.0, too, and otherwise "classic".
 
         Returns
         -------
         Check
-            `Check.loads` says whether every partition loads. `Check.partitions` has the verdict about each of them.
-            `Check.findings` say what is wrong, and what to do. `Check.to_json()` returns what `kafkagroups check
-            --json` prints.
+            `Check.loads` says whether every partition loads, `Check.partitions` has the verdict about each of them, and
+            `Check.findings` say what is wrong, and what to do.
 
         Raises
         ------
@@ -411,8 +407,7 @@ class Topic:
     def table(self, table: str = "fates", columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
         """Return a table of the logs at a path, as Arrow record batches.
 
-        One batch is made at a time. `.read_pandas()` of the result returns a pandas DataFrame, and
-        `pyarrow.dataset.write_dataset` writes it as Parquet.
+        One batch is made at a time.
 
         Parameters
         ----------
@@ -427,8 +422,8 @@ class Topic:
         Returns
         -------
         pyarrow.RecordBatchReader
-            The rows, in the order of the logs. If the bytes are damaged or a broker's load would fail, the table
-            "partitions" has the reason.
+            The rows, in the order of the logs. The table "partitions" says which bytes are damaged, and why a load
+            fails.
 
         Raises
         ------

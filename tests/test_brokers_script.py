@@ -8,12 +8,12 @@ import pytest
 
 from tests.broker.broker import EXTRA_SETTINGS, find_jars, has_jars
 from tests.releases.sequences import RELEASES
+from tests.scripts import write_program
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-MAVEN = """#!/bin/sh
-for word; do
+MAVEN = """for word; do
     case $word in -DoutputDirectory=*) touch "${word#*=}/a.jar" ;; esac
 done
 """
@@ -30,8 +30,7 @@ def make_brokers(tmp_path, monkeypatch):
 
     def run(*arguments: str, maven: str | None = MAVEN) -> tuple[int, str, str]:
         if maven is not None:
-            (programs / "mvn").write_text(maven)
-            (programs / "mvn").chmod(0o755)
+            write_program(programs / "mvn", maven)
         env = {"PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path / "cache")}
         command = ["make", "brokers", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
@@ -85,7 +84,7 @@ def test_without_maven(make_brokers, arguments):
 
 def test_a_failed_download(make_brokers):
     """The folder does not count as complete."""
-    status, output, _ = make_brokers("KAFKA=4.3.1", maven="#!/bin/sh\nexit 1\n")
+    status, output, _ = make_brokers("KAFKA=4.3.1", maven="exit 1")
     assert status == 0
     assert output.splitlines()[1:] == ["    that failed: what needs these jars is skipped"]
     assert not has_jars("4.3.1")

@@ -71,46 +71,31 @@ def list_task_names(path, kind):
     return [code.splitlines()[1].removesuffix(" = ...") for code in predictions]
 
 
-def test_every_section_is_in_its_lesson():
-    """Each heading is a heading of the linked lesson, and its section has main text or the named box."""
-    for row in read_rows():
-        for path, heading, box in list_sections(row):
-            with case(f"{row.id}: {path.name}, {heading}, {box}"):
-                section = read_section(path, heading)
-                assert section is not None
-                if box:
-                    assert box in BOX.findall(section)
-                else:
-                    assert BOX.sub("", section).strip()
-
-
-def test_every_exercise_and_prediction_is_in_a_lesson_of_its_row():
-    """An exercise or prediction is in one of the lessons that the row links."""
-    for row in read_rows():
-        lessons = {path for path, _, _ in list_sections(row)}
-        for kind, name in TASK.findall(row.tasks):
-            with case(f"{row.id}: {name}"):
-                assert any(name in list_task_names(path, kind) for path in lessons)
-
-
-def test_every_question_is_in_a_lesson_of_its_row():
-    """A question is a collapsed box with an answer, in the section "Check yourself" of a lesson that the row links."""
-    for row in read_rows():
-        lessons = {path for path, _, _ in list_sections(row)}
-        for question in QUESTION.findall(row.tasks):
-            with case(f"{row.id}: {question}"):
-                assert any(question in ANSWERED.findall(read_section(path, QUESTIONS) or "") for path in lessons)
-
-
 @functools.cache
 def list_functions(file):
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def test_every_test_is_in_its_file():
-    """Each test is a function of the named file."""
+def test_what_a_row_names_exists():
+    """A heading is in the linked lesson, with main text or the named box; the rest is in one of the row's lessons.
+
+    A question is a collapsed box with an answer, in the section "Check yourself". A test is a function of its file.
+    """
     for row in read_rows():
+        sections = list_sections(row)
+        for path, heading, box in sections:
+            with case(f"{row.id}: {path.name}, {heading}, {box}"):
+                section = read_section(path, heading)
+                assert section is not None
+                assert box in BOX.findall(section) if box else BOX.sub("", section).strip()
+        lessons = {path for path, _, _ in sections}
+        for kind, name in TASK.findall(row.tasks):
+            with case(f"{row.id}: {name}"):
+                assert any(name in list_task_names(path, kind) for path in lessons)
+        for question in QUESTION.findall(row.tasks):
+            with case(f"{row.id}: {question}"):
+                assert any(question in ANSWERED.findall(read_section(path, QUESTIONS) or "") for path in lessons)
         for file, name in TEST.findall(row.tests):
             with case(f"{row.id}: {file}::{name}"):
                 assert name in list_functions(file)

@@ -1,6 +1,7 @@
 """The README's examples run, and files and names in the docs exist."""
 
 import doctest
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -44,9 +45,23 @@ def test_shell_lines_run(page, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_files_that_the_docs_name_exist():
-    """Every link of README, of the docs and of the instructor kit leads to a file."""
-    kit = (ROOT / "docs" / "instructor").rglob("*.md")
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *kit):
-        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+@functools.cache
+def find_anchors(path):
+    """Return the anchors of a page as GitHub and MyST make them: letters, digits, spaces as hyphens."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_leads_to_a_file_and_a_heading():
+    """The links of README, of the docs, of the handbook and of the instructor kit."""
+    checked = 0
+    folders = ["", "handbook/", "instructor/", "instructor/lessons/"]
+    pages = [page for folder in folders for page in (ROOT / "docs").glob(f"{folder}*.md")]
+    for page in (ROOT / "README.md", *pages):
+        for link, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
+            path = (page.parent / link).resolve() if link else page
+            assert path.exists(), f"{page.name}: {link}"
+            if anchor and path.suffix == ".md":
+                assert anchor in find_anchors(path), f"{page.name}: {link}#{anchor}"
+            checked += 1
+    assert checked > 200

@@ -107,36 +107,28 @@ def test_wrong_java_home(check, healthy, monkeypatch, capsys):
     assert "unset JAVA_HOME" in java.fix
 
 
-def test_java_11(check, fake_java, monkeypatch):
-    """Java 11 is too old for Spark 4."""
-    home = fake_java('openjdk version "11.0.22" 2024-01-16')
-    monkeypatch.setenv("JAVA_HOME", str(home))
-    java = check("java")
-    assert (java.ok, java.found) == (False, f"11.0.22 ({home}/bin/java)")
-    assert "Spark needs Java 17 or newer" in java.fix and "JAVA_HOME" in java.fix
-
-
 @pytest.mark.parametrize(
     ("line", "ok", "version"),
     [
         ('java version "1.8.0_402"', False, "8.0_402"),
+        ('openjdk version "11.0.22" 2024-01-16', False, "11.0.22"),
         ('openjdk version "17" 2021-09-14', True, "17"),
         ('openjdk version "25.0.2" 2026-01-20 LTS', True, "25.0.2"),
         ('openjdk version "26-ea" 2026-03-17', True, "26-ea"),
+        ("Unable to locate a Java Runtime.", False, None),  # macOS has a java that only says that there is none.
     ],
 )
-def test_java_on_the_path(check, fake_java, monkeypatch, line, ok, version):
-    """Without JAVA_HOME the java on the PATH counts, however it writes its version."""
-    folder = fake_java(line) / "bin"
-    monkeypatch.setenv("PATH", str(folder))
+@pytest.mark.parametrize("variable", ["PATH", "JAVA_HOME"])
+def test_a_java(check, fake_java, monkeypatch, line, ok, version, variable):
+    """Spark 4 needs Java 17. Without JAVA_HOME the java on the PATH counts, however it writes its version."""
+    home = fake_java(line)
+    monkeypatch.setenv(variable, str(home / "bin" if variable == "PATH" else home))
     java = check("java")
-    assert (java.ok, java.found) == (ok, f"{version} ({folder}/java)")
-
-
-def test_java_that_says_something_else(check, fake_java, monkeypatch):
-    """macOS has a java that only says that there is none."""
-    monkeypatch.setenv("PATH", str(fake_java("Unable to locate a Java Runtime.") / "bin"))
-    assert not check("java").ok
+    assert java.ok == ok
+    assert version is None or java.found == f"{version} ({home}/bin/java)"
+    if version is not None and not ok:
+        assert "Spark needs Java 17 or newer" in java.fix
+        assert ("JAVA_HOME" in java.fix) == (variable == "JAVA_HOME")
 
 
 def test_no_java(check, monkeypatch, tmp_path):
@@ -149,26 +141,22 @@ def test_no_java(check, monkeypatch, tmp_path):
     assert "only the Spark cells (in 00, 03, 09 and 10) need Java" in java.fix
 
 
-def test_a_package_out_of_range(check, monkeypatch):
-    """A package of another version than pyproject.toml asks for is named with both."""
-    real = importlib.metadata.version
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.1.1" if name == "pandas" else real(name))
-    packages = check("packages")
-    assert (packages.ok, packages.found) == (False, "pandas 3.1.1 is not <3,>=2.3")
-    assert "make lab" in packages.fix
-
-
-def test_a_package_missing(check, monkeypatch):
-    """A package that is not there is named."""
+@pytest.mark.parametrize(
+    ("package", "version", "found"),
+    [("pandas", "3.1.1", "pandas 3.1.1 is not <3,>=2.3"), ("crc32c", None, "crc32c is missing")],
+)
+def test_a_package_that_is_missing_or_out_of_range(check, monkeypatch, package, version, found):
+    """It is named with its version and the range in pyproject.toml."""
     real = importlib.metadata.version
 
-    def version(name):
-        if name == "crc32c":
+    def installed(name):
+        if name == package and version is None:
             raise importlib.metadata.PackageNotFoundError(name)
-        return real(name)
+        return version if name == package else real(name)
 
-    monkeypatch.setattr(importlib.metadata, "version", version)
-    assert check("packages").found == "crc32c is missing"
+    monkeypatch.setattr(importlib.metadata, "version", installed)
+    packages = check("packages")
+    assert (packages.ok, packages.found) == (False, found) and "make lab" in packages.fix
 
 
 def test_the_native_engine(check, fake_engine, monkeypatch):

@@ -15,6 +15,7 @@ from runpy import run_path
 import pytest
 
 from tests.cases import case
+from tests.scripts import copy_files, write_program
 
 pytestmark = pytest.mark.slow
 
@@ -38,29 +39,21 @@ case $1 in
 esac"""
 
 
-def program(path: Path, script: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-
-
 @pytest.fixture
 def project(tmp_path):
     """A project that is set up but for the engine. Its `uv` notes its arguments, and its maturin writes a wheel."""
-    for name in ("Makefile", "pyproject.toml", "tools/setup.sh", "tools/engine.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
+    copy_files(tmp_path, "Makefile", "pyproject.toml", "tools/setup.sh", "tools/engine.py")
     shutil.copytree(ROOT / "locks", tmp_path / "locks")
     shutil.copytree(ROOT / "engine", tmp_path / "engine", ignore=shutil.ignore_patterns("target", "Cargo.lock"))
     for name in SHELL_COMMANDS:
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / name).symlink_to(shutil.which(name))
-    program(tmp_path / "bin" / "rustc", "echo 'rustc 1.95.0 (59807616e 2026-04-14)'")
-    program(tmp_path / ".venv" / "bin" / "uv", f'echo "$@" >>"{tmp_path}/uv.log"')
+    write_program(tmp_path / "bin" / "rustc", "echo 'rustc 1.95.0 (59807616e 2026-04-14)'")
+    write_program(tmp_path / ".venv" / "bin" / "uv", f'echo "$@" >>"{tmp_path}/uv.log"')
     maturin = f'touch "{tmp_path}/.venv/engine/kafkagroups_engine-9.9.9-cp311-abi3-linux_x86_64.whl"'
     run_python = f'exec "{sys.executable}" "$@"'
     fails = '"import kafkagroups_engine"|pip) exit 1'
-    program(
+    write_program(
         tmp_path / ".venv" / "bin" / "python", f'case "$2" in maturin) {maturin} ;; {fails} ;; *) {run_python} ;; esac'
     )
     (tmp_path / ".venv" / ".learn").write_text(str(tmp_path))
@@ -88,20 +81,20 @@ def is_built(project: Path) -> bool:
 def test_without_rust_one_line_says_what_is_missing(project, shim):
     """The line names the command that installs a Rust. The next make says it again, or builds the engine."""
     if shim:
-        program(project / "bin" / "cargo", shim)
+        write_program(project / "bin" / "cargo", shim)
     for _ in range(2):
         output = build(project)
         assert len(output.splitlines()) == 1
         assert "No Rust here" in output and "everything works without it" in output
         assert re.search(r"To get it: (apt install cargo|apt install cargo-web|brew install rust), then", output)
-    program(project / "bin" / "cargo", A_CARGO)
+    write_program(project / "bin" / "cargo", A_CARGO)
     assert "building" in build(project)
     assert is_built(project)
 
 
 def test_a_build_that_fails_is_one_line(project):
     """The line has the first error of the log, and set-up goes on. An older engine must not answer for new sources."""
-    program(project / "bin" / "cargo", A_CARGO_THAT_FAILS)
+    write_program(project / "bin" / "cargo", A_CARGO_THAT_FAILS)
     *_, line = build(project).splitlines()
     assert "could not be built" in line and "everything works without it" in line
     assert line.endswith(".venv/engine.log says why: linker `cc` not found")
@@ -112,16 +105,16 @@ def test_a_build_that_fails_is_one_line(project):
 
 def test_an_old_rust_is_one_line(project):
     """A Rust that is too old builds nothing, since it might load the registry's whole index before it noticed."""
-    program(project / "bin" / "cargo", A_CARGO)
-    program(project / "bin" / "rustc", "echo 'rustc 1.63.0 (Debian)'")
+    write_program(project / "bin" / "cargo", A_CARGO)
+    write_program(project / "bin" / "rustc", "echo 'rustc 1.63.0 (Debian)'")
     *_, line = build(project).splitlines()
     assert line.endswith("says why: the engine needs Rust 1.83, and here is rustc 1.63.0 (Debian)")
 
 
 def test_a_network_that_is_missing_is_one_line(project):
     """If maturin cannot be installed, neither uv nor pip says it on the screen."""
-    program(project / "bin" / "cargo", A_CARGO)
-    program(project / ".venv" / "bin" / "uv", "echo error: no network >&2; exit 1")
+    write_program(project / "bin" / "cargo", A_CARGO)
+    write_program(project / ".venv" / "bin" / "uv", "echo error: no network >&2; exit 1")
     output = build(project)
     assert len(output.splitlines()) == 2
     assert output.endswith("says why: no network\n")
@@ -129,7 +122,7 @@ def test_a_network_that_is_missing_is_one_line(project):
 
 def test_the_engine_is_built_again_only_when_it_changed(project):
     """A change in the sources, the manifest or the pins builds it again."""
-    program(project / "bin" / "cargo", A_CARGO)
+    write_program(project / "bin" / "cargo", A_CARGO)
     build(project)
     wheel = ".venv/engine/kafkagroups_engine-9.9.9-cp311-abi3-linux_x86_64.whl"
     assert (project / "uv.log").read_text().splitlines()[-1].endswith(wheel)
@@ -159,7 +152,7 @@ def test_the_wheelhouse_brings_the_engine(project):
 
 def test_the_pins_become_a_cargo_lock_and_back(project, monkeypatch):
     """Cargo.lock has what the pins have, the version of Cargo.toml, and the address that cargo names."""
-    program(project / "bin" / "cargo", A_CARGO)
+    write_program(project / "bin" / "cargo", A_CARGO)
     monkeypatch.setenv("PATH", f"{project}/bin")
     lock = project / "engine" / "Cargo.lock"
     for name, path in (("ENGINE", lock.parent), ("CARGO_LOCK", lock)):

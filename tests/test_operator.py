@@ -95,12 +95,3 @@ def test_the_excerpt_of_a_copy_that_ends_in_a_batch(monkeypatch, tmp_path, capsy
     assert main(shlex.split(command.replace(folder, copy.name))) == 1
     printed = " ".join(capsys.readouterr().out.split())
     assert " ".join(excerpt.split()) in printed
-
-
-def test_every_symptom_has_a_section():
-    """The links of the first table lead to headings of the page."""
-    headings = re.findall(r"^## (.+)$", PAGE, re.M)
-    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    links = re.findall(r"\]\(#([^)]+)\)", PAGE)
-    assert len(links) > 10
-    assert set(links) <= anchors

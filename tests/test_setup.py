@@ -1,32 +1,20 @@
 """tools/setup.sh: if a machine cannot be set up, one line names the problem and the fix."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from tests.scripts import copy_files, write_program
 
-ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def fresh(tmp_path):
     """A project folder without .venv."""
-    (tmp_path / "locks").mkdir()
-    (tmp_path / "tools").mkdir()
-    for name in ("Makefile", "pyproject.toml", "locks/learn.txt", "tools/setup.sh"):
-        shutil.copy(ROOT / name, tmp_path / name)
-    return tmp_path
-
-
-def program(folder: Path, name: str, script: str) -> Path:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
+    return copy_files(tmp_path, "Makefile", "pyproject.toml", "locks/learn.txt", "tools/setup.sh")
 
 
 def make_lab(fresh: Path, python: str | None) -> tuple[int, str]:
@@ -46,7 +34,7 @@ def assert_one_line(result: tuple[int, str], *words: str) -> None:
 
 def test_another_python(fresh):
     """The line names the version that was found and the versions that are supported."""
-    old = program(fresh, "old", 'case "$2" in *print*) echo 3.9 ;; *) exit 1 ;; esac')
+    old = write_program(fresh / "old", 'case "$2" in *print*) echo 3.9 ;; *) exit 1 ;; esac')
     result = make_lab(fresh, str(old))
     assert_one_line(result, "needs Python 3.11, 3.12 or 3.13", f"{old} is Python 3.9", "PYTHON=")
 
@@ -58,13 +46,13 @@ def test_no_python(fresh):
 
 def test_python_without_venv(fresh):
     """Debian's python3 cannot make environments without the package python3-venv, so the line names it."""
-    bare = program(fresh, "bare", f'case "$2" in *ensurepip*) exit 1 ;; *) exec "{sys.executable}" "$@" ;; esac')
+    bare = write_program(fresh / "bare", f'case "$2" in *ensurepip*) exit 1 ;; *) exec "{sys.executable}" "$@" ;; esac')
     assert_one_line(make_lab(fresh, str(bare)), "apt install python3-venv")
 
 
 def test_a_full_disk(fresh):
     """With less than 3 GB of free disk the set-up does not start."""
-    program(fresh, "df", "echo header; echo dev 9 9 2097152 1% /")
+    write_program(fresh / "df", "echo header; echo dev 9 9 2097152 1% /")
     assert_one_line(make_lab(fresh, sys.executable), "needs 3 GB", "2 GB are free")
     assert not (fresh / ".venv").exists()
 
@@ -72,5 +60,5 @@ def test_a_full_disk(fresh):
 def test_the_pythons_on_the_path(fresh):
     """Without PYTHON, each python on the path is tried. A version manager's shim that does not run is ignored."""
     for name in ("python3.13", "python3.12", "python3.11", "python3"):
-        program(fresh, name, "echo not selected >&2; exit 127")
+        write_program(fresh / name, "echo not selected >&2; exit 127")
     assert_one_line(make_lab(fresh, None), "needs Python 3.11, 3.12 or 3.13", "python3 is not a Python")

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from runpy import run_path
 import pytest
 
 from tests.cases import case
+from tests.scripts import copy_files, write_program
 
 pytestmark = pytest.mark.slow
 
@@ -158,14 +158,8 @@ def test_a_failed_download_is_one_line(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def project(tmp_path):
     """A project folder whose installer only prints its arguments."""
-    folder = tmp_path / "project"
-    for name in ("tools/setup.sh", "locks/learn.txt", "Makefile", "pyproject.toml"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
-    installer = folder / ".venv" / "bin" / "uv"
-    installer.parent.mkdir(parents=True)
-    installer.write_text('#!/bin/sh\necho "$@"\n')
-    installer.chmod(0o755)
+    folder = copy_files(tmp_path / "project", "tools/setup.sh", "locks/learn.txt", "Makefile", "pyproject.toml")
+    write_program(folder / ".venv" / "bin" / "uv", 'echo "$@"')
     return folder
 
 

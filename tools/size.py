@@ -31,7 +31,7 @@ CEILINGS = {
     "loading": 2161,
     "log": 2504,
     "records": 1986,
-    "repair": 2275,
+    "repair": 2273,
     "spark": 1750,
     "synth": 625,
 }

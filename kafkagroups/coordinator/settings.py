@@ -8,6 +8,7 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS
+from kafkagroups.helpers import parse_whole_number
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.records.dialects import Coordinator
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
@@ -54,17 +55,17 @@ class ConsumerSettings:
 
         `name` is a field of this class. `group_config` has Kafka's names.
         """
-        own = group_config.get("consumer." + name.replace("_", "."))
-        if own is None:
+        config = "consumer." + name.replace("_", ".")
+        if (own := group_config.get(config)) is None:
             return int(getattr(self, name))
-        return int(min(max(int(own), getattr(self, f"min_{name}")), getattr(self, f"max_{name}")))
+        smallest, largest = (getattr(self, f"{limit}_{name}") for limit in ("min", "max"))
+        return int(min(max(parse_whole_number(own.strip(), config), smallest), largest))
 
 
 def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
     values: dict[str, Any] = {}
     for name in ConsumerSettings.__dataclass_fields__:
-        value = properties.get("group.consumer." + name.replace("_", "."))
-        if value is None:
+        if (value := properties.get("group.consumer." + name.replace("_", "."))) is None:
             continue
         if name == "assignors":
             values[name] = tuple(part.strip() for part in str(value).split(","))
@@ -133,10 +134,9 @@ class Settings:
                 f"Kafka {self.kafka}: the coordinator rules of this version were not checked against a broker; "
                 "use 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0"
             )
-        if self.offsets_topic_num_partitions < 1:
-            raise UsageError(
-                f"offsets_topic_num_partitions: expected 1 or more, found {self.offsets_topic_num_partitions}"
-            )
+        count = self.offsets_topic_num_partitions
+        if count < 1:
+            raise UsageError(f"expected 1 or more, found {count}", field="offsets_topic_num_partitions")
 
     @property
     def version(self) -> tuple[int, ...]:

@@ -100,14 +100,14 @@ def uuid_text(data: bytes) -> str:
 _BASE64URL_TO_BASE64 = bytes.maketrans(b"-_+/", b"+/!!")
 
 
-def uuid_bytes(text: str) -> bytes:
-    message = f"expected a uuid (22 characters of base64url), found {text!r}"
+def uuid_bytes(text: Any) -> bytes:
+    """Return the 16 bytes of a uuid in base64url. Raises UsageError for anything else, also for what is no text."""
     try:
         data = base64.b64decode(text.encode().translate(_BASE64URL_TO_BASE64) + b"==", validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise ValueError(message) from error
-    if len(data) != 16:
-        raise ValueError(message)
+    except (AttributeError, binascii.Error, UnicodeEncodeError):
+        data = b""
+    if len(data) != UUID_BYTES:
+        raise UsageError(f"expected a uuid (22 characters of base64url), found {text!r}")
     return data
 
 
@@ -247,10 +247,7 @@ class Uuid(Wire):
         out += uuid_bytes(self.from_json(value, form))
 
     def from_json(self, value: Any, form: MessageFormat) -> str:
-        try:
-            return uuid_text(uuid_bytes(value))
-        except (ValueError, AttributeError):
-            raise UsageError(f"expected a uuid (22 characters of base64url), found {value!r}") from None
+        return uuid_text(uuid_bytes(value))
 
 
 class Sized(Wire):

@@ -42,19 +42,10 @@ _Ranges = dict[int, tuple[int, int] | str]
 class RescueRow:
     """What happened to one offset of a plan.
 
-    Attributes
-    ----------
-    now
-        The offset that the cluster had before; None if it had none, or if it is not known.
-    planned
-        The offset in the plan.
-    result
-        "would_set" (it differs, and nothing was written), "set", "same", "skipped" (out of range, as the caller asked)
-        or "refused".
-    why
-        Why the offset was refused, skipped or changed; otherwise None.
-    clamped_to
-        The offset that is set instead, because `planned` is outside the partition's log.
+    `now` is the offset that the cluster had before; None if it had none, or if it is not known. `result` is "would_set"
+    (it differs, and nothing was written), "set", "same", "skipped" (out of range, as the caller asked) or "refused".
+    `why` says why it was refused, skipped or changed. `clamped_to` is set instead of `planned`, if this is outside the
+    partition's log.
     """
 
     group: str

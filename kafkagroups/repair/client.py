@@ -495,21 +495,8 @@ def _build_list_offsets(topic: str, timestamp: int, partitions: list[int]) -> An
 def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: int) -> None:
     """Create topics with one replica, and append the same number of empty records to each partition.
 
-    A test of a rescue needs topics that reach the committed offsets, because other offsets are refused.
-
-    Parameters
-    ----------
-    bootstrap
-        HOST:PORT of a broker.
-    partition_counts
-        The partition count of each topic.
-    records
-        The number of records of each partition.
-
-    Raises
-    ------
-    UsageError
-        If kafka-python is not installed, no broker responds, or a topic cannot be created or written.
+    A test of a rescue needs topics that reach the committed offsets, because other offsets are refused. Raises
+    UsageError if kafka-python is not installed, no broker responds, or a topic cannot be created or written.
     """
     from kafka.errors import KafkaError
     from kafka.protocol.admin import CreateTopicsRequest

@@ -1,18 +1,7 @@
 """The public functions `edit`, `append`, `roll` and `cut`: changes of a copy of one partition's log, in steps.
 
-Each step has a text on the command line, and says what it does to the copy:
-
-    commit         GROUP:TOPIC-PARTITION=OFFSET[@MS]
-    tombstone      GROUP:TOPIC-PARTITION
-    delete-group   GROUP
-    marker         commit:PRODUCER_ID or abort:PRODUCER_ID
-    roll           no text
-    cut            OFFSET
-    cut-time       MS
-    clean          MS
-
-`run` carries out a step, and raises UsageError if that is not possible. The last ":" ends a group id, because no topic
-name contains one. `TopicPartition.parse` reads the rest.
+A step is a class. `_STEPS` has its text on the command line, and `run` carries it out, or raises UsageError. The last
+":" ends a group id, because no topic name contains one.
 
 New records follow the end of the log, with the partition leader epoch of the last batch and the layout of the log's
 writer. Without a time, a record gets the newest timestamp in the log, never that of a clock. Batches are not
@@ -22,28 +11,18 @@ A marker has the producer epoch of the producer's last batch, and the epoch of t
 producer's last marker, or 0. A higher epoch could make a broker refuse later markers of the real coordinator.
 Source (4.3.1): ProducerAppendInfo.appendEndTxnMarker; OffsetMetadataManager.commitOffset.
 
-A group is deleted with the tombstones (†) that a coordinator writes, in the order of Kafka's code:
-
-    classic coordinator   offsets†, 2† (only if a group record exists)
-    new coordinator       offsets† (also those that are only pending), then by type of group:
-        classic           2† (also if no group record exists)
-        consumer          8† and 7† of each member, 6†, 5† of each member, 16†, 4†, 3†
-        share             14† and 13† of each member, 12†, 10† of each member, 15†, 11†
-        streams           22† and 21† of each member, 20†, 19† of each member, 17†, 23†
-
-A running coordinator deletes only a group without members. This module also deletes a group with members, with the
-tombstones that Kafka writes when it converts such a group to another type.
-
-Three parts are different from Kafka's:
+A group is deleted with the tombstones that a coordinator writes, in the order of Kafka's code (`_DELETED_TYPES`). The
+classic coordinator writes one for the group only if the log has a record of it; the new one deletes pending commits,
+too. A running coordinator deletes only a group without members. Here, a group with members is deleted as well, with the
+tombstones that Kafka writes when it converts such a group to another type. Three parts are different from Kafka's:
 
 - Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, a group with members is
   deleted as a whole, so the tombstone follows those of the members.
 - The classic coordinator deletes a group with pending commits, and a later load of its log fails. Here, this is
-  refused. The new coordinator deletes pending commits, too.
+  refused.
 - Before Kafka deletes a share group, it writes a value of type 15, and the share coordinator deletes the state of the
   group's partitions. That state is in another topic, and it stays.
 
-The order of the offsets and of the members has no meaning: it follows hash maps in Kafka.
 Source (4.3.1): GroupCoordinatorShard.deleteGroups; OffsetMetadataManager.deleteAllOffsets;
 createGroupTombstoneRecords of ConsumerGroup, ShareGroup, StreamsGroup.
 Source (3.9): GroupMetadataManager.cleanupGroupMetadata.
@@ -193,7 +172,7 @@ _NAMED_PRODUCERS = 5
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step did, in one sentence, and the first and last offset of the records that it appended or removed."""
+    """What one step did, as a sentence, and the first and last offset of what it appended or removed."""
 
     step: str
     what: str
@@ -242,8 +221,6 @@ class Commit:
 
 @dataclass(frozen=True)
 class Tombstone:
-    """Append a record without a value, which deletes a group's committed offset for one partition."""
-
     group: str
     partition: TopicPartition
 
@@ -255,8 +232,6 @@ class Tombstone:
 
 @dataclass(frozen=True)
 class DeleteGroup:
-    """Append the tombstones with which a coordinator deletes a group and its offsets."""
-
     group: str
 
     def run(self, log: EditedLog) -> StepResult:
@@ -281,8 +256,6 @@ class DeleteGroup:
 
 @dataclass(frozen=True)
 class Marker:
-    """Append the control record that commits or aborts the open transaction of a producer."""
-
     producer_id: int
     commits: bool
 
@@ -330,7 +303,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class CutTime:
-    """Remove the first batch that contains a timestamp after a time (ms since 1970), and all later batches."""
+    """Remove the first batch with a timestamp after a time (ms since 1970), and what follows."""
 
     time_ms: int
 
@@ -342,8 +315,6 @@ class CutTime:
 
 @dataclass(frozen=True)
 class Clean:
-    """Run one pass of the log cleaner at a time (ms since 1970)."""
-
     now_ms: int
 
     def run(self, log: EditedLog) -> StepResult:
@@ -492,9 +463,8 @@ class WriterOptions(TypedDict, total=False):
 class Edit:
     """The result of an edit.
 
-    `segments` are the base offsets of the segments in the folder `out`. `start_offset` is the first of them, and
-    `next_offset` is the offset after the last batch. `damage` is where the log at `path` is damaged: only what is
-    before it was copied.
+    `segments` are the base offsets of the segments in the folder `out`, and `next_offset` follows the last batch. Only
+    what is before `damage` was copied from `path`.
     """
 
     path: str
@@ -556,7 +526,6 @@ def edit(
     Notes
     -----
     Only what is before the first damaged batch is copied, as a broker's recovery would keep it.
-    Kafka's code: see the modules of `kafkagroups.repair`.
 
     Examples
     --------
@@ -627,23 +596,20 @@ def append(
 ) -> Edit:
     """Append records to a copy of a partition's log: commits, tombstones, group deletions and markers, in this order.
 
-    Errors and result are those of `edit`, which also carries out steps in another order.
+    Each parameter takes one text or several. The paths, the writer, the errors and the result are those of `edit`,
+    which also carries out steps in another order.
 
     Parameters
     ----------
-    path, out
-        As in `edit`.
     commit
-        "GROUP:TOPIC-PARTITION=OFFSET" or "GROUP:TOPIC-PARTITION=OFFSET@MS", or several of them. MS is the time of the
-        commit, in ms since 1970; without it, the newest timestamp in the log.
+        "GROUP:TOPIC-PARTITION=OFFSET" or "GROUP:TOPIC-PARTITION=OFFSET@MS". MS is the time of the commit, in ms since
+        1970; without it, the newest timestamp in the log.
     tombstone
-        "GROUP:TOPIC-PARTITION", or several of them.
+        "GROUP:TOPIC-PARTITION".
     delete_group
-        A group id, or several of them.
+        A group id.
     marker
-        "commit:PRODUCER_ID" or "abort:PRODUCER_ID", or several of them.
-    **writer
-        `coordinator`, `kafka` and `partitions`, as in `edit`.
+        "commit:PRODUCER_ID" or "abort:PRODUCER_ID".
 
     Examples
     --------
@@ -662,28 +628,15 @@ def append(
 
 
 def roll(path: str | Path, out: str | Path) -> Edit:
-    """Copy a partition's log, close its active segment, and begin a new segment. Parameters and errors: see `edit`.
-
-    The log cleaner never cleans the active segment, so a roll makes the records before it cleanable.
-    """
+    """Copy a log and begin a new segment, as `edit` does. The log cleaner can then clean the one before."""
     return edit(path, out, ["roll"])
 
 
 def cut(path: str | Path, out: str | Path, offset: int | None = None, *, time: int | None = None) -> Edit:
-    """Copy a partition's log up to an offset or a time.
+    """Copy a partition's log up to an offset, or up to a time in ms since 1970, as `edit` does.
 
-    Whole batches are removed, as when a broker truncates its log: the first batch that contains the offset or a higher
-    one, and everything after it.
-
-    Parameters
-    ----------
-    path, out
-        As in `edit`.
-    offset
-        The Kafka offset from which on records are removed.
-    time
-        Instead of an offset, a time in ms since 1970. The first batch that contains a timestamp after it is removed,
-        and everything after this batch.
+    Whole batches are removed, as when a broker truncates its log: the first batch that contains this offset or a higher
+    one, or a timestamp after this time, and everything after it.
 
     Raises
     ------

@@ -66,10 +66,10 @@ class Removed:
 
 
 class EditedLog:
-    """The copy of a log in a folder. `damage` is where the original is damaged.
+    """The copy of a log in a folder, which ends at the `damage` of the original.
 
-    `writer` and `kafka` are those of the coordinator that would write new records; None means that the log decides.
-    `next_dirty` is the offset at which the next cleaning pass begins; None if no pass has run.
+    `writer` and `kafka` are those of the coordinator that would write new records; None means that the log decides. The
+    next cleaning pass begins at the offset `next_dirty`; None if no pass has run.
     """
 
     def __init__(
@@ -220,13 +220,13 @@ class OpenProducer:
 class LogFacts:
     """What is known about a log after reading its batches with `add`.
 
-    `leader_epoch` is the partition leader epoch of the last batch, at least 0. `newest_ms` is the newest timestamp, in
-    ms since 1970; -1 if there is none. By producer id, `open` has the producers whose records no marker has ended, and
-    `marker_epochs` the epoch of the transaction coordinator in the last marker.
+    `leader_epoch` is that of the last batch, at least 0. `newest_ms` is -1 if there is no timestamp. By producer id,
+    `open` has the producers whose records no marker has ended, and `marker_epochs` the epoch of the transaction
+    coordinator in the last marker.
 
     `coordinator` wrote the log's end; None if the log does not tell. `offset_value_version` is that of the newest
-    offset record with a value version above 1. `has_old_values` says whether there is an offset value of version 0 or
-    1, and `has_new_groups` whether there is a group value that only Kafka since 2.1 writes.
+    offset record above version 1. `has_old_values` is about offset values of version 0 or 1, and `has_new_groups` about
+    group values that only Kafka since 2.1 writes.
     """
 
     next_offset: int = 0

@@ -149,7 +149,7 @@ def _lock(folder: Path) -> Iterator[None]:
 
 @dataclass
 class _Segments:
-    """The open copy of a partition: the writer, and the newest timestamp of each segment, by its file's name."""
+    """The open copy of a partition; `newest_ms` has the newest timestamp of each segment, by its file's name."""
 
     writer: SegmentWriter
     newest_ms: dict[str, int]
@@ -158,8 +158,6 @@ class _Segments:
 
 
 class _Copy:
-    """The folder with the copy."""
-
     def __init__(self, folder: Path, keep_ms: int | None, report: Callable[[str], None]) -> None:
         self.folder = folder
         self.keep_ms = keep_ms
@@ -172,7 +170,6 @@ class _Copy:
         self._save()
 
     def pull(self, cluster: Cluster, partitions: Iterable[int] | None) -> None:
-        """Pull what is new in each partition."""
         numbers = choose_partitions(cluster, partitions)
         if self.state.topic_id and cluster.topic_id and cluster.topic_id != self.state.topic_id:
             raise UsageError(f"{self.folder}: {TOPIC} was created again since then; follow it into a new folder")

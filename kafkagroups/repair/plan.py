@@ -94,19 +94,11 @@ class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GroupPlan(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The plan of one group.
+    """The plan of one group, whose id in the other cluster is `to`.
 
-    Attributes
-    ----------
-    to
-        The id of the group in the other cluster.
-    type, state, why
-        As in `load --json`, or why the broker did not have the group, for example because it was deleted.
-    offsets
-        The committed offsets: exactly those that `load` returns, except those of other topics.
-    left_out
-        The commits that are not in the plan. A topic partition can be both in `offsets` and here, for example if a
-        newer commit was pending.
+    `type` and `state` are those of `load --json`; `why` says why the broker did not have the group. `offsets` are
+    exactly those that `load` returns, except those of other topics. `left_out` are the other commits: a topic-partition
+    can be in both, for example if a newer commit was pending.
     """
 
     to: str
@@ -125,18 +117,11 @@ class GroupPlan(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class RescuePlan:
-    """A plan to restore groups and their offsets in another cluster.
+    """A plan to restore groups and their offsets in another cluster, made with the rules of `coordinator` and `kafka`.
 
-    Attributes
-    ----------
-    coordinator, kafka
-        The coordinator and the Kafka version whose rules were used to load the log.
-    made_from
-        Where the plan comes from: the path, the patterns, and the problems of the log. `apply_rescue` ignores it.
-    groups
-        The plan of each group that a record of the log names, by the group's id in the log.
-    topic_partitions
-        The partition count of `__consumer_offsets` in the log, and how it was found. None for a plan from a file.
+    `groups` has the plan of each group that a record of the log names, by the group's id in the log. `made_from` says
+    where the plan comes from: the path, the patterns, and the problems of the log; `apply_rescue` ignores it.
+    `topic_partitions` is the partition count of the log's topic, and how it was found; None for a plan from a file.
     """
 
     coordinator: str

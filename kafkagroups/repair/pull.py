@@ -101,11 +101,8 @@ def pull(
         The security settings of the connections. None means PLAINTEXT.
     progress
         Called with the number of offsets that were pulled, and the number of all offsets.
-    max_wait
-        The limit of all waits together, in seconds: for connections, responses, quotas and new leaders. A response that
-        brings new batches is not a wait.
-    on_wait
-        Called with a message that says what the pull waits for, if a wait is longer than about two seconds.
+    max_wait, on_wait
+        The limit of all waits together, in seconds, and what is called with a message about a longer wait (`Waits`).
 
     Raises
     ------
@@ -261,7 +258,6 @@ class SegmentWriter:
         return writer
 
     def sync(self) -> None:
-        """Wait until the bytes of the current segment are on the disk."""
         with open(self.path, "rb") as file:
             os.fsync(file.fileno())
 

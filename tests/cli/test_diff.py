@@ -3,8 +3,6 @@
 import json
 import shutil
 
-import pytest
-
 import kafkagroups as kg
 from tests import cases
 from tests.captured import captured
@@ -66,23 +64,6 @@ def test_a_log_differs_from_its_earlier_self(run):
     assert status == 0 and after["offset"] == answers["offsets"]["billing"]["orders-0"]["offset"] > before["offset"]
     status, out, _ = run("diff", DATA / "3.9.2", DATA / "3.9.2")
     assert status == 0 and "No group, no offset and no pending commit differs.\n" in out
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["A"],
-        ["A", "B", "C"],
-        ["A", "B", "--coordinators"],
-        ["A", "--coordinators", "--kafka", "4.3.1"],
-        ["A", "nowhere"],
-    ],
-)
-def test_a_wrong_question_is_told(arguments, run):
-    """Too many logs, too few, and what contradicts itself: exit code 2, one line."""
-    arguments = [str(DATA / "3.9.2") if word in ("A", "B", "C") else word for word in arguments]
-    status, out, err = run("diff", *arguments)
-    assert status == 2 and not out and err.count("\n") == 1
 
 
 def write_replicas(tmp_path):

@@ -3,8 +3,6 @@
 import json
 import re
 
-import pytest
-
 from tests.captured import captured, rows
 from tests.handmade import LogRecord, encode_batch, write_segment
 
@@ -62,6 +60,8 @@ def test_each_filter_selects_the_records_that_kafka_reads(run):
     same_key = [row for row in all_rows if row["key"] == newest["key"]]
     check(run, log, same_key, "--key", newest["key"])
     check(run, log, [row for row in all_rows if row["value"] is None], "--tombstones")
+    for name in ("2", "GroupMetadata"):
+        check(run, log, [row for row in all_rows if row["key"].startswith("0002")], "--type", name)
     middle = sorted(row["ts"] for row in all_rows)[len(all_rows) // 2]
     check(run, log, [row for row in all_rows if row["ts"] >= middle], "--since-time", middle)
     both = [row for row in all_rows if split_key(row)[:2] == (group, topic) and row["ts"] >= middle]
@@ -99,12 +99,6 @@ def test_markers_have_no_group_but_a_time(run):
     """--since-time keeps markers, and every filter of the content leaves them out."""
     log = captured("runs") / "runs" / "1.0.1-txn" / "log"
     assert '"control": "commit"' in run("dump", log, "--json", "--since-time", 0)[1]
+    assert "producer 9/1, transactional, control" in (text := run("dump", log)[1]) and "  marker: abort\n" in text
     assert '"control": "commit"' not in run("dump", log, "--json", "--partition", 0)[1]
     assert "marker" not in run("dump", log, "--tombstones")[1]
-
-
-@pytest.mark.parametrize("key", ["0", "no hex", "{", '{"type": "1"}', '{"type": "99", "data": {}}', "{}"])
-def test_a_wrong_key_is_one_line(run, tmp_path, key):
-    """The message names the option."""
-    status, out, err = run("dump", tmp_path, "--key", key)
-    assert (status, out, err.count("\n")) == (2, "", 1) and "--key" in err

@@ -256,13 +256,3 @@ def test_a_time_selects_records_of_dump_log(run):
     middle = times[len(times) // 2]
     out = run("dump", "--format", "dump-log", DATA / "4.3.1", "--since-time", middle)[1]
     assert sorted(map(int, re.findall(pattern, out))) == [time for time in times if time >= middle]
-
-
-def test_formats_of_kafka_take_no_other_options(run):
-    """One line and exit code 2; a dump tool that is not known, too."""
-    for args in (["--json"], ["--group", ""], ["--type", "1"], ["--tombstones"], ["--topic", "t"], ["--key", "00"]):
-        for form in ("dump-log", "formatter"):
-            status, out, err = run("dump", "--format", form, BILLING, *args)
-            assert (status, out, err.count("\n")) == (2, "", 1)
-    status, out, err = run("dump", "--format", "dump-log", "--kafka", "0.9.0.1", BILLING)
-    assert (status, out, err.count("\n")) == (2, "", 1) and "0.10.2" in err

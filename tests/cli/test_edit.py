@@ -59,29 +59,6 @@ def test_damage_is_an_error_on_stderr(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ((), "at least one step"),
-        (("--commit", "billing"), "expected GROUP:TOPIC-PARTITION=OFFSET"),
-        (
-            ("--delete-group", "nobody"),
-            "the log has no group nobody, as the classic coordinator of Kafka 3.9.2 loads it",
-        ),
-        (("--marker", "commit:4"), "producer 4 has no open transaction"),
-        (("--cut", "soon"), "expected a whole number"),
-        (("--cut-time", "soon"), "expected ms since 1970 or ISO 8601"),
-        (("--roll", "--kafka", "5"), "is not a Kafka release"),
-        (("--roll", "--coordinator", "classic", "--kafka", "4.3"), "no classic coordinator"),
-        (("--commit", "billing:t-0=1", "--partitions", "3"), "group billing is stored in partition"),
-    ],
-)
-def test_refusals_are_one_line(run, arguments, reason, tmp_path):
-    status, out, err = run("edit", CLASSIC, "--out", tmp_path / "out", *arguments)
-    assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert reason in err
-
-
-@pytest.mark.parametrize(
     ("text", "topic", "partition", "reading"),
     [
         ("foo--1", "foo-", 1, "partition 1 of the topic foo-; the other reading is written foo-(-1)"),
@@ -94,9 +71,3 @@ def test_a_name_with_two_readings(run, text, topic, partition, reading, tmp_path
     _, out, err = run("edit", CLASSIC, "--out", out_folder, f"--commit=billing:{text}=5", f"--tombstone=g:{text}")
     assert kg.load(out_folder, "classic")["billing"].offsets[kg.TopicPartition(topic, partition)].offset == 5
     assert [line.count(f"foo--1 ({reading})") for line in out.splitlines()[:2]] == [1, 1] and err == ""
-
-
-def test_names_cannot_change_the_terminal(run, tmp_path):
-    """Control and format characters in a group id are escaped."""
-    _, out, _ = run("edit", CLASSIC, "--out", tmp_path / "out", "--commit", "\x1b[2J\u202e\n:t-0=5")
-    assert r"group \x1b[2J\u202e\n commits offset 5" in out

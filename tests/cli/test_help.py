@@ -16,33 +16,6 @@ def test_the_command_alone_shows_what_help_shows(run):
     assert run("--help") == (0, alone, "")
 
 
-@pytest.mark.parametrize("word", ["--partition", "--part", "--jso", "--coord=classic"])
-def test_options_are_never_abbreviated(run, word):
-    """`load --partition 2` was once taken for `--partitions 2`, which gives other answers."""
-    status, out, err = run("load", LOG, word, *([] if "=" in word else ["2"]))
-    name = word.partition("=")[0]
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert f"unrecognized arguments: {name}; the nearest one is {name[:6]}" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "nearest"),
-    [
-        (["laod", "x"], "load"),
-        (["time-line"], "timeline"),
-        (["explain", LOG, "--grp", "billing"], "--group"),
-        (["rescue", "plan", LOG, "--kafak", "3.9.2"], "--kafka"),
-    ],
-)
-def test_a_wrong_name_gets_the_nearest_one(run, arguments, nearest):
-    status, out, err = run(*arguments)
-    assert (status, out, err.count("\n")) == (2, "", 1) and f"the nearest one is {nearest} (see kafkagroups" in err
-
-
-def test_a_name_that_is_near_nothing_gets_none(run):
-    assert "nearest" not in run("xyzzy")[2] + run("load", LOG, "--xyzzy")[2]
-
-
 def test_a_word_after_two_dashes_is_no_option(run):
     assert json.loads(run("partition", "--json", "--", "--group")[1])["group"] == "--group"
 

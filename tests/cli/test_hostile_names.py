@@ -7,12 +7,22 @@ import base64
 import json
 import re
 import shlex
+from itertools import product
 from unicodedata import category
 
 import pytest
 
 import kafkagroups as kg
-from tests.handmade import LogRecord, LogWriter, OffsetCommitKey, encode_batch
+from tests.command import escape
+from tests.handmade import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    LogWriter,
+    MemberMetadata,
+    OffsetCommitKey,
+    encode_batch,
+)
 from tests.html_report.hostile_names import NAMES, write_hostile_log
 
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -24,12 +34,19 @@ CASES = {
     "decode": [["decode", "KEY"], ["decode", TERMINAL]],
     "encode": [["encode", "--kafka", REVERSED]],
     "partition": [["partition", "--", *NAMES], ["partition", "--json", "--", *NAMES]],
-    "dump": [["dump", "LOG"], ["dump", "LOG", "--json"], ["dump", "LOG", "--group=NAME"]],
+    "dump": [
+        ["dump", "LOG"],
+        ["dump", "LOG", "--json"],
+        ["dump", "LOG", "--group=NAME"],
+        ["dump", "LOG", "--type", TERMINAL],
+    ],
     "load": [
         ["load", "LOG"],
         ["load", "LOG", "--json"],
         ["load", "LOG", "--coordinator", "classic"],
         ["load", "LOG", "--group=NAME"],
+        ["load", TERMINAL],
+        *(["load", "LOG", option, REVERSED] for option in ("--kafka", "--engine", "--until-time", f"--{TERMINAL}")),
     ],
     "explain": [
         ["explain", "LOG", "--group=NAME"],
@@ -38,7 +55,12 @@ CASES = {
     ],
     "timeline": [["timeline", "LOG", "--all", "--group=NAME"], ["timeline", "LOG", "--group=nobodyNAME"]],
     "diff": [["diff", "LOG", "--since", "20"], ["diff", "LOG", "--coordinators"], ["diff", "LOG", "LOG"]],
-    "stats": [["stats", "LOG"], ["stats", "LOG", "--by", "topic"], ["stats", "LOG", "--top", "100"]],
+    "stats": [
+        ["stats", "LOG"],
+        ["stats", "LOG", "--by", "topic"],
+        ["stats", "LOG", "--top", "100"],
+        ["stats", "LOG", "--top", TERMINAL],
+    ],
     "check": [["check", "LOG"], ["check", "LOG", "--kafka", "3.9.2", "--coordinator", "classic"]],
     "report": [["report", "LOG", "--out", "OUT"]],
     "compact": [["compact", "LOG", "--out", "OUT"]],
@@ -48,9 +70,14 @@ CASES = {
         ["rescue", "plan", "LOG"],
         ["rescue", "plan", "LOG", "--all"],
         ["rescue", "plan", "LOG", "--group=NAME"],
+        ["rescue", "plan", "LOG", "--group", f"nobody{TERMINAL}"],
+        ["rescue", "plan", "LOG", "--rename", TERMINAL],
         ["rescue", "apply", TERMINAL, "--bootstrap", REVERSED],
     ],
-    "synth": [["synth", "--out", "OUT", "--records", "10", "--prefix=NAME"]],
+    "synth": [
+        ["synth", "--out", "OUT", "--records", "10", "--prefix=NAME"],
+        ["synth", "--out", "OUT", "--records", TERMINAL],
+    ],
     "replay": [["replay", TERMINAL, "--out", "OUT"]],
     "doctor": [["doctor"]],
     "completion": [["completion", "bash"], ["completion", "NAME"]],
@@ -64,6 +91,19 @@ LISTS_ALL = (["dump", "LOG"], ["load", "LOG"], ["stats", "LOG", "--top", "100"],
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     return write_hostile_log(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="module")
+def unreadable(tmp_path_factory):
+    """The same log in a folder with a hostile name. Then come a group with a member, and a key that cannot be read."""
+    log = write_hostile_log(tmp_path_factory.mktemp("unreadable") / f"x{REVERSED}")
+    member = MemberMetadata(REVERSED, REVERSED, REVERSED, REVERSED, 1, 1, b"", b"")
+    group = GroupMetadataValue(REVERSED, 1, REVERSED, REVERSED, 1, (member,))
+    record = kg.encode(kg.Record(2, GroupMetadataKey(TERMINAL), group, 3))
+    with LogWriter(log) as writer:
+        for key, value in (record, (b"\0\1\7\7" + REVERSED.encode(), b"")):
+            writer.append(encode_batch([LogRecord(writer.next_offset, 5, key, value)]))
+    return log
 
 
 def fill(case, log, out, name=""):
@@ -83,20 +123,34 @@ def check_harmless(text):
 
 
 def test_every_command_has_a_case(run):
+    check_harmless(run(TERMINAL)[2])
     assert set(CASES) == set(re.findall(r"^  (\w+)  ", run("--help")[1], re.M))
 
 
 @pytest.mark.parametrize("command", CASES)
-def test_names_are_harmless_in_every_command(run, log, tmp_path, command):
+def test_names_are_harmless_in_every_command(run, log, unreadable, tmp_path, command):
     """stdout and stderr contain no control character except the end of a line, and no mark of direction."""
     number = 0
     for case in CASES[command]:
         names = NAMES if any("NAME" in word for word in case) else ("",)
-        for name in names:
+        for path, name in [*product([log], names), *product([unreadable], names[6:8] or names)]:
             number += 1
-            _, out, err = run(*fill(case, log, tmp_path / f"out-{number}", name))
+            _, out, err = run(*fill(case, path, tmp_path / f"out-{number}", name))
             assert out or err
             check_harmless(out + err)
+
+
+@pytest.mark.parametrize("tool", ["dump-log", "formatter"])
+def test_the_text_of_kafkas_tools_is_exact_except_on_a_terminal(run, log, monkeypatch, tool):
+    """In a pipe, the bytes are those of the tool. On a terminal, each line is escaped."""
+    command = ["dump", log, "--format", tool, "--kafka", "2.8.2"]
+    _, exact, _ = run(*command)
+    assert TERMINAL in exact and REVERSED in exact
+    monkeypatch.setattr("_pytest.capture.EncodedFile.isatty", lambda file: True)
+    monkeypatch.setattr("_pytest.capture.CaptureIO.isatty", lambda file: True, raising=False)
+    _, shown, _ = run(*command)
+    check_harmless(shown)
+    assert shown.split("\n") == [escape(line) for line in exact.split("\n")]
 
 
 @pytest.mark.parametrize("case", LISTS_ALL, ids=lambda case: " ".join(case))

@@ -152,16 +152,6 @@ def test_dump_marks_the_gap_between_the_batches(damaged, run):
     assert rows[3]["gap"]["position"] == broken.position
 
 
-@pytest.mark.parametrize(
-    "arguments", [["dump", "--format", "dump-log"], ["dump", "--format", "formatter"], ["load", "--snapshot", "state"]]
-)
-def test_past_damage_does_not_go_with(damaged, run, arguments):
-    """Kafka's tools end at the damage, and a snapshot continues where a broker would: both are refused in one line."""
-    path, *_ = damaged
-    status, out, err = run(arguments[0], path, *arguments[1:], "--past-damage")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-
-
 def test_the_timeline_says_that_the_bytes_are_damaged(damaged, run):
     """The cleaner removed nothing: the captured log has every offset, and one byte of offset 3 was changed."""
     path, *_ = damaged

@@ -49,10 +49,9 @@ def key_of(text):
     return bytes.fromhex(ask_json("decode", text, "--json")["key"]["hex"])
 
 
-@pytest.mark.parametrize("form", FORMS)
-@given(data=st.binary(max_size=60))
+@given(form=st.sampled_from(list(FORMS.values())), data=st.binary(max_size=60))
 def test_each_form_means_the_same_bytes(form, data):
-    assert key_of(FORMS[form](UNKNOWN + data)) == UNKNOWN + data
+    assert key_of(form(UNKNOWN + data)) == UNKNOWN + data
 
 
 @given(data=st.binary(max_size=60))
@@ -84,12 +83,6 @@ def test_the_json_of_the_console_consumer_is_a_record(run):
     record["key"] = {"version": record["key"]["type"], "data": record["key"]["data"]}
     assert json.loads(run("decode", json.dumps(record), "--json")[1]) == fields
     assert run("encode", "--jsonl", stdin=json.dumps(record))[1] == run("encode", "--jsonl", stdin=out)[1]
-
-
-@pytest.mark.parametrize("text", ["0001f", "[0, 300]", "[0, x]", "hello world!", "b'\\x0'", "{", "'"])
-def test_other_texts_are_refused_with_their_beginning(run, text):
-    status, out, err = run("decode", text)
-    assert (status, out) == (2, "") and err.startswith("kafkagroups: KEYHEX: expected")
 
 
 def printed_fields(out):

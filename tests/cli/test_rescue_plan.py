@@ -58,19 +58,6 @@ def test_a_damaged_log(run, tmp_path):
     assert kg.plan_rescue(folder).problems == kg.load(folder).problems
 
 
-def test_wrong_usage(run):
-    """Exit code 2 and one line."""
-    for options, message in (
-        (["/no/such/log"], "no such file or folder"),
-        ([DATA, "--rename", "billing"], "expected OLD=NEW, found 'billing'"),
-        ([DATA, "--group", "nobody"], "no group matches 'nobody'"),
-        ([], "the following arguments are required: PATH"),
-    ):
-        status, out, err = run("rescue", "plan", *options)
-        assert (status, out, err.count("\n")) == (2, "", 1) and message in err, err
-    assert run("rescue")[0] == 2
-
-
 def test_the_plan_names_the_rules(run):
     """CONTRACT 9: the rules of another version are named, in the JSON and in one line on stderr."""
     _, out, err = run("rescue", "plan", "data/harbour/1.0.1", "--kafka", "2.7.2", "--json")

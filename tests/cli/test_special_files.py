@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,13 @@ SPECIAL_FILES = {
 }
 
 
-@pytest.mark.parametrize("command", READING_COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("make", SPECIAL_FILES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    ("make", "command"),
+    [*product(SPECIAL_FILES, READING_COMMANDS[:2]), *product([make_pipe], READING_COMMANDS[2:])],
+    ids=lambda part: part.__name__ if callable(part) else " ".join(part),
+)
 def test_a_segment_that_is_not_a_regular_file(run, tmp_path, monkeypatch, make, command):
-    """Every command that reads a log names the file, and does not begin to read it."""
+    """Both engines and every command that reads a log name the file, and do not begin to read it."""
     monkeypatch.chdir(tmp_path)
     folder = Path("__consumer_offsets-9")
     shutil.copytree(LOG, folder)

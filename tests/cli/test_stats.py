@@ -39,17 +39,6 @@ def test_a_folder_without_a_partition_number_has_a_row_of_its_own(run, tmp_path)
     assert out.count("(none)") == 1
 
 
-def test_several_paths_are_several_lines_and_the_worst_exit_code_counts(run):
-    """CONTRACT.md 2: one bad PATH does not stop the others."""
-    status, out, err = run("stats", DATA / "1.0.1", "nowhere", DATA / "3.9.2", "--json")
-    assert status == 2 and [json.loads(line)["path"] for line in out.splitlines()] == [
-        str(DATA / "1.0.1"),
-        str(DATA / "3.9.2"),
-    ]
-    assert err.count("\n") == 1 and "nowhere" in err
-    assert run("stats", DATA / "3.9.2", "--top", "0")[0] == 2
-
-
 @pytest.mark.parametrize(
     ("name", "steps", "rolls"),
     [

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 import kafkagroups as kg
 
 
@@ -40,38 +38,3 @@ def test_a_table_for_people(tmp_path, run):
     status, out, err = run("synth", "--out", tmp_path, "--records", 1000, "--partitions", 1, "--transactional", 1)
     assert (status, err) == (0, "")
     assert "1000 records" in out and "live offsets" in out and "committed" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["--records", "-1"], "records: expected 0 to"),
-        (["--records", "many"], "expected a number such as 1000, 200k or 1M, found 'many'"),
-        (["--records", "infM"], "a number such as 1000, 200k or 1M"),
-        (["--groups", "0"], "groups: expected 1 to"),
-        (["--partitions", "0"], "at least 1 partition"),
-        (["--tombstones", "1.5"], "'tombstones': expected 0 to 1"),
-        (["--tombstones", "nan"], "'tombstones': expected 0 to 1"),
-        (["--transactional", "2"], "'transactional': expected 0 to 1"),
-        (["--codec", "brotli"], "none, gzip, snappy, lz4, zstd"),
-        (["--width", "wide"], "a number or the word varied"),
-        (["--seed", "-1"], "the seed: expected 0 to"),
-        (["--prefix", "a b"], "letters, digits"),
-        (["--upside-down"], "unrecognized"),
-    ],
-)
-def test_wrong_arguments_are_one_line_and_2(tmp_path, run, arguments, reason):
-    status, out, err = run("synth", "--out", tmp_path / "out", "--records", 10, *arguments)
-    assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_with_something_in_it_is_refused(tmp_path, run):
-    (tmp_path / "here").write_text("")
-    status, out, err = run("synth", "--out", tmp_path, "--records", 10)
-    assert (status, out, err.count("\n")) == (2, "", 1) and "expected a new or empty folder" in err
-
-
-def test_out_and_records_are_needed(run):
-    status, _, err = run("synth", "--out", "somewhere")
-    assert status == 2 and "--records" in err

@@ -11,26 +11,6 @@ DATA = "data/harbour/3.9.2"
 LOG = "data/harbour/1.0.1/__consumer_offsets-9"
 
 
-def test_every_command_refuses_a_version_that_does_not_exist(run):
-    """Exit code 2, one line on stderr, nothing on stdout."""
-    for command in (
-        ["load", DATA],
-        ["stats", DATA],
-        ["explain", DATA, "--group", "billing"],
-        ["timeline", DATA, "--group", "billing"],
-        ["rescue", "plan", DATA],
-        ["diff", DATA, DATA],
-        ["dump", DATA],
-        ["dump", "--format", "dump-log", DATA],
-        ["dump", "--format", "formatter", DATA],
-        ["decode", "000200016700"],
-        ["encode", "--jsonl"],
-    ):
-        status, out, err = run(*command, "--kafka", "3.9.2foo", stdin="")
-        assert (status, out) == (2, "") and err.count("\n") == 1 and "'3.9.2foo'" in err, command
-    assert run("load", DATA, "--coordinator", "classic", "--kafka", "4.3.1")[0] == 2
-
-
 def test_dump_prints_a_share_group_with_the_fields_of_its_version(run, tmp_path):
     """4.0 has no metadataHash. `decode --kafka 4.0` and `dump --kafka 4.0 --json` agree."""
     rules = kg.dialect("new", "4.0")

@@ -194,6 +194,20 @@ def test_a_group_has_its_own_settings_within_the_limits_of_the_broker(tmp_path):
     assert world.describe().state == "Empty"
 
 
+def test_a_setting_that_is_no_number_and_a_wrong_topic_id_are_refused(world):
+    """A recorded conversation supplies both as texts; a broker has refused such a setting before."""
+    world.configs["g"] = {"consumer.session.timeout.ms": "45 s"}
+    with pytest.raises(
+        kg.UsageError,
+        match=r"consumer\.session\.timeout\.ms: expected a whole number of at most 20 digits, found '45 s'",
+    ):
+        world.join("a")
+    world.configs.clear()
+    world.topic_ids["orders"] = "no id"
+    with pytest.raises(kg.UsageError, match=r"expected a uuid .*, found 'no id'"):
+        world.join("b")
+
+
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [

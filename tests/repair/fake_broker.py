@@ -3,6 +3,7 @@
 import struct
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
@@ -13,43 +14,52 @@ from kafkagroups.repair.client import TOPIC
 
 VERSIONS = {FetchRequest: (4, 12), ListOffsetsRequest: (1, 7), ApiVersionsRequest: (0, 3), MetadataRequest: (4, 9)}
 """The requests that the broker answers, each with its smallest and its largest version."""
+UNKNOWN_TOPIC = 3
 SILENT = object()
 """An answer that is never sent."""
 
 
 class FakeBroker:
-    """One broker that leads every partition, with the same log in each.
+    """One broker that leads every partition, with the same log in each partition of the offsets topic.
 
-    A test replaces a part of the answers: `answer_fetch`, `answer_offsets` or `answer_metadata`. Each of them gets the
-    usual response, and returns the response to send, its bytes, or SILENT. `asked` counts the requests by name.
+    A test replaces a part of the answers: `answer_fetch`, `answer_listoffsets` or `answer_metadata`. Each of them gets
+    the usual response, and returns the response to send, its bytes, or SILENT. `topics` has the log start offset and
+    the end of each partition. `errors` has error codes: by the name of a request, or by (name, topic or group).
+    `leader` is the node that leads, which is this one, 1, or one of `others`, which has ports by node.
     """
 
     versions = VERSIONS
 
-    def __init__(self, log, end_offset, partitions=1):
+    def __init__(self, log=b"", end_offset=0, partitions=1):
         self.log = log
-        self.end_offset = end_offset
-        self.partitions = partitions
-        self.asked = {}
+        self.topics = {TOPIC: [(0, end_offset)] * partitions}
+        self.errors = {}
+        self.requests = []
+        self.leader = 1
+        self.others = {}
         self.port = 0
 
+    @property
+    def asked(self):
+        """How many requests came, by their names."""
+        return Counter(type(request).__name__.removesuffix("Request") for request in self.requests)
+
     def answer(self, request):
-        name = type(request).__name__.removesuffix("Request")
-        self.asked[name] = self.asked.get(name, 0) + 1
-        usual = getattr(self, f"_usual_{name.lower()}")(request)
-        return getattr(self, f"answer_{name.lower()}")(usual)
+        name = type(request).__name__.removesuffix("Request").lower()
+        self.requests.append(request)
+        return getattr(self, f"answer_{name}")(getattr(self, f"_usual_{name}")(request))
 
-    def answer_apiversions(self, response):
-        return response
+    def __getattr__(self, name):
+        if name.startswith("answer_"):
+            return lambda response: response
+        raise AttributeError(name)
 
-    def answer_metadata(self, response):
-        return response
-
-    def answer_listoffsets(self, response):
-        return response
-
-    def answer_fetch(self, response):
-        return response
+    def find_error(self, name, key):
+        """The error code for a request about a topic or a group. A list of codes is used up one after another."""
+        code = self.errors.get((name, key), self.errors.get(name, 0))
+        if isinstance(code, list):
+            return code.pop(0) if code else 0
+        return code
 
     def _usual_apiversions(self, request):
         keys = [
@@ -60,31 +70,44 @@ class FakeBroker:
 
     def _usual_metadata(self, request):
         kind = MetadataResponse.MetadataResponseTopic
-        partitions = [
-            kind.MetadataResponsePartition(
-                error_code=0, partition_index=number, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1]
-            )
-            for number in range(self.partitions)
+        topics = []
+        for topic in request.topics:
+            ranges = self.topics.get(topic.name)
+            code = self.find_error("Metadata", topic.name) or (0 if ranges is not None else UNKNOWN_TOPIC)
+            partitions = [
+                kind.MetadataResponsePartition(
+                    error_code=0,
+                    partition_index=number,
+                    leader_id=self.leader,
+                    leader_epoch=0,
+                    replica_nodes=[1],
+                    isr_nodes=[1],
+                )
+                for number in range(0 if code else len(ranges))
+            ]
+            topics.append(kind(error_code=code, name=topic.name, is_internal=False, partitions=partitions))
+        brokers = [
+            MetadataResponse.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port, rack=None)
+            for node, port in {1: self.port, **self.others}.items()
         ]
-        broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port, rack=None)
-        topic = kind(error_code=0, name=TOPIC, is_internal=True, partitions=partitions)
-        return MetadataResponse(
-            throttle_time_ms=0, brokers=[broker], cluster_id="fake", controller_id=1, topics=[topic]
-        )
+        return MetadataResponse(throttle_time_ms=0, brokers=brokers, cluster_id="fake", controller_id=1, topics=topics)
 
     def _usual_listoffsets(self, request):
         kind = ListOffsetsResponse.ListOffsetsTopicResponse
-        partitions = [
-            kind.ListOffsetsPartitionResponse(
-                partition_index=partition.partition_index,
-                error_code=0,
-                timestamp=-1,
-                offset=0 if partition.timestamp == -2 else self.end_offset,
-                leader_epoch=0,
-            )
-            for partition in request.topics[0].partitions
-        ]
-        return ListOffsetsResponse(throttle_time_ms=0, topics=[kind(name=TOPIC, partitions=partitions)])
+        topics = []
+        for topic in request.topics:
+            partitions = [
+                kind.ListOffsetsPartitionResponse(
+                    partition_index=each.partition_index,
+                    error_code=self.find_error("ListOffsets", topic.name),
+                    timestamp=-1,
+                    offset=self.topics[topic.name][each.partition_index][0 if each.timestamp == -2 else 1],
+                    leader_epoch=0,
+                )
+                for each in topic.partitions
+            ]
+            topics.append(kind(name=topic.name, partitions=partitions))
+        return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
     def _usual_fetch(self, request):
         kind = FetchResponse.FetchableTopicResponse
@@ -92,8 +115,8 @@ class FakeBroker:
             kind.PartitionData(
                 partition_index=partition.partition,
                 error_code=0,
-                high_watermark=self.end_offset,
-                last_stable_offset=self.end_offset,
+                high_watermark=self.topics[TOPIC][partition.partition][1],
+                last_stable_offset=self.topics[TOPIC][partition.partition][1],
                 log_start_offset=0,
                 aborted_transactions=[],
                 preferred_read_replica=-1,

@@ -11,7 +11,6 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import (
     FetchRequest,
     ListOffsetsRequest,
-    ListOffsetsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -22,7 +21,6 @@ from kafka.protocol.metadata import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     MetadataRequest,
-    MetadataResponse,
 )
 
 from kafkagroups.repair.client import TOPIC
@@ -49,7 +47,6 @@ OLD_VERSIONS = {
     OffsetCommitRequest: (2, 3),
 }
 """The largest versions are those of Kafka 0.11."""
-UNKNOWN_TOPIC = 3
 UNKNOWN_MEMBER = 25
 
 
@@ -65,69 +62,22 @@ class FakeGroup:
 class FakeCoordinator(FakeBroker):
     """One broker that leads every partition, and coordinates every group.
 
-    `topics` has the log start offset and the end of each partition. `errors` has error codes: by the name of a request,
-    or by (name, topic or group). `change` is called with the name of each request before it is answered. `commits` has
+    `change` is called with the name of each request before it is answered. `commits` has
     every OffsetCommit request.
     """
 
     versions = GROUP_VERSIONS
 
     def __init__(self, topics):
-        super().__init__(b"", 0)
-        self.topics = {TOPIC: [(0, 0)], **topics}
+        super().__init__()
+        self.topics |= topics
         self.groups = {}
-        self.errors = {}
         self.commits = []
         self.change = lambda name: None
 
     def answer(self, request):
         self.change(type(request).__name__.removesuffix("Request"))
         return super().answer(request)
-
-    def find_error(self, name, key):
-        """The error code for a request about a topic or a group. A list of codes is used up one after another."""
-        code = self.errors.get((name, key), self.errors.get(name, 0))
-        if isinstance(code, list):
-            return code.pop(0) if code else 0
-        return code
-
-    def __getattr__(self, name):
-        if name.startswith("answer_"):
-            return lambda response: response
-        raise AttributeError(name)
-
-    def _usual_metadata(self, request):
-        kind = MetadataResponse.MetadataResponseTopic
-        topics = []
-        for topic in request.topics:
-            ranges = self.topics.get(topic.name)
-            code = self.find_error("Metadata", topic.name) or (0 if ranges is not None else UNKNOWN_TOPIC)
-            partitions = [
-                kind.MetadataResponsePartition(
-                    error_code=0, partition_index=number, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1]
-                )
-                for number in range(0 if code else len(ranges))
-            ]
-            topics.append(kind(error_code=code, name=topic.name, is_internal=False, partitions=partitions))
-        broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port, rack=None)
-        return MetadataResponse(throttle_time_ms=0, brokers=[broker], cluster_id="fake", controller_id=1, topics=topics)
-
-    def _usual_listoffsets(self, request):
-        kind = ListOffsetsResponse.ListOffsetsTopicResponse
-        topics = []
-        for topic in request.topics:
-            partitions = [
-                kind.ListOffsetsPartitionResponse(
-                    partition_index=each.partition_index,
-                    error_code=self.find_error("ListOffsets", topic.name),
-                    timestamp=-1,
-                    offset=self.topics[topic.name][each.partition_index][0 if each.timestamp == -2 else 1],
-                    leader_epoch=0,
-                )
-                for each in topic.partitions
-            ]
-            topics.append(kind(name=topic.name, partitions=partitions))
-        return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
     def _usual_findcoordinator(self, request):
         self.topics.setdefault(TOPIC, [(0, 0)])  # A broker creates the topic at this request.

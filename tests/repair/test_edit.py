@@ -55,19 +55,28 @@ def read_records(path, first):
 
 
 @pytest.mark.slow
-def test_a_roll_changes_no_answer(tmp_path):
-    """A new empty segment at the log's end changes no answer, and the segments before it stay byte for byte."""
-    for number, path in enumerate(logs_of("crafted", "runs")):
-        out = tmp_path / str(number) / path.name
+def test_a_roll_changes_no_answer_and_new_batches_follow_the_end(tmp_path):
+    """A new empty segment at the log's end changes no answer, and the segments before it stay byte for byte.
+
+    Then offsets go on, and the leader epoch of the log's last batch stays.
+    """
+    for number, path in enumerate(logs_of("crafted", "runs", "v440")):
+        rolled, appended = (tmp_path / str(number) / name / path.name for name in ("rolled", "appended"))
         with case(path):
-            result = kg.roll(path, out)
+            result = kg.roll(path, rolled)
             for coordinator in COORDINATORS:
-                assert answers(out, coordinator) == answers(path, coordinator)
+                assert answers(rolled, coordinator) == answers(path, coordinator)
             if result.damage is None:
                 for file in path.glob("*.log"):
-                    copied = (out / file.name).read_bytes()
+                    copied = (rolled / file.name).read_bytes()
                     whole = file.read_bytes()
                     assert whole.startswith(copied) and not whole[len(copied) :].strip(b"\0")
+            result = kg.append(rolled, appended, commit="g:t-0=1@5")
+            *batches, new = kg.open_log(appended)
+            assert new.base_offset == result.steps[0].first_offset
+            for last in batches[-1:]:
+                assert new.base_offset >= last.next_offset
+                assert new.partition_leader_epoch == max(0, last.partition_leader_epoch)
     assert number > 300
 
 
@@ -178,18 +187,6 @@ def test_each_commit_is_answered_by_a_load(tmp_path):
         nameless = groups[""].offsets[TopicPartition("t", -3)]
         assert (billing.offset, billing.commit_timestamp) == (42, newest)
         assert (other.offset, other.commit_timestamp, nameless.offset) == (-1, 12, 9)
-
-
-def test_new_batches_follow_the_end_of_the_log(tmp_path):
-    """Offsets go on, and the leader epoch of the log's last batch stays."""
-    for number, path in enumerate(logs_of("runs", "v440")):
-        *_, last = kg.open_log(path)
-        out = tmp_path / str(number)
-        with case(path):
-            result = kg.append(path, out, commit="g:t-0=1@5")
-            *_, new = kg.open_log(out)
-            assert new.base_offset == result.steps[0].first_offset >= last.next_offset
-            assert new.partition_leader_epoch == max(0, last.partition_leader_epoch)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3, 20, 44, 100])

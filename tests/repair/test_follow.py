@@ -10,6 +10,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
+from kafkagroups.repair.client import TOPIC
 from kafkagroups.repair.follow import follow
 from tests.captured import captured
 from tests.groups.small_logs import START, offset_record
@@ -33,13 +34,13 @@ class Followed:
     def __init__(self, folder, batches):
         self.folder = folder
         self.batches = batches
-        self.broker = FakeBroker(b"", 0)
+        self.broker = FakeBroker()
         self.said = []
 
     def show(self, *numbers):
         """The broker's log has these batches, and ends where the last of them ends."""
         self.broker.log = b"".join(self.batches[number][1] for number in numbers)
-        self.broker.end_offset = self.batches[numbers[-1]][0].next_offset
+        self.broker.topics[TOPIC] = [(0, self.batches[numbers[-1]][0].next_offset)]
 
     def rounds(self, *steps):
         for step in steps:
@@ -189,7 +190,7 @@ def test_cleaning_stops_at_an_open_transaction(tmp_path):
     (log / f"{0:020}.log").write_bytes(b"".join(data))
     followed = Followed(tmp_path / "history", [(each, each) for each in ()])
     followed.broker.log = b"".join(data)
-    followed.broker.end_offset = 2
+    followed.broker.topics[TOPIC] = [(0, 2)]
     with followed.broker.running() as address:
         follow(address, followed.folder, keep_ms=MINUTE, rounds=[START, START + 5 * MINUTE, START + 9 * MINUTE])
     (group,) = kg.load(followed.folder / "__consumer_offsets-0").values()

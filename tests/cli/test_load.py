@@ -1,4 +1,4 @@
-"""`kafkagroups load`: the members of the new protocols, and a text of 80 columns.
+"""`kafkagroups load`: the members of the new protocols, a text of 80 columns, and the groups that --group selects.
 
 The expected members are those of the records themselves, with the names of MemberState.java (4.3.1).
 """
@@ -14,6 +14,8 @@ from tests.groups.test_load_runs import DATA
 from tests.handmade import LogRecord, encode_batch, write_segment
 
 LOYALTY = DATA / "4.3.1" / "__consumer_offsets-24"
+SHOP = str(DATA / "3.9.2")
+BROKER = ["--coordinator", "classic"]
 ORDERS = "ZU65847bTT-V05yS1qluiQ"
 
 
@@ -110,3 +112,41 @@ def test_offsets_with_an_expire_time_are_marked(run, version, coordinator):
     assert [row[:2] for row in rows] == [["stock-audit", "orders-1"]]
     expires = datetime.fromisoformat(f"{rows[0][3]}T{rows[0][4]}+00:00").timestamp() * 1000
     assert 0 <= expires - 3_600_000 - act["time_ms"] < 1000
+
+
+def load(run, path, *options):
+    status, out, err = run("load", path, "--json", *BROKER, *options)
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("pattern", ["billing", "b*", "*audit*", "nosuch"])
+def test_only_the_groups_that_match_are_shown(run, pattern):
+    """Everything else in the JSON is that of the whole load."""
+    whole = load(run, SHOP)
+    selected = load(run, SHOP, "--group", pattern)
+    wanted = {
+        "billing": {"billing"},
+        "b*": {name for name in whole["groups"] if name.startswith("b")},
+        "*audit*": {name for name in whole["groups"] if "audit" in name},
+        "nosuch": set(),
+    }[pattern]
+    assert selected["groups"] == {name: whole["groups"][name] for name in wanted}
+    assert {name: selected[name] for name in ("path", "partitions", "topic_partitions")} == {
+        name: whole[name] for name in ("path", "partitions", "topic_partitions")
+    }
+
+
+def test_until_finds_the_partition_of_the_group(run):
+    """The records of billing are in partition 9: a folder gives what this partition alone gives."""
+    found = load(run, SHOP, "--group", "billing", "--until", "20")
+    alone = load(run, f"{SHOP}/__consumer_offsets-9", "--until", "20")
+    assert found["groups"] == {"billing": alone["groups"]["billing"]}
+    assert list(found["partitions"]) == ["9"]
+    assert found["path"] == SHOP
+
+
+def test_the_text_says_that_no_group_matches(run):
+    status, out, _ = run("load", SHOP, *BROKER, "--group", "zz*")
+    assert status == 0
+    assert "The coordinator has no group that matches zz*." in out

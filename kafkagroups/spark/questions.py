@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kafkagroups.errors import UsageError
 from kafkagroups.history.explain import Explanation, explain_log
@@ -21,7 +21,6 @@ from kafkagroups.history.timeline import Question
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.partition_count import choose_log
-from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records.dialects import DEFAULT_DIALECT
 from kafkagroups.spark.kafka_rows import RowTables
@@ -220,22 +219,10 @@ def explain(
 
 def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation:
     """At most one part has records of the group."""
-    problems: dict[int | None, list[str]] = {}
-    next_offsets: dict[int | None, int] = {}
-    gaps: dict[int | None, list[Gap]] = {}
-    damage: dict[int | None, Damage] = {}
-    answering_part = parts[0]
-    for part in parts:
-        problems |= part.problems
-        next_offsets |= part.explanation.next_offsets
-        gaps |= part.explanation.gaps
-        damage |= part.explanation.damage
-        if part.has_records:
-            answering_part = part
-    return replace(
-        answering_part.explanation,
-        problems=[line for number in partitions for line in problems[number]],
-        next_offsets={number: next_offsets[number] for number in partitions},
-        gaps={number: gaps[number] for number in partitions if number in gaps},
-        damage={number: damage[number] for number in partitions if number in damage},
-    )
+    answering_part = next((part for part in parts if part.has_records), parts[0])
+    problems = {number: lines for part in parts for number, lines in part.problems.items()}
+    joined: dict[str, Any] = {"problems": [line for number in partitions for line in problems[number]]}
+    for name in ("next_offsets", "gaps", "damage"):
+        found = {number: each for part in parts for number, each in getattr(part.explanation, name).items()}
+        joined[name] = {number: found[number] for number in partitions if number in found}
+    return replace(answering_part.explanation, **joined)

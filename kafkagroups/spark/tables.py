@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.columns import columns_of
+from kafkagroups.loading.columns import columns_of, schema_ddl
 from kafkagroups.loading.groups import Groups, describe_failure, join_groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
@@ -115,8 +115,6 @@ class Tables:
         return self._read("records", self._logs)
 
     def _table(self, table: str) -> DataFrame:
-        from kafkagroups.loading.columns import schema_ddl
-
         shared_logs, shared_groups = self._shared
         other_logs = [log for log in self._logs if log not in shared_logs]
         if shared_groups is None:

@@ -7,25 +7,31 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkagroups import record_table
 from kafkagroups.api import load_table as load_table
-from kafkagroups.loading.columns import TABLES as TABLES, arrow_schema, columns_of
+from kafkagroups.loading.columns import TABLES as TABLES, arrow_schema
 from kafkagroups.loading.rows import read_table, write_tables as write_tables
-from kafkagroups.spark.source import ConsumerOffsets, Task as Task
+from kafkagroups.spark.options import Options
+from kafkagroups.spark.source import ConsumerOffsets
 
 LOADED = ("offsets", "pending", "groups", "members", "partitions")
 """Every table but `records` and `fates`."""
 
 
-def make_reader(path, columns=None, **options):
+def make_reader(path=None, **options):
     """Return the data source's reader, made as Spark makes it."""
-    table = options.setdefault("table", "offsets")
-    schema = from_arrow_schema(arrow_schema(columns_of(table, columns)))
-    return ConsumerOffsets({**options, "path": str(path)}).reader(schema)
+    given = options if path is None else {**options, "path": str(path)}
+    schema = from_arrow_schema(arrow_schema(Options.parse(given).columns))
+    return ConsumerOffsets(given).reader(schema)
 
 
-def read(path, columns=None, **options):
+def read(path=None, **options):
     """Return all rows, read as Spark reads them: tasks, batches."""
-    one = make_reader(path, columns, **options)
+    one = make_reader(path, **options)
     return [row for task in one.partitions() for batch in one.read(task) for row in batch.to_pylist()]
+
+
+def partitions_of(reader):
+    """Return the numbers of the log partitions that a reader's tasks read, in order."""
+    return sorted(log.partition for task in reader.partitions() for log in task.logs)
 
 
 def loaded_rows(groups, table):

@@ -5,7 +5,7 @@ from datetime import UTC
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafkagroups import record_table
+import kafkagroups as kg
 from kafkagroups.api import load_table as load_table
 from kafkagroups.loading.columns import TABLES as TABLES, arrow_schema
 from kafkagroups.loading.rows import read_table, write_tables as write_tables
@@ -41,8 +41,18 @@ def loaded_rows(groups, table):
 
 def fate_rows(path, coordinator, partitions=None):
     """Return the rows of the table `fates` as the readable engine gives them; tests/history compares both engines."""
-    reader = record_table(path, "fates", coordinator=coordinator, partitions=partitions, engine="python")
+    reader = kg.record_table(path, "fates", coordinator=coordinator, partitions=partitions, engine="python")
     return in_order(reader.read_all().to_pylist())
+
+
+def check_tables(tables, path, coordinator="new", partitions=None):
+    """Check that Spark's tables of a path are those of one process, and return its groups."""
+    groups = kg.load(path, coordinator, partitions=partitions)
+    for table in LOADED:
+        assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
+    assert collected(tables.fates) == fate_rows(path, coordinator, partitions)
+    assert tables.records.count() == sum(partition.records for partition in groups.partitions.values())
+    return groups
 
 
 def collected(frame):

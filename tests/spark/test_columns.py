@@ -77,6 +77,20 @@ def test_groups_drops_rows_and_where_a_group_has_one_home_selects_tasks():
     ]
 
 
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_the_option_groups_loses_no_row(coordinator):
+    """With any partition count, the rows are those of kafkagroups.load."""
+    for partitions in (50, 60):
+        for path in (STORY, f"{STORY}/__consumer_offsets-9/00000000000000000000.log"):
+            groups = kg.load(path, coordinator, partitions=partitions)
+            wanted = len(groups["billing"].offsets) if "billing" in groups else 0
+            options = {"coordinator": coordinator, "partitions": str(partitions)}
+            assert len(read(path, groups="billing", **options)) == wanted
+            rows = read(path, **options)
+            assert sum(row["group"] == "billing" for row in rows) == wanted
+    assert len(read(STORY, partitions="60", groups="billing", table="records")) > 20
+
+
 def test_tasks_hold_about_the_same_bytes(tmp_path):
     """Large partitions are distributed first, and there are never more tasks than partitions."""
     for partition, size in enumerate([70, 10, 10, 10, 10, 10]):

@@ -32,7 +32,7 @@ CEILINGS = {
     "log": 2504,
     "records": 1986,
     "repair": 2275,
-    "spark": 1751,
+    "spark": 1744,
     "synth": 635,
 }
 """The largest number of lines of code of each package."""

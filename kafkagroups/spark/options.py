@@ -98,9 +98,9 @@ class Options:
 
     @classmethod
     def parse(cls, user_options: Mapping[str, str]) -> Options:
-        """Return the checked options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
+        """Return the checked options of a reader, from the texts that the user has set. The case of names is ignored.
 
-        `user_options` are those that the user has set, as text; Spark's mapping ignores the case of their names.
+        Raises UsageError if an option is unknown or has a wrong value.
         """
         by_lower_name = {name.lower(): text for name, text in user_options.items()}
         unknown = sorted(by_lower_name.keys() - set(map(str.lower, _OPTIONS)))

@@ -21,7 +21,7 @@ from kafkagroups.history.timeline import Question
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.partition_count import choose_log
-from kafkagroups.log.segments import NO_STOP, Log, Stop
+from kafkagroups.log.segments import NO_STOP, Stop
 from kafkagroups.records.dialects import DEFAULT_DIALECT
 from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import prepare, session as get_session
@@ -77,8 +77,8 @@ def stats(
     session = session or get_session(master)
     prepare(session)
 
-    def count_alone(log: Log) -> tuple[Stats, Groups]:
-        counted = CountedTopic(topic.part(log), by)
+    def count_alone(part: OpenTopic) -> tuple[Stats, Groups]:
+        counted = CountedTopic(part, by)
         (stats_of_log,) = counted.read_stats()
         return stats_of_log, counted.groups
 
@@ -191,16 +191,13 @@ def explain(
         explanation = explain_log(groups, group_logs[group], question)
         return _Part(explanation, groups.problems_by_partition, has_records=any(group_logs[group])), groups
 
-    def explain_each(whole: OpenTopic) -> tuple[list[_Part], list[Log], WholeTopic]:
-        return run_for_each_log(session, whole, lambda log: explain_part(whole.part(log)), fail_on_damage)
-
     def find_numbers() -> set[int | None]:
-        parts, *_ = explain_each(replace(source, stop=NO_STOP))
+        parts, *_ = run_for_each_log(session, replace(source, stop=NO_STOP), explain_part, fail_on_damage)
         return {log.partition for log, part in zip(logs, parts, strict=True) if part.has_records}
 
     if until is not None and len(logs) > 1:
         source = source.part(*choose_log(logs, group, source.partitions, find_numbers, path=source.path))
-    parts, shared_logs, whole = explain_each(source)
+    parts, shared_logs, whole = run_for_each_log(session, source, explain_part, fail_on_damage)
     refuse_foreign_log(source, whole.partitions_of)
     logs = source.logs
     logs_of_group = [log for log, part in zip(logs, parts, strict=True) if part.has_records]

@@ -31,11 +31,10 @@
 Filters select no tasks: Spark 4.3 stores the filters that a Python data source accepts in the DataFrame, so a later
 query on the same DataFrame would read too little. `groups` and `log_partitions` are part of the DataFrame.
 
-A log partition is a partition of the topic `__consumer_offsets`. Each log partition is loaded alone. So a group with
-records in two log partitions has rows from both partitions. In contrast, `kafkagroups.spark.load` returns only the rows
-that a broker would answer. If the partition count of the topic was changed, rows of the groups that have moved stand in
-both partitions, and a line in Spark's log says so. If a broker's load would fail, no exception is raised: the tables
-have what such a broker would answer, and the table `partitions` has the reason.
+Each log partition is loaded alone, so a group that moved because the partition count of the topic was changed has rows
+from both partitions, and a line in Spark's log says so. `kafkagroups.spark.load` returns only the rows that a broker
+would answer. If a broker's load would fail, no exception is raised: the tables have what such a broker would answer,
+and the table `partitions` has the reason.
 
 A growing folder as a Spark stream: the new batches or records of a topic.
 

@@ -257,10 +257,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 del progress.positions[offset]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield Arrow record batches. Their rows are the Kafka batches of a task, or the records in these batches.
-
-        Raises InvalidLog if a Kafka batch is damaged: the file has changed since `latestOffset` read the batch.
-        """
+        """Yield Arrow record batches. Their rows are the Kafka batches of a task, or the records in these batches."""
         import pyarrow as pa
 
         assert isinstance(partition, StreamTask)
@@ -439,8 +436,8 @@ def _falling_offsets(previous: Position, next_offset: int, offset: int) -> Damag
 def _read_until(log: Log, position: Position, end_offset: int) -> Iterator[tuple[Batch, bytes]]:
     """Yield in order the batches after a position whose base offset is below `end_offset`, with their bytes in the log.
 
-    Raises InvalidLog if a batch is damaged: the file has changed since `find_end` read the batch. Raises UsageError if
-    a file was deleted.
+    Raises InvalidLog if a batch is damaged, because the file has changed since it was read last, and UsageError if a
+    file was deleted.
     """
     if position.next_offset >= end_offset:
         return  # The next batch may be damaged.

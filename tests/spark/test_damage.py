@@ -85,6 +85,12 @@ def stream(topic, start=None, **options):
     return pa.Table.from_batches(batches), end
 
 
+def keep(rows, rules=RULES, old=None):
+    """Return the snapshot of partition 9 after the batches that a stream has read."""
+    rows = rows.filter(pc.equal(rows["partition"], 9))
+    return Snapshot(rules, {9: advance_partition(old and old.partitions[9], rows, 9, rules)})
+
+
 EVERY = [pytest.param(10, marks=pytest.mark.thorough), 211]
 
 
@@ -136,8 +142,7 @@ def test_a_kept_snapshot_reports_its_damage(topic, every):
     reported = 0
     for segment, position in flips(topic, every):
         rows, _ = stream(topic, **GOES_ON)
-        of_partition = rows.filter(pc.equal(rows["partition"], 9))
-        kept = Snapshot(RULES, {9: advance_partition(None, of_partition, 9, RULES)}).groups(str(topic))
+        kept = keep(rows).groups(str(topic))
         loaded = kg.load(topic / "__consumer_offsets-9")
         if not loaded.problems and not kept.problems:
             assert kept.partitions[9].records == loaded.partitions[9].records, (segment, position)
@@ -157,14 +162,12 @@ def test_a_kept_snapshot_goes_on_after_a_repair(topic, tmp_path):
     data = first.read_bytes()
     first.write_bytes(data[:300] + b"?" + data[301:])
     rows, end = stream(topic, **GOES_ON)
-    kept = Snapshot(RULES, {9: advance_partition(None, rows.filter(pc.equal(rows["partition"], 9)), 9, RULES)})
+    kept = keep(rows)
     kept.save(tmp_path / "state")
     assert "the log ends here" in kept.groups().problems[0]
     first.write_bytes(data)
-    reader = stream_of(topic, **GOES_ON)
-    later = reader.latestOffset(end, None)
-    rows = pa.Table.from_batches([batch for part in reader.partitions(end, later) for batch in reader.read(part)])
-    kept = Snapshot(RULES, {9: advance_partition(kept.partitions[9], rows, 9, RULES)}).groups()
+    rows, _ = stream(topic, end, **GOES_ON)
+    kept = keep(rows, old=kept).groups()
     assert kept.problems == [] and kept.groups == kg.load(topic / "__consumer_offsets-9").groups
 
 
@@ -234,13 +237,11 @@ def test_an_error_after_a_resume_has_the_position_in_the_file(number, tmp_path):
     path.mkdir()
     (path / segment.name).write_bytes(data[:position])
     rows, end = stream(path)
-    kept = Snapshot(CLASSIC, {9: advance_partition(None, rows, 9, CLASSIC)})
+    kept = keep(rows, CLASSIC)
     kept.save(tmp_path / "state")
     (path / segment.name).write_bytes(with_bad_record(data, position))
     rows, _ = stream(path, end)
-    problems = (
-        Snapshot(CLASSIC, {9: advance_partition(kept.partitions[9], rows, 9, CLASSIC)}).groups(str(path)).problems
-    )
+    problems = keep(rows, CLASSIC, kept).groups(str(path)).problems
     assert f"byte {position}: expected" in problems[0]
     assert problems == kg.load(path, "classic").problems
 

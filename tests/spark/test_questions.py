@@ -59,16 +59,11 @@ def test_captured_runs_have_the_answers_of_one_process(session):
     assert problems > 2
 
 
-def test_both_engines_answer_in_tasks(session):
-    """The engine of the tasks can be chosen, as in one process."""
-    for engine in ("python", "auto"):
-        check_stats(session, DATA / "3.9.2", "topic", coordinator="classic", engine=engine)
-        check_explanation(session, DATA / "3.9.2", "billing", coordinator="classic", engine=engine)
-
-
 def test_one_offset_and_the_limits_of_an_explanation(session):
-    """`topic` and `partition`, `until`, `until_time`, and a group without records."""
+    """`topic` and `partition`, `until`, `until_time`, the engine, and a group without records."""
     for coordinator in COORDINATORS:
+        check_stats(session, DATA / "3.9.2", "topic", coordinator=coordinator, engine="python")
+        check_explanation(session, DATA / "3.9.2", "billing", coordinator=coordinator, engine="python")
         found = check_explanation(session, DATA / "3.9.2", "billing", "orders", 0, coordinator=coordinator)
         assert found.history and found.answer
         check_explanation(session, DATA / "3.9.2", "billing", "orders", 99, coordinator=coordinator)

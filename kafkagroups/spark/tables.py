@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.columns import columns_of
+from kafkagroups.loading.columns import columns_of, schema_ddl
 from kafkagroups.loading.groups import Groups, describe_failure, join_groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
@@ -42,10 +42,10 @@ def load(
     Parameters
     ----------
     path : str, Path or DataFrame
-        A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
-        that pyarrow can open (``kafkagroups.log.folders``). Or the rows of the topic, of a batch or a stream, with the
-        columns ``key``, ``value``, ``partition``, ``offset`` and ``timestamp``, as Spark's Kafka source returns them
-        with ``kafka.isolation.level=read_committed``.
+        A partition directory, a .log file, or a folder of partition directories, also as the URI of a file system that
+        pyarrow can open. Or the rows of the topic, of a batch or a stream, with the columns ``key``, ``value``,
+        ``partition``, ``offset`` and ``timestamp``, as Spark's Kafka source returns them with
+        ``kafka.isolation.level=read_committed``.
     coordinator : str
         ``"classic"`` or ``"new"``.
     kafka : str, optional
@@ -53,11 +53,10 @@ def load(
     session : SparkSession, optional
         The session to use (default: the session that :func:`session` returns).
     fail_on_damage : bool, optional
-        Whether damaged bytes raise an InvalidLog that names the file and the offset: this function cannot know whether
-        rows after the damage are missing. False: the tables end at the damage, as a broker's recovery cuts the log
-        there. The table ``partitions`` then has the reason, and one warning (``kafkagroups.spark.DamagedLog``) names
-        all places. To find them, the first table needs an additional pass over the log.
-        None: as False, but without a warning and this pass.
+        Whether damaged bytes raise an InvalidLog that names the file and the offset, because rows after the damage can
+        be missing. False: the tables end at the damage, as a broker's recovery cuts the log there. The table
+        ``partitions`` has the reason, and one warning (``kafkagroups.spark.DamagedLog``) names all places, for which
+        the first table needs an additional pass over the log. None: as False, without the warning and this pass.
     rules
         The other rules of a ``kafkagroups.Topic``. With ``past_damage``, bytes that are skipped are no error.
 
@@ -115,8 +114,6 @@ class Tables:
         return self._read("records", self._logs)
 
     def _table(self, table: str) -> DataFrame:
-        from kafkagroups.loading.columns import schema_ddl
-
         shared_logs, shared_groups = self._shared
         other_logs = [log for log in self._logs if log not in shared_logs]
         if shared_groups is None:
@@ -143,9 +140,7 @@ class Tables:
         if are_alone and self._fails is not False:
             return [], None
 
-        _, shared_logs, whole = run_for_each_log(
-            self.session, topic, lambda log: (None, topic.part(log).load()), self._fails
-        )
+        _, shared_logs, whole = run_for_each_log(self.session, topic, lambda part: (None, part.load()), self._fails)
         if are_alone or not shared_logs:
             return [], None
         return shared_logs, replace(topic, path="", logs=shared_logs).load(whole=whole)
@@ -212,8 +207,8 @@ def load_groups(
     session = session or get_session(master)
     register(session)
 
-    def load_alone(log: Log) -> tuple[Groups, Groups]:
-        groups = topic.part(log).load()
+    def load_alone(part: OpenTopic) -> tuple[Groups, Groups]:
+        groups = part.load()
         return groups, groups
 
     loads, shared_logs, whole = run_for_each_log(session, topic, load_alone, fail_on_damage)

@@ -13,7 +13,8 @@ SEGMENT = "00000000000000000000.log"
 
 @pytest.fixture(scope="session")
 def session():
-    session = kgs.session("local[2]", memory="1g")
+    # A stream runs a Python process for each shuffle partition.
+    session = kgs.session("local[2]", memory="1g", conf={"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
 

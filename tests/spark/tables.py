@@ -5,27 +5,33 @@ from datetime import UTC
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafkagroups import record_table
+import kafkagroups as kg
 from kafkagroups.api import load_table as load_table
-from kafkagroups.loading.columns import TABLES as TABLES, arrow_schema, columns_of
+from kafkagroups.loading.columns import TABLES as TABLES, arrow_schema
 from kafkagroups.loading.rows import read_table, write_tables as write_tables
-from kafkagroups.spark.source import ConsumerOffsets, Task as Task
+from kafkagroups.spark.options import Options
+from kafkagroups.spark.source import ConsumerOffsets
 
 LOADED = ("offsets", "pending", "groups", "members", "partitions")
 """Every table but `records` and `fates`."""
 
 
-def make_reader(path, columns=None, **options):
+def make_reader(path=None, **options):
     """Return the data source's reader, made as Spark makes it."""
-    table = options.setdefault("table", "offsets")
-    schema = from_arrow_schema(arrow_schema(columns_of(table, columns)))
-    return ConsumerOffsets({**options, "path": str(path)}).reader(schema)
+    given = options if path is None else {**options, "path": str(path)}
+    schema = from_arrow_schema(arrow_schema(Options.parse(given).columns))
+    return ConsumerOffsets(given).reader(schema)
 
 
-def read(path, columns=None, **options):
+def read(path=None, **options):
     """Return all rows, read as Spark reads them: tasks, batches."""
-    one = make_reader(path, columns, **options)
+    one = make_reader(path, **options)
     return [row for task in one.partitions() for batch in one.read(task) for row in batch.to_pylist()]
+
+
+def partitions_of(reader):
+    """Return the numbers of the log partitions that a reader's tasks read, in order."""
+    return sorted(log.partition for task in reader.partitions() for log in task.logs)
 
 
 def loaded_rows(groups, table):
@@ -35,8 +41,18 @@ def loaded_rows(groups, table):
 
 def fate_rows(path, coordinator, partitions=None):
     """Return the rows of the table `fates` as the readable engine gives them; tests/history compares both engines."""
-    reader = record_table(path, "fates", coordinator=coordinator, partitions=partitions, engine="python")
+    reader = kg.record_table(path, "fates", coordinator=coordinator, partitions=partitions, engine="python")
     return in_order(reader.read_all().to_pylist())
+
+
+def check_tables(tables, path, coordinator="new", partitions=None):
+    """Check that Spark's tables of a path are those of one process, and return its groups."""
+    groups = kg.load(path, coordinator, partitions=partitions)
+    for table in LOADED:
+        assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
+    assert collected(tables.fates) == fate_rows(path, coordinator, partitions)
+    assert tables.records.count() == sum(partition.records for partition in groups.partitions.values())
+    return groups
 
 
 def collected(frame):

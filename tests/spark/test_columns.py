@@ -1,5 +1,6 @@
 """The tables without Java: columns, filters, tasks, options and damage, as `load_table` and the reader give them."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,26 +10,26 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
-from kafkagroups.spark.options import PLACE
+from kafkagroups.loading.columns import arrow_schema, columns_of
 from tests.handmade import LogRecord, encode_batch, write_segment
 from tests.spark.tables import (
     TABLES,
     ConsumerOffsets,
-    arrow_schema,
-    columns_of,
     in_order,
     load_table,
     make_reader,
+    partitions_of,
     read,
 )
 
 DATA = "data/harbour"
+STORY = f"{DATA}/3.9.2"
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_columns_are_those_of_the_contract(table):
     """The batches have the order, types and nullability that TABLES declares, in Arrow and in Spark."""
-    path = f"{DATA}/3.9.2/__consumer_offsets-9/00000000000000000000.log"
+    path = f"{STORY}/__consumer_offsets-9/00000000000000000000.log"
     with open(path, "rb") as file:
         batches = load_table([(path, file.read())], table=table, coordinator="classic", partition=9)
     found = batches.read_all()
@@ -40,20 +41,22 @@ def test_columns_are_those_of_the_contract(table):
 
 
 def test_columns_can_be_chosen():
-    """The rows have only the requested columns, in the requested order."""
-    (row, *_) = read(f"{DATA}/3.9.2", columns=["topic", "group"], coordinator="classic")
+    """The rows have only the requested columns, in the requested order, and can name the log and the cluster."""
+    (row, *_) = read(STORY, columns="topic,group", coordinator="classic")
     assert list(row) == ["topic", "group"]
-    with pytest.raises(kg.UsageError, match="no column 'x'"):
-        columns_of("offsets", ["x"])
+    chosen = {"columns": "path,cluster,group", "cluster": "east"}
+    schema = ConsumerOffsets({"path": STORY, **chosen}).schema()
+    assert schema == "path string NOT NULL, cluster string, group string NOT NULL"
+    rows = read(STORY, **chosen)
+    assert {row["cluster"] for row in rows} == {"east"}
+    paths = {row["path"] for row in rows}
+    assert len(paths) > 1 and any(path.endswith(f"{STORY}/__consumer_offsets-9") for path in paths)
 
 
 def test_log_partitions_selects_tasks():
     """The option is a list of numbers and ranges."""
     for text, wanted in (("9", [9]), ("8-12,99", [8, 9, 12]), ("99", [])):
-        one = make_reader(f"{DATA}/3.9.2", coordinator="classic", log_partitions=text)
-        assert sorted(log.partition for task in one.partitions() for log in task.logs) == wanted
-    with pytest.raises(kg.UsageError, match="option log_partitions"):
-        make_reader(f"{DATA}/3.9.2", log_partitions="x")
+        assert partitions_of(make_reader(STORY, coordinator="classic", log_partitions=text)) == wanted
 
 
 def test_groups_drops_rows_and_where_a_group_has_one_home_selects_tasks():
@@ -65,35 +68,27 @@ def test_groups_drops_rows_and_where_a_group_has_one_home_selects_tasks():
         ("new", {"partitions": "50"}, 1),
     ):
         options = {"coordinator": coordinator, **count}
-        found = read(f"{DATA}/3.9.2", **options, groups="billing")
-        assert found == [row for row in read(f"{DATA}/3.9.2", **options) if row["group"] == "billing"] != []
-        one = make_reader(f"{DATA}/3.9.2", **options, groups="billing")
-        assert sum(len(task.logs) for task in one.partitions()) == tasks
-    found = read(f"{DATA}/3.9.2", coordinator="classic", groups="billing")
-    assert read(f"{DATA}/3.9.2", coordinator="classic", groups="bil*, no such") == found
-    assert read(f"{DATA}/3.9.2", ["committed_offset"], coordinator="classic", groups="billing") == [
+        found = read(STORY, **options, groups="billing")
+        assert found == [row for row in read(STORY, **options) if row["group"] == "billing"] != []
+        assert len(partitions_of(make_reader(STORY, **options, groups="billing"))) == tasks
+    assert read(STORY, groups="bil*, no such") == found
+    assert read(STORY, columns="committed_offset", groups="billing") == [
         {"committed_offset": row["committed_offset"]} for row in found
     ]
-    with pytest.raises(kg.UsageError, match="the table partitions has no column group"):
-        make_reader(f"{DATA}/3.9.2", table="partitions", groups="billing")
 
 
-def test_columns_can_name_the_log_and_the_cluster():
-    """Rows of several clusters can be told apart; the default has only the columns of the table."""
-    options = {"path": f"{DATA}/3.9.2", "columns": "path,cluster,group", "cluster": "east"}
-    assert ConsumerOffsets(options).schema() == "path string NOT NULL, cluster string, group string NOT NULL"
-    fields = [pa.field(name, pa.string(), name == "cluster") for name in ("path", "cluster", "group")]
-    schema = from_arrow_schema(pa.schema(fields))
-    one = ConsumerOffsets(options).reader(schema)
-    rows = [row for task in one.partitions() for batch in one.read(task) for row in batch.to_pylist()]
-    assert {row["cluster"] for row in rows} == {"east"}
-    paths = {row["path"] for row in rows}
-    assert f"{DATA}/3.9.2/__consumer_offsets-9" in {
-        path[-len(f"{DATA}/3.9.2/__consumer_offsets-9") :] for path in paths
-    }
-    assert len(paths) > 1
-    with pytest.raises(kg.UsageError, match="has no column 'x'"):
-        ConsumerOffsets({"path": DATA, "columns": "x"}).schema()
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_the_option_groups_loses_no_row(coordinator):
+    """With any partition count, the rows are those of kafkagroups.load."""
+    for partitions in (50, 60):
+        for path in (STORY, f"{STORY}/__consumer_offsets-9/00000000000000000000.log"):
+            groups = kg.load(path, coordinator, partitions=partitions)
+            wanted = len(groups["billing"].offsets) if "billing" in groups else 0
+            options = {"coordinator": coordinator, "partitions": str(partitions)}
+            assert len(read(path, groups="billing", **options)) == wanted
+            rows = read(path, **options)
+            assert sum(row["group"] == "billing" for row in rows) == wanted
+    assert len(read(STORY, partitions="60", groups="billing", table="records")) > 20
 
 
 def test_tasks_hold_about_the_same_bytes(tmp_path):
@@ -107,13 +102,13 @@ def test_tasks_hold_about_the_same_bytes(tmp_path):
 
 def test_damage_is_a_row(tmp_path):
     """With failOnDamage=false, the tables have the rows before the damage; table partitions has its position."""
-    shutil.copytree(f"{DATA}/3.9.2", tmp_path / "log")
+    shutil.copytree(STORY, tmp_path / "log")
     segment = tmp_path / "log" / "__consumer_offsets-9" / "00000000000000000000.log"
     segment.write_bytes(segment.read_bytes() + b"torn")
     options = {"coordinator": "classic", "failOnDamage": "false"}
     (row,) = read(tmp_path / "log", table="partitions", log_partitions="9", **options)
     assert row["error"] is None and row["damage"].startswith(f"{segment}, byte ")
-    damaged, whole = (read(path, **options) for path in (tmp_path / "log", f"{DATA}/3.9.2"))
+    damaged, whole = (read(path, **options) for path in (tmp_path / "log", STORY))
     assert in_order(damaged) == in_order(whole)
 
 
@@ -123,23 +118,35 @@ def test_damage_is_a_row(tmp_path):
         ({"table": "offset"}, "no table 'offset': expected one of records, fates, offsets"),
         ({"coordinater": "new"}, "no option 'coordinater'; its options are table, coordinator"),
         ({"coordinator": "old"}, '"classic" or "new"'),
+        ({"engine": "fast"}, "option engine: expected one of auto, python, compiled, found 'fast'"),
         ({"partitions": "0"}, "option partitions: expected a number above 0, found '0'"),
         ({"tasks": "many"}, "option tasks"),
+        ({"columns": "x"}, "table offsets has no column 'x'"),
+        ({"columns": "group,group"}, "option columns: a column is named twice in group,group"),
+        ({"log_partitions": "x"}, "option log_partitions: expected a whole number"),
+        ({"log_partitions": "9-8"}, "option log_partitions: 9-8 has no number"),
         ({"maxRowsPerTrigger": "0"}, "option maxRowsPerTrigger: expected a number above 0, found '0'"),
         ({"maxRowsPerTrigger": "1", "maxBytesPerTrigger": "1"}, "cannot be set together"),
         ({"failOnDataLoss": "no"}, "option failOnDataLoss: expected true or false, found 'no'"),
+        ({"startingOffsets": "latest"}, "only streams have startingOffsets"),
+        *(
+            ({"startingOffsets": text}, "option startingOffsets: expected earliest, latest or JSON")
+            for text in ("newest", "{", '{"9": -3}', '{"nine": 1}', "[1]")
+        ),
+        ({"table": "partitions", "groups": "billing"}, "the table partitions has no column group"),
+        ({"path": f"{DATA}/nowhere"}, "nowhere: no such file"),
+        ({"path": f"{DATA}/nowhere-*"}, r"nowhere-\*: no file or folder matches this pattern"),
+        ({"paths": "[1"}, "option paths: expected a JSON list"),
     ],
 )
 def test_a_wrong_option_is_named(options, said):
     with pytest.raises(kg.UsageError, match=said):
-        ConsumerOffsets({**options, "path": DATA}).schema()
+        make_reader(**{"path": DATA, **options}).partitions()
 
 
-def test_paths_without_a_log_are_named():
+def test_a_missing_path_and_a_wrong_schema_are_named():
     with pytest.raises(kg.UsageError, match=r"needs a path: .load"):
         ConsumerOffsets({}).schema()
-    with pytest.raises(kg.UsageError, match="nowhere: no such file"):
-        make_reader(f"{DATA}/nowhere").partitions()
     with pytest.raises(kg.UsageError, match="table records, column offset: expected type int64, found int32"):
         schema = from_arrow_schema(pa.schema([("offset", pa.int32())]))
         ConsumerOffsets({"table": "records", "path": DATA}).reader(schema)
@@ -147,47 +154,35 @@ def test_paths_without_a_log_are_named():
         load_table([])
 
 
-def test_a_pattern_reads_what_it_matches():
-    """The rows are those of the folders, named one by one; a pattern without a match is named."""
-    one = read(f"{DATA}/3.9.2/__consumer_offsets-1[0-9]", table="records")
-    wanted = [row for row in read(f"{DATA}/3.9.2", table="records") if 10 <= row["partition"] <= 19]
-    assert in_order(one) == in_order(wanted) != []
-    with pytest.raises(kg.UsageError, match=r"nowhere-\*: no file or folder matches this pattern"):
-        make_reader(f"{DATA}/nowhere-*").partitions()
+NINE, TWELVE = (f"{STORY}/__consumer_offsets-{partition}" for partition in (9, 12))
 
 
-def test_a_name_with_the_signs_of_a_pattern_is_a_name(tmp_path):
-    shutil.copytree(f"{DATA}/3.9.2", tmp_path / "log [1]")
-    assert len(read(tmp_path / "log [1]")) == len(read(f"{DATA}/3.9.2"))
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"paths": json.dumps([NINE, TWELVE])}, [9, 12]),  # what Spark makes of a Python list
+        ({"paths": f"{NINE}, {TWELVE}"}, [9, 12]),
+        ({"path": f"{STORY}/__consumer_offsets-2*"}, [21, 22]),
+    ],
+)
+def test_many_paths_are_a_list_or_a_pattern(options, wanted):
+    assert partitions_of(make_reader(**options)) == wanted
 
 
-@pytest.mark.parametrize("text", ['["{0}/3.9.2/__consumer_offsets-9", "{0}/3.9.2/__consumer_offsets-12"]', None])
-def test_many_paths_are_a_list(text):
-    """A JSON list, which is what Spark makes of a Python list, or texts with commas between them."""
-    text = (
-        text.replace("{0}", DATA) if text else f"{DATA}/3.9.2/__consumer_offsets-9, {DATA}/3.9.2/__consumer_offsets-12"
-    )
-    source = ConsumerOffsets({"paths": text, "table": "records"})
-    one = source.reader(from_arrow_schema(arrow_schema(columns_of("records"))))
-    assert sorted(log.partition for task in one.partitions() for log in task.logs) == [9, 12]
-    with pytest.raises(kg.UsageError, match="option paths: expected a JSON list"):
-        ConsumerOffsets({"paths": "[1"}).schema()
-
-
-def test_a_hundred_folders_are_one_read(tmp_path):
-    """A pattern for the folders of a hundred clusters gives the rows of each, with the path of its log."""
-    for number in range(100):
-        shutil.copytree(f"{DATA}/3.9.2/__consumer_offsets-9", tmp_path / f"east-{number}" / "__consumer_offsets-9")
-    schema = from_arrow_schema(arrow_schema((*columns_of("offsets"), *PLACE)))
-    one = ConsumerOffsets({"path": f"{tmp_path}/east-*"}).reader(schema)
-    rows = [row for task in one.partitions() for batch in one.read(task) for row in batch.to_pylist()]
-    assert len(rows) == 100 * len(read(f"{DATA}/3.9.2/__consumer_offsets-9"))
-    assert len({row["path"] for row in rows}) == 100
+def test_a_pattern_reads_the_folders_of_many_clusters_and_a_name_with_its_signs_is_a_name(tmp_path):
+    """The rows are those of each cluster, with the path of its log."""
+    for name in ("east-1", "east-2", "east-3", "log [1]"):
+        shutil.copytree(NINE, tmp_path / name / "__consumer_offsets-9")
+    wanted = len(read(NINE))
+    columns = ",".join([*(column.name for column in columns_of("offsets")), "path"])
+    rows = read(tmp_path / "east-*", columns=columns)
+    assert (len(rows), len({row["path"] for row in rows})) == (3 * wanted, 3)
+    assert len(read(tmp_path / "log [1]")) == wanted
 
 
 def test_the_names_of_options_have_no_case():
-    assert read(f"{DATA}/3.9.2", COORDINATOR="classic", Log_Partitions="9") == read(
-        f"{DATA}/3.9.2", coordinator="classic", log_partitions="9"
+    assert read(STORY, COORDINATOR="classic", Log_Partitions="9") == read(
+        STORY, coordinator="classic", log_partitions="9"
     )
 
 

@@ -85,44 +85,40 @@ def rows(session, logs, tmp_path_factory):
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
-def test_rows_of_every_captured_log_give_the_offsets_of_its_segments(rows, logs, coordinator):
+def test_rows_of_every_captured_log_give_the_answers_of_its_segments(rows, logs, coordinator):
     """Except the keys that `uncertain` names, whose answer depends on where a marker stands."""
     tables = kgs.load(rows, coordinator)
-    uncertain = {tuple(row[name] for name in KEY) for row in collected(tables.uncertain)}
-    found = {tuple(row[name] for name in KEY): row for row in collected(tables.offsets)}
     assert collected(tables.pending) == []
+    uncertain = {tuple(row[name] for name in KEY) for row in collected(tables.uncertain)}
+    assert bool(uncertain) == (coordinator == "classic")
+    offsets = {tuple(row[name] for name in KEY): row for row in collected(tables.offsets)}
     failed = {row["partition"] for row in collected(tables.partitions) if row["error"]}
+    if coordinator == "new":
+        check_groups_and_members(tables, logs)
     wanted = {}
     for number, (folder, _) in logs.items():
-        partition = kg.open_log(folder).partition
         groups = kg.load(folder, coordinator)
-        assert (groups.partitions[partition].error is not None) == (number in failed)
+        (partition,) = groups.partitions.values()
+        assert (partition.error is not None) == (number in failed)
         for group_id, group in groups.items():
             for place, offset in group.offsets.items():
                 wanted[f"{number}/{group_id}", place.topic, place.partition] = (offset.offset, offset.record_offset)
-    shown = {key: (row["committed_offset"], row["record_offset"]) for key, row in found.items()}
+    shown = {key: (row["committed_offset"], row["record_offset"]) for key, row in offsets.items()}
     for key in uncertain:
         shown.pop(key, None)
         wanted.pop(key, None)
     assert shown == wanted
-    assert bool(uncertain) == (coordinator == "classic")
 
 
-def test_the_groups_and_members_of_rows_are_those_of_the_segments(rows, logs):
-    """A group without offsets of its own can be missing: only an aborted transaction mentions it."""
-    tables = kgs.load(rows)
-    states = {(row["partition"], row["group"]): row["state"] for row in collected(tables.groups)}
-    members = {(row["partition"], row["group"], row["member_id"]) for row in collected(tables.members)}
-    wanted_states = {}
-    wanted_members = set()
-    for number, (folder, _) in logs.items():
-        for group_id, group in kg.load(folder).items():
-            place = (number, f"{number}/{group_id}")
-            if place in states or group.offsets:
-                wanted_states[place] = group.state.value
-            wanted_members |= {(*place, member_id) for member_id in group.members}
-    assert states == wanted_states
-    assert members == wanted_members
+def check_groups_and_members(tables, logs):
+    """Compare them with those of the segments, but a group that only an aborted transaction mentions can be missing."""
+    states = {row["group"]: row["state"] for row in collected(tables.groups)}
+    members = {(row["group"], row["member_id"]) for row in collected(tables.members)}
+    groups = {
+        f"{number}/{name}": group for number, (folder, _) in logs.items() for name, group in kg.load(folder).items()
+    }
+    assert states == {name: group.state.value for name, group in groups.items() if name in states or group.offsets}
+    assert members == {(name, member_id) for name, group in groups.items() for member_id in group.members}
 
 
 def test_decode_adds_what_a_record_says(rows, session):
@@ -179,7 +175,7 @@ def test_stats_and_explain_of_rows(rows, logs):
     number, (folder, records) = max(logs.items())
     some = rows.where(f"partition = {number}")
     assert sum(row.records for row in kgs.stats(some).rows.values()) == len(records)
-    for group_id in kg.load(folder):
+    for group_id in sorted(kg.load(folder))[:3]:
         found = kgs.explain(some, f"{number}/{group_id}")
         wanted = kg.explain(folder, group_id)
         assert [(each.offset, each.fate) for each in found.history] == [
@@ -208,9 +204,9 @@ def test_a_group_in_two_partitions_is_loaded_as_one_broker_does(session, widened
 def test_a_stream_of_rows_has_the_current_offsets(session, logs, tmp_path):
     """After the last micro-batch, the newest row of each key is what a load of all rows answers."""
     number, (_, records) = max(logs.items(), key=lambda item: len(item[1][1]))
-    records = records[:600]
+    records = records[:300]
     (tmp_path / "rows").mkdir()
-    size = len(records) // 3 + 1
+    size = len(records) // 2 + 1
     for start in range(0, len(records), size):
         write_rows(tmp_path / "rows" / f"{start:05}.parquet", {number: records[start : start + size]})
     static = session.read.parquet(str(tmp_path / "rows"))

@@ -12,14 +12,16 @@ from kafkagroups import UsageError, spark as kgs
 from tests.cases import case
 from tests.command import main
 from tests.handmade import LogRecord, encode_batch
+from tests.loading.test_topic_partitions import widened
 from tests.spark.test_spark import DATA, RUNS, STORY
+
+__all__ = ["widened"]
 
 pytestmark = pytest.mark.java
 
 RUNS_OF_SEVERAL_LOGS = [run for run in RUNS if len(list(run.glob("__consumer_offsets-*"))) > 1]
 COORDINATORS = ("classic", "new")
 SEGMENT = "00000000000000000000.log"
-DEFAULT_KAFKA = {"classic": "3.9.2", "new": "4.3.1"}
 KINDS = ("group", "topic", "type", "partition", "writer")
 
 
@@ -57,16 +59,11 @@ def test_captured_runs_have_the_answers_of_one_process(session):
     assert problems > 2
 
 
-def test_both_engines_answer_in_tasks(session):
-    """The engine of the tasks can be chosen, as in one process."""
-    for engine in ("python", "auto"):
-        check_stats(session, DATA / "3.9.2", "topic", coordinator="classic", engine=engine)
-        check_explanation(session, DATA / "3.9.2", "billing", coordinator="classic", engine=engine)
-
-
 def test_one_offset_and_the_limits_of_an_explanation(session):
-    """`topic` and `partition`, `until`, `until_time`, and a group without records."""
+    """`topic` and `partition`, `until`, `until_time`, the engine, and a group without records."""
     for coordinator in COORDINATORS:
+        check_stats(session, DATA / "3.9.2", "topic", coordinator=coordinator, engine="python")
+        check_explanation(session, DATA / "3.9.2", "billing", coordinator=coordinator, engine="python")
         found = check_explanation(session, DATA / "3.9.2", "billing", "orders", 0, coordinator=coordinator)
         assert found.history and found.answer
         check_explanation(session, DATA / "3.9.2", "billing", "orders", 99, coordinator=coordinator)
@@ -84,19 +81,29 @@ def test_one_offset_and_the_limits_of_an_explanation(session):
         assert found.history and found.answer
 
 
-@pytest.mark.parametrize("partitions", [None, 400])
 @pytest.mark.parametrize("coordinator", COORDINATORS)
-def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign, coordinator, partitions):
-    """The logs that share a group are counted and explained together."""
+@pytest.mark.parametrize(
+    ("topic", "partitions"), [("foreign", None), ("foreign", 400), ("widened", None), ("widened", 5)]
+)
+def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, request, topic, coordinator, partitions):
+    """The logs that share a group are loaded, counted and explained together.
+
+    The driver decides the partition count from the groups of all tasks.
+    """
+    path = request.getfixturevalue(topic)
+    path = path[0] if topic == "widened" else path
     options = {"coordinator": coordinator, "partitions": partitions}
-    groups = kg.load(foreign, coordinator, partitions=partitions)
+    groups = kg.load(path, **options)
+    on_spark = kgs.load_groups(path, **options, session=session)
+    assert (on_spark.groups, on_spark.elsewhere) == (groups.groups, groups.elsewhere)
+    assert on_spark.topic_partitions == groups.topic_partitions
     in_several = [group for group, numbers in groups.partitions_of.items() if len(numbers) > 1]
     in_one = [group for group, numbers in groups.partitions_of.items() if len(numbers) == 1]
-    assert in_several and groups.elsewhere
+    assert in_several
     for by in ("group", "partition"):
-        check_stats(session, foreign, by, **options)
+        check_stats(session, path, by, **options)
     for group in (*in_several[:2], *in_one[:1]):
-        check_explanation(session, foreign, group, **options)
+        check_explanation(session, path, group, **options)
 
 
 @pytest.mark.thorough
@@ -137,34 +144,35 @@ def bad_topic(tmp_path):
     return topic
 
 
-def test_the_commands_print_the_same_with_spark(session, bad_topic, capsys):
+def test_the_commands_print_the_same_with_spark(session, bad_topic, foreign, capsys):
     """Damage and a failing load: the same output, messages in the same order, and the same exit code."""
+    old, classic, new = map(str, STORY)
+    bad = str(bad_topic)
+    in_failed = next(iter(kg.load(bad_topic / "__consumer_offsets-60").partitions_of))
+    runs = [str(run) for run in RUNS if run.parent.name in ("4.3.1-main", "1.0.1-txn")]
     statuses = set()
-    for coordinator in COORDINATORS:
-        for arguments in (
-            ["stats", str(bad_topic), "--by", "type"],
-            [
-                "stats",
-                str(DATA / "4.3.1"),
-                str(bad_topic),
-                "--kafka",
-                DEFAULT_KAFKA[coordinator],
-            ],
-            ["explain", str(bad_topic), "--group", "billing"],
-            [
-                "explain",
-                str(bad_topic),
-                "--group",
-                next(iter(kg.load(bad_topic / "__consumer_offsets-60").partitions_of)),
-            ],
-            ["explain", str(DATA / "3.9.2"), "--group", "billing", "--topic", "orders", "--partition", "0"],
-            ["explain", str(DATA / "3.9.2"), "--group", "billing", "--until", "20"],
-            ["explain", str(DATA / "3.9.2"), "--group", "no such group", "--until", "20"],
-            ["explain", str(DATA / "4.3.1"), "--group", "*l*", "--topic", "orders", "--retention", "7d"],
-        ):
+    for arguments in (
+        *(["load", run] for run in (old, classic, new, *runs)),
+        ["load", new, "--coordinator", "classic", "--kafka", "1.0.1"],
+        ["load", str(foreign), "--coordinator", "classic"],
+        ["load", str(foreign), "--partitions", "400"],
+        ["load", f"{old}/__consumer_offsets-9", "--until", "20"],
+        ["load", old, "--until", "20"],
+        ["load", old, "--until-time", "2026-11-21T10:00:00"],
+        ["stats", bad, "--by", "type"],
+        ["stats", new, bad, "--kafka", "3.9.2", "--coordinator", "classic"],
+        ["explain", bad, "--group", "billing", "--coordinator", "classic"],
+        ["explain", bad, "--group", in_failed],
+        ["explain", bad, "--group", in_failed, "--coordinator", "classic"],
+        ["explain", classic, "--group", "billing", "--topic", "orders", "--partition", "0"],
+        ["explain", classic, "--group", "billing", "--until", "20", "--coordinator", "classic"],
+        ["explain", classic, "--group", "no such group", "--until", "20"],
+        ["explain", new, "--group", "*l*", "--topic", "orders", "--retention", "7d"],
+    ):
+        with case(arguments):
             answers = []
             for engine in ("auto", "spark"):
-                status = main([*arguments, "--coordinator", coordinator, "--json", "--engine", engine])
+                status = main([*arguments, "--json", "--engine", engine])
                 answers.append((status, *capsys.readouterr()))
             assert answers[0] == answers[1]
             statuses.add(answers[0][0])
@@ -184,16 +192,6 @@ def test_each_group_of_a_pattern_is_a_question_to_spark(session, capsys, monkeyp
     words = ["explain", str(DATA / "3.9.2"), "--coordinator", "classic", "--json", "--engine", "spark"]
     assert main([*words, "--group", "*il*"]) == 0
     assert asked == ["billing", "mailer"] and capsys.readouterr().out.count("\n") == 2
-
-
-def test_the_text_output_is_the_same_with_spark(session, capsys):
-    """The tables for people do not depend on the engine."""
-    for arguments in (["stats", str(DATA / "4.3.1")], ["explain", str(DATA / "4.3.1"), "--group", "billing"]):
-        answers = []
-        for engine in ("python", "spark"):
-            assert main([*arguments, "--engine", engine]) == 0
-            answers.append(capsys.readouterr())
-        assert answers[0] == answers[1]
 
 
 def test_wrong_usage_is_the_error_of_one_process(session, tmp_path):

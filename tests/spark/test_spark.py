@@ -12,10 +12,9 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
-from tests.captured import captured, rows
-from tests.command import main
-from tests.handmade import TRANSACTIONAL, LogRecord, encode_batch
-from tests.spark.tables import LOADED, collected, fate_rows, load_table, loaded_rows
+from tests.captured import captured
+from tests.handmade import TRANSACTIONAL, LogRecord, LogWriter, commit_record, encode_batch
+from tests.spark.tables import check_tables
 
 pytestmark = pytest.mark.java
 
@@ -23,51 +22,19 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data" / "harbour"
 RUNS = sorted((captured("runs") / "runs").glob("*/*/__consumer_offsets-*"))
 RUNS = sorted({log.parent for log in RUNS})
-FEW = [DATA / "1.0.1", *(run for run in RUNS if run.parent.name == "4.3.1-main")]
-"""test_answers.py compares every table with brokers, and test_many.py loads every log on Spark."""
+STORY = [DATA / version for version in ("1.0.1", "3.9.2", "4.3.1")]
+ODD_TIMES = (-(2**63), 2**63 - 1, -9_214_560_000_001, 9_214_646_400_000)
+"""Times in ms that pandas cannot show."""
 
 
-def name(path):
-    """Return the end of a path, which is the same in every process."""
-    return f"{path.parent.name}-{path.name}"
+@pytest.mark.parametrize(("run", "coordinator"), [("harbour", "classic"), ("4.3.1-main", "new")])
+def test_the_tables_are_the_loaders(session, run, coordinator):
+    """Every table of a broker's folder has the rows of the package's own table.
 
-
-@pytest.fixture(scope="module")
-def vectors(tmp_path_factory):
-    """Return a log of all vectors, one partition per file, one batch per record, with unusual times.
-
-    Records that make a load fail are in separate partitions. Offset values of version 2 are pending.
+    test_answers.py compares every table with brokers, and test_many.py loads every log on Spark.
     """
-    folder = tmp_path_factory.mktemp("vectors")
-    times = (-(2**63), -1, 0, 2**63 - 1, 1_700_000_000_000, -9_214_560_000_001, 9_214_646_400_000)
-    for number, file in enumerate(sorted((captured("vectors") / "vectors").glob("*.jsonl"))):
-        pending = file.name == "01_OffsetCommit_v2.jsonl"
-        transaction = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0} if pending else {}
-        good = bytearray()
-        bad = bytearray()
-        for offset, row in enumerate(rows("vectors", f"vectors/{file.name}")):
-            key, value = (None if row[name] is None else bytes.fromhex(row[name]) for name in ("key_hex", "value_hex"))
-            batch = encode_batch([LogRecord(offset, times[offset % len(times)], key, value)], **transaction)
-            (loaded,) = load_table([("x", batch)], table="partitions").read_all().to_pylist()
-            (bad if loaded["error"] else good).extend(batch)
-        for partition, data in ((number, good), (100 + number, bad)):
-            if data:
-                place = folder / f"__consumer_offsets-{partition}"
-                place.mkdir()
-                (place / "00000000000000000000.log").write_bytes(data)
-    return folder
-
-
-@pytest.mark.parametrize("coordinator", ["classic", "new"])
-@pytest.mark.parametrize("path", FEW, ids=name)
-def test_the_tables_are_the_loaders(session, path, coordinator):
-    """Every table of a broker's folder has the rows of the package's own table."""
-    tables = kgs.load(path, coordinator, session=session)
-    groups = kg.load(path, coordinator)
-    for table in LOADED:
-        assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
-    assert collected(tables.fates) == fate_rows(path, coordinator)
-    assert tables.records.count() == sum(partition.records for partition in groups.partitions.values())
+    (path,) = [path for path in (STORY[0], *RUNS) if path.parent.name == run]
+    check_tables(kgs.load(path, coordinator, session=session), path, coordinator)
 
 
 @pytest.mark.parametrize(
@@ -76,69 +43,7 @@ def test_the_tables_are_the_loaders(session, path, coordinator):
 def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign, coordinator, partitions):
     """Only the partitions that share a group are loaded together, as in kafkagroups.load."""
     tables = kgs.load(foreign, coordinator, partitions=partitions, session=session)
-    groups = kg.load(foreign, coordinator, partitions=partitions)
-    assert groups.elsewhere
-    for table in LOADED:
-        assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
-    assert collected(tables.fates) == fate_rows(foreign, coordinator, partitions)
-
-
-STORY = [DATA / version for version in ("1.0.1", "3.9.2", "4.3.1")]
-
-
-COMMAND_RUNS = [run for run in RUNS if run.parent.name in ("3.9.2-main", "4.3.1-main", "1.0.1-txn")]
-
-
-@pytest.mark.parametrize("path", [*COMMAND_RUNS, *STORY], ids=name)
-def test_the_command_prints_the_same_with_spark(session, path, capsys):
-    """`load --engine spark --json` is `load --json`; an old Kafka refuses some of these logs."""
-    for options in ([], ["--coordinator", "classic", "--kafka", "1.0.1"])[: 1 + (path in STORY)]:
-        answers = []
-        for engine in ("python", "spark"):
-            status = main(["load", str(path), "--json", "--engine", engine, *options])
-            answers.append((status, *capsys.readouterr()))
-        assert answers[0] == answers[1]
-
-
-def test_the_command_with_spark_knows_shared_groups_and_stops(session, foreign, capsys):
-    """Groups in two partitions, --until and --until-time give the same with Spark."""
-    log = str(DATA / "1.0.1" / "__consumer_offsets-9")
-    for arguments in (
-        [str(foreign), "--coordinator", "classic"],
-        [str(foreign), "--partitions", "400"],
-        [log, "--until", "20"],
-        [str(DATA / "1.0.1"), "--until", "20"],
-        [str(DATA / "1.0.1"), "--until-time", "2026-11-21T10:00:00"],
-    ):
-        answers = []
-        for engine in ("python", "spark"):
-            status = main(["load", *arguments, "--json", "--engine", engine])
-            answers.append((status, *capsys.readouterr()))
-        assert answers[0] == answers[1]
-
-
-@pytest.mark.thorough
-def test_options_read_only_their_tasks(session, tmp_path):
-    """A query that does not need an unreadable partition succeeds."""
-    shutil.copytree(DATA / "3.9.2", tmp_path / "log")
-    segment = tmp_path / "log" / "__consumer_offsets-12" / "00000000000000000000.log"
-    segment.unlink()
-    segment.mkdir()
-    kgs.register(session)
-
-    def count(**options):
-        source = session.read.format("consumer_offsets").options(**{"coordinator": "classic", **options})
-        return source.load(str(tmp_path / "log")).count()
-
-    with pytest.raises(Exception, match="expected a regular file, found a folder") as caught:
-        count()
-    assert len(str(caught.value).splitlines()) < 40
-    assert count(log_partitions="9") == count(log_partitions="8,9", groups="billing") + 2 == 7
-    with pytest.raises(Exception, match="expected a regular file, found a folder"):
-        count(groups="billing")
-    new = {"coordinator": "new", "kafka": "4.3.1", "partitions": 50}
-    assert count(groups="billing", **new) == 5
-    assert count(groups="billing,no such", **new) == 5
+    assert check_tables(tables, foreign, coordinator, partitions).elsewhere
 
 
 def test_a_frame_may_be_asked_again(session):
@@ -146,48 +51,27 @@ def test_a_frame_may_be_asked_again(session):
     kgs.register(session)
     frame = session.read.format("consumer_offsets").option("coordinator", "classic").load(str(DATA / "3.9.2"))
     whole = len(kg.load(DATA / "3.9.2", "classic").offsets_frame())
-    assert frame.count() == whole
     assert frame.where("partition = 9").count() == 7
     assert frame.count() == whole
-    assert frame.where("partition = 9").union(frame.where("partition = 21")).count() == 8
     assert frame.where("partition = 9").union(frame).count() == 7 + whole
     tables = kgs.load(DATA / "3.9.2", "classic", session=session)
     assert tables.offsets.where("group = 'billing'").count() == 5 and tables.offsets.count() == whole
 
 
-@pytest.mark.parametrize("coordinator", ["classic", "new"])
-def test_a_filter_on_group_loses_no_row(session, coordinator):
-    """With any partition count, as a filter and as an option, the rows are those of kafkagroups.load."""
-    kgs.register(session)
-
-    def read(path, **options):
-        return session.read.format("consumer_offsets").options(coordinator=coordinator, **options).load(str(path))
-
-    alone = DATA / "3.9.2" / "__consumer_offsets-9" / "00000000000000000000.log"
-    for partitions in (50, 60):
-        for path in (DATA / "3.9.2", alone):
-            groups = kg.load(path, coordinator, partitions=partitions)
-            wanted = len(groups["billing"].offsets) if "billing" in groups else 0
-            assert read(path, partitions=partitions).where("group = 'billing'").count() == wanted
-            assert read(path, partitions=partitions, groups="billing").count() == wanted
-    assert read(DATA / "3.9.2", partitions=60, groups="billing", table="records").count() > 20
-
-
-def test_every_table_survives_the_vectors(session, vectors):
-    """toPandas() and collect() work with times outside the calendar: the timestamp is null, the number stays."""
-    tables = kgs.load(vectors, "new", session=session)
-    groups = kg.load(vectors, "new")
-    for table in (*LOADED, "records", "fates"):
-        frame = getattr(tables, table)
-        assert len(frame.toPandas()) == len(frame.collect()) > 0, table
-        if table == "fates":
-            assert collected(frame) == fate_rows(vectors, "new")
-        elif table != "records":
-            assert collected(frame) == loaded_rows(groups, table), table
-    for frame in (tables.offsets, tables.pending):
-        assert frame.where("commit_timestamp is null").count() > 0
-    odd = tables.records.where("timestamp is null and timestamp_ms is not null").select("timestamp_ms").distinct()
-    assert sorted(row[0] for row in odd.collect()) == [-(2**63), -9_214_560_000_001, 9_214_646_400_000, 2**63 - 1]
+def test_times_outside_the_calendar_survive(session, tmp_path):
+    """With toPandas() and collect(), the timestamp is null, and the number stays."""
+    with LogWriter(tmp_path / "__consumer_offsets-0") as writer:
+        for number, time in enumerate(ODD_TIMES):
+            for attributes in ({}, {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}):
+                pair = kg.encode(commit_record(5, partition=number, time=time))
+                writer.append(encode_batch([LogRecord(writer.next_offset, time, *pair)], **attributes))
+    tables = kgs.load(tmp_path, session=session)
+    check_tables(tables, tmp_path)
+    for table, name in (("offsets", "commit_timestamp"), ("pending", "commit_timestamp"), ("records", "timestamp")):
+        frame = getattr(tables, table).select(name, f"{name}_ms")
+        shown = {(row[0], row[1]) for row in frame.collect()}
+        assert shown == {(None, time) for time in ODD_TIMES}
+        assert frame.toPandas()[name].isna().all()
 
 
 def test_relative_paths_begin_where_python_is(session, tmp_path, monkeypatch):
@@ -233,43 +117,25 @@ def test_a_session_leaves_nothing_on_stderr(tmp_path):
     assert (done.stdout.splitlines()[1:], done.stderr, done.returncode) == (["local[3] 3", "True"], "", 0)
 
 
-def test_a_start_that_fails_shows_javas_words(tmp_path):
-    """The last line has the cause from the JVM's log."""
-    done = python("from kafkagroups import spark; spark.session(memory='much')", tmp_path)
-    last = done.stderr.splitlines()[-1]
-    assert last == "kafkagroups.errors.UsageError: Spark did not start: Invalid maximum heap size: -Xmxmuch"
-
-
-@pytest.mark.parametrize(
-    ("master", "said"),
-    [
-        ("spark://127.0.0.1:1", "Spark's master spark://127.0.0.1:1 cannot be reached: "),
-        ("spark://127.0.0.1:1,127.0.0.1:2", "cannot be reached"),
-        ("planet", "Spark did not start: Master must either be yarn or start with spark, k8s, or local"),
-    ],
-)
-def test_a_master_that_cannot_be_reached_is_named(master, said, tmp_path):
-    """`load --engine spark --master URL` prints one line and exits with 2 without Spark's wait of a minute."""
-    command = [
-        sys.executable,
-        "-m",
-        "kafkagroups",
-        "load",
-        str(DATA / "3.9.2"),
-        "--engine",
-        "spark",
-        "--master",
-        master,
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("kafkagroups: ") and said in done.stderr
-
-
-def test_a_master_without_spark_is_bad_usage(capsys):
-    """--master needs --engine spark."""
-    assert main(["load", str(DATA / "3.9.2"), "--master", "local[2]"]) == 2
-    assert "--engine spark" in capsys.readouterr().err
+def test_a_start_that_fails_is_one_line_with_its_cause(tmp_path):
+    """The exit code is 2, without Spark's wait of a minute. The JVM's log can have the cause."""
+    said = {
+        "spark://127.0.0.1:1": "Spark's master spark://127.0.0.1:1 cannot be reached: ",
+        "spark://127.0.0.1:1,127.0.0.1:2": "cannot be reached",
+        "planet": "Spark did not start: Master must either be yarn or start with spark, k8s, or local",
+    }
+    done = python(
+        "from kafkagroups import UsageError, spark\n"
+        "from kafkagroups.cli import main\n"
+        "try: spark.session(memory='much')\n"
+        "except UsageError as error: print(error)\n"
+        f"for master in {list(said)}:\n"
+        f"    print(main(['load', {str(DATA / '3.9.2')!r}, '--engine', 'spark', '--master', master]))\n",
+        tmp_path,
+    )
+    assert done.stdout.splitlines() == ["Spark did not start: Invalid maximum heap size: -Xmxmuch", "2", "2", "2"]
+    for line, expected in zip(done.stderr.splitlines(), said.values(), strict=True):
+        assert line.startswith("kafkagroups: ") and expected in line
 
 
 @pytest.mark.thorough

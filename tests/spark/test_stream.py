@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs
@@ -23,20 +24,13 @@ from tests.handmade import segment_name
 from tests.spark.growing import Growing
 from tests.spark.tables import read as read_table
 
-SCHEMA = from_arrow_schema(arrow_schema(BATCHES))
 DATA = "data/harbour/3.9.2"
 
 
-def new_stream(folder, **options):
-    """Return the reader of a stream, as Spark creates it at a start and again in each task."""
-    source = ConsumerOffsets({"path": str(folder), "table": "batches", **options})
-    return source.streamReader(SCHEMA)
-
-
-def new_records_stream(folder, **options):
-    """Return the reader of a stream of the table records."""
-    source = ConsumerOffsets({"path": str(folder), "table": "records", **options})
-    return source.streamReader(from_arrow_schema(arrow_schema(columns_of("records"))))
+def new_stream(folder, table="batches", **options):
+    """Return the reader of a stream, as Spark creates it at a start."""
+    schema = from_arrow_schema(arrow_schema(BATCHES if table == "batches" else columns_of(table)))
+    return ConsumerOffsets({"path": str(folder), "table": table, **options}).streamReader(schema)
 
 
 def asked(stream, start):
@@ -44,13 +38,10 @@ def asked(stream, start):
     return json.loads(json.dumps(stream.latestOffset(start, None)))
 
 
-def read(stream, start, end, folder):
-    """Return the rows between two offsets, read by tasks that were pickled."""
-    rows = []
-    for part in pickle.loads(pickle.dumps(stream.partitions(start, end))):
-        for batch in new_stream(folder).read(part):
-            rows += [tuple(row.values()) for row in batch.to_pylist()]
-    return rows
+def read(stream, start, end):
+    """Return the rows between two offsets, read by tasks that were pickled, as Spark does."""
+    parts, reader = pickle.loads(pickle.dumps((stream.partitions(start, end), stream)))
+    return [tuple(row.values()) for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
 
 
 SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 10 else ()) for seed in range(400 if LONG else 60)]
@@ -73,12 +64,12 @@ def test_nothing_is_lost_and_nothing_doubled(seed, tmp_path):
         assert all(end[partition] >= offset for partition, offset in start.items())
         if end == start:
             continue
-        first = read(stream, start, end, tmp_path)
+        first = read(stream, start, end)
         if rnd.random() < 0.3:  # killed before it was done: the same offsets are requested again
             for _ in range(rnd.randrange(3)):
                 growing.grow()
             stream = new_stream(tmp_path)
-            again = read(stream, start, end, tmp_path)  # perhaps in other tasks: partitions have no order among them
+            again = read(stream, start, end)  # perhaps in other tasks: partitions have no order among them
             assert sorted(again, key=lambda row: row[0]) == sorted(first, key=lambda row: row[0])
         seen += first
         stream.commit(end)
@@ -130,49 +121,53 @@ def test_a_batch_that_may_be_half_written_waits(tmp_path):
     assert end == {"9": third.base_offset} == asked(new_stream(tmp_path), end)
     path.write_bytes(data)
     assert asked(stream, end) == {"9": batches[-1].next_offset}
-    rows = read(stream, end, asked(stream, end), tmp_path)
+    rows = read(stream, end, asked(stream, end))
     assert [row[1] for row in rows] == [batch.base_offset for batch in batches[2:]]
     path.write_bytes(damaged)
     with pytest.raises(kg.InvalidLog, match="checksum") as caught:
-        read(stream, {}, {"9": batches[-1].next_offset}, tmp_path)
+        read(stream, {}, {"9": batches[-1].next_offset})
     assert (caught.value.file, caught.value.position) == (str(path), third.position)
 
 
-def test_a_segment_that_the_cleaner_replaced_is_found_again(tmp_path):
-    """A position belongs to one file. In another file, the stream searches for the Kafka offset."""
+@pytest.mark.parametrize(("count", "first_kept"), [(-1, 2), (None, -1)])
+def test_a_segment_that_the_cleaner_replaced_is_no_lost_data(count, first_kept, tmp_path):
+    """A position belongs to one file. In another file, which keeps offsets and epochs, the stream searches for it."""
     path, data, batches = whole_log(tmp_path)
-    half = batches[len(batches) // 2]
-    path.write_bytes(data[: half.position])
+    path.write_bytes(data[: batches[count].position] if count else data)
     stream = new_stream(tmp_path)
     start = asked(stream, {})
     cleaned = path.with_suffix(".cleaned")
-    cleaned.write_bytes(data[batches[2].position :])
+    cleaned.write_bytes(data[batches[first_kept].position :])
     os.replace(cleaned, path)
-    rows = read(stream, start, asked(stream, start), tmp_path)
-    assert [row[1] for row in rows] == [batch.base_offset for batch in batches if batch.base_offset >= half.base_offset]
-    merged = path.with_name(segment_name(0))
-    assert merged == path and read(stream, start, start, tmp_path) == []
+    rows = read(stream, start, asked(stream, start))
+    assert [row[1] for row in rows] == [batch.base_offset for batch in batches[count:] if count]
+    assert read(stream, start, start) == []
 
 
-def test_a_query_that_ends_with_what_is_there_sees_no_later_bytes(tmp_path):
-    """With the trigger AvailableNow, the next query reads what is written after the start."""
+@pytest.mark.parametrize("limit", [{}, {"maxRowsPerTrigger": "1"}])
+def test_a_query_that_ends_with_what_is_there_sees_no_later_bytes(limit, tmp_path, capsys):
+    """With the trigger AvailableNow, the next query reads what is written after the start.
+
+    Spark's log names the batch that was being written then.
+    """
     path, data, batches = whole_log(tmp_path)
     path.write_bytes(data[: batches[2].position + 10])
-    stream = new_stream(tmp_path)
+    stream = new_stream(tmp_path, **limit)
     stream.prepareForTriggerAvailableNow()
     path.write_bytes(data)
-    shutil.copytree(f"{DATA}/__consumer_offsets-12", tmp_path / "__consumer_offsets-12")
-    end = asked(stream, {})
-    assert end == {"9": batches[2].base_offset} == asked(stream, end)
-    assert set(asked(new_stream(tmp_path), end)) == {"9", "12"}
+    story(tmp_path, 12)
+    ends = [end for _, end in micro_batches(stream)]
+    assert ends == [{"9": batch.next_offset} for batch in (batches[:2] if limit else batches[1:2])]
+    assert capsys.readouterr().err.startswith(f"{path}, byte {batches[2].position}: ")
+    assert set(asked(new_stream(tmp_path), ends[-1])) == {"9", "12"}
 
 
 def test_the_mistakes_of_a_stream_are_named(tmp_path):
     """Each message names the wrong table, the remote path, the missing folder, or the deleted or repeated partition."""
     with pytest.raises(kg.UsageError, match="a stream has table records or batches, not offsets"):
-        ConsumerOffsets({"path": DATA, "table": "offsets"}).streamReader(SCHEMA.__class__())
+        new_stream(DATA, "offsets")
     with pytest.raises(kg.UsageError, match="only streams have table batches"):
-        ConsumerOffsets({"path": DATA, "table": "batches"}).reader(SCHEMA)
+        ConsumerOffsets({"path": DATA, "table": "batches"}).reader(StructType())
     with pytest.raises(kg.UsageError, match="files of this machine"):
         new_stream("s3://bucket/log")
     with pytest.raises(kg.UsageError, match="no such file or folder"):
@@ -182,7 +177,7 @@ def test_the_mistakes_of_a_stream_are_named(tmp_path):
         new_stream(tmp_path).partitions({"9": 3}, {"9": 5})
     twice = json.dumps([DATA, f"{DATA}/__consumer_offsets-9"])
     with pytest.raises(kg.UsageError, match="partition 9 is in two folders"):
-        ConsumerOffsets({"paths": twice, "table": "batches"}).streamReader(SCHEMA).latestOffset({}, None)
+        ConsumerOffsets({"paths": twice, "table": "batches"}).streamReader(StructType()).latestOffset({}, None)
 
 
 class Stopped(Exception):
@@ -233,20 +228,6 @@ def test_a_query_over_a_growing_folder(session, tmp_path):
     assert sorted(seen) == sorted(growing.batches) and len(epochs) > 4
 
 
-@pytest.mark.thorough
-@pytest.mark.java
-def test_records_are_streamed_as_they_are_read(session, tmp_path):
-    """Table records of a stream equals table records of a batch read."""
-    kgs.register(session)
-    source = {"table": "records", "coordinator": "classic"}
-    stream = session.readStream.format("consumer_offsets").options(**source).load(DATA)
-    query = stream.writeStream.format("memory").queryName("streamed").trigger(availableNow=True)
-    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
-    wanted = session.read.format("consumer_offsets").options(**source).load(DATA)
-    assert session.table("streamed").exceptAll(wanted).count() == 0
-    assert session.table("streamed").count() == wanted.count() > 0
-
-
 def offsets_of(folder, partition=9):
     """Return the next offset of each batch of a partition's log, in order."""
     (log,) = open_logs(folder / f"__consumer_offsets-{partition}")
@@ -270,39 +251,31 @@ def story(folder, *partitions):
 
 
 def batches_between(folder, start, end):
-    """Return the sizes and numbers of records of the batches between two positions, from the log itself."""
+    """Return the batches between two positions, from the log itself."""
     return [
-        (batch.size, batch.count)
+        batch
         for log in open_logs(folder)
         for batch in log
         if start.get(str(log.partition), 0) <= batch.base_offset < end.get(str(log.partition), 0)
     ]
 
 
-@pytest.mark.parametrize("limit", [1, 500, 5000])
-def test_a_micro_batch_respects_the_limit_of_bytes(limit):
-    """It has at most so many bytes, or one Kafka batch, and all of them together are the log, once."""
-    stream = new_stream(DATA, maxBytesPerTrigger=str(limit))
+@pytest.mark.parametrize(
+    ("table", "option", "limit"),
+    [("batches", "maxBytesPerTrigger", limit) for limit in (1, 500, 5000)]
+    + [("records", "maxRowsPerTrigger", limit) for limit in (1, 7, 60)],
+)
+def test_a_micro_batch_respects_its_limit(table, option, limit):
+    """It has at most so many bytes or records, or one Kafka batch, and all of them together are the log, once."""
+    stream = new_stream(DATA, table, **{option: str(limit)})
     found = []
     for start, end in micro_batches(stream):
-        sizes = [size for size, _ in batches_between(DATA, start, end)]
+        sizes = [(batch.size if table == "batches" else batch.count) for batch in batches_between(DATA, start, end)]
         assert sum(sizes) <= limit or len(sizes) == 1
-        found += read(stream, start, end, DATA)
+        found += read(stream, start, end)
         stream.commit(end)
-    whole = new_stream(DATA)
-    assert sorted(found) == sorted(read(whole, {}, asked(whole, {}), DATA))
-
-
-@pytest.mark.parametrize("limit", [1, 7, 60])
-def test_a_micro_batch_respects_the_limit_of_rows(limit):
-    """In the table records, a row is a record; a Kafka batch with more records than the limit comes alone."""
-    stream = new_records_stream(DATA, maxRowsPerTrigger=str(limit))
-    rows = 0
-    for start, end in micro_batches(stream):
-        counts = [count for _, count in batches_between(DATA, start, end)]
-        assert sum(counts) <= limit or len(counts) == 1
-        rows += sum(counts)
-    assert rows == len(read_table(DATA, table="records"))
+    whole = new_stream(DATA, table)
+    assert sorted(found, key=repr) == sorted(read(whole, {}, asked(whole, {})), key=repr)
 
 
 def test_every_partition_gets_a_share_of_the_limit():
@@ -317,17 +290,6 @@ def test_read_all_available_ignores_the_limit():
     """Spark asks for everything with some triggers, such as once; the option does not hold then."""
     stream = new_stream(DATA, maxRowsPerTrigger="1")
     assert stream.latestOffset({}, ReadAllAvailable()) == asked(new_stream(DATA), {})
-
-
-def test_a_limited_query_that_ends_with_what_is_there_sees_no_later_bytes(tmp_path):
-    """With AvailableNow and a limit, many micro-batches end where the log ended at the start."""
-    path, data, batches = whole_log(tmp_path)
-    path.write_bytes(data[: batches[4].position])
-    stream = new_stream(tmp_path, maxRowsPerTrigger="1")
-    stream.prepareForTriggerAvailableNow()
-    path.write_bytes(data)
-    ends = [end for _, end in micro_batches(stream)]
-    assert ends == [{"9": batch.next_offset} for batch in batches[:4]]
 
 
 def test_the_progress_shows_the_backlog():
@@ -350,31 +312,20 @@ def test_a_query_starts_at_the_latest_offset(tmp_path):
     story(tmp_path, 12)
     end = asked(stream, start)
     (log,) = open_logs(tmp_path / "__consumer_offsets-12")
-    found = read(stream, start, end, tmp_path)
+    found = read(stream, start, end)
     assert sorted(row[1] for row in found) == sorted(each.base_offset for each in [*batches[3:], *log])
 
 
 def test_a_query_starts_at_given_offsets():
     """It has the records of the batch read from these offsets on, also from inside a Kafka batch."""
     given = {"9": 3, "12": -1, "8": -2}
-    stream = new_records_stream(DATA, startingOffsets=json.dumps(given))
+    stream = new_stream(DATA, "records", startingOffsets=json.dumps(given))
     start = stream.initialOffset()
     (end_of_12,) = offsets_of(Path(DATA), 12)[-1:]
     assert start == {"9": 3, "12": end_of_12}
-    found = [
-        (row["partition"], row["offset"])
-        for part in stream.partitions(start, asked(stream, start))
-        for batch in stream.read(part)
-        for row in batch.to_pylist()
-    ]
+    found = [row[:2] for row in read(stream, start, asked(stream, start))]
     rows = [(row["partition"], row["offset"]) for row in read_table(DATA, table="records")]
     assert sorted(found) == sorted(row for row in rows if row[1] >= start.get(str(row[0]), 0))
-
-
-@pytest.mark.parametrize("text", ["newest", "{", '{"9": -3}', '{"nine": 1}', "[1]"])
-def test_a_wrong_starting_offset_is_named(text):
-    with pytest.raises(kg.UsageError, match="option startingOffsets: expected earliest, latest or JSON"):
-        new_stream(DATA, startingOffsets=text)
 
 
 def disappear(folder):
@@ -421,59 +372,35 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("lose", LOSSES, ids=lambda lose: lose.__name__)
-def test_lost_data_fails_a_query(lose, tmp_path):
-    """The error names the folder and the offset up to which the query has read."""
-    folder = story(tmp_path, 9, 12) / "__consumer_offsets-9"
-    stream = new_stream(tmp_path)
-    start = asked(stream, {})
-    lose(folder)
-    with pytest.raises(kg.InvalidLog, match=LOSSES[lose]) as caught:
-        asked(stream, start)
-    assert (caught.value.file, caught.value.offset) == (str(folder), start["9"])
+def test_lost_data_fails_a_query_or_is_named(lose, tmp_path, capsys):
+    """The error names the folder and the offset up to which the query has read.
 
-
-@pytest.mark.parametrize("lose", [disappear, truncate, empty], ids=lambda lose: lose.__name__)
-def test_lost_data_fails_a_restarted_query(lose, tmp_path):
-    """A restarted query knows only the offset, and names the path that it reads."""
-    folder = story(tmp_path, 9, 12) / "__consumer_offsets-9"
-    start = asked(new_stream(tmp_path), {})
-    lose(folder)
-    with pytest.raises(kg.InvalidLog, match=LOSSES[lose]) as caught:
-        asked(new_stream(tmp_path), start)
-    assert (caught.value.file, caught.value.offset) == (str(tmp_path), start["9"])
-
-
-@pytest.mark.parametrize("lose", LOSSES, ids=lambda lose: lose.__name__)
-def test_after_lost_data_a_query_goes_on_with_what_is_there(lose, tmp_path, capsys):
-    """With failOnDataLoss=false, Spark's log has a line, and what is written later is read."""
+    A restarted query knows only the offset, and names the path that it reads. With failOnDataLoss=false, Spark's log
+    has a line, and what is written later is read.
+    """
     folder = story(tmp_path, 9, 12) / "__consumer_offsets-9"
     (log,) = open_logs(folder)
     *_, last = log
     data = Path(last.file).read_bytes()
+    strict = new_stream(tmp_path)
     stream = new_stream(tmp_path, failOnDataLoss="false")
     start = asked(stream, {})
+    assert asked(strict, {}) == start
     lose(folder)
+    keeps_offsets = lose in (rewrite, replace)
+    for failing, place in ((strict, folder), *([] if keeps_offsets else [(new_stream(tmp_path), tmp_path)])):
+        with pytest.raises(kg.InvalidLog, match=LOSSES[lose]) as caught:
+            asked(failing, start)
+        assert (caught.value.file, caught.value.offset) == (str(place), start["9"])
     end = asked(stream, start)
     assert LOSSES[lose] in capsys.readouterr().err
     assert stream.partitions(start, end) == []
     assert asked(stream, end) == end and capsys.readouterr().err == ""
-    if lose in (truncate, empty, disappear):
+    if not keeps_offsets:
         folder.mkdir(exist_ok=True)
         Path(last.file).write_bytes(data)
         left = {truncate: [last.base_offset]}.get(lose, [batch.base_offset for batch in log])
-        assert [row[1] for row in read(stream, end, asked(stream, end), tmp_path)] == left
-
-
-def test_a_cleaned_log_is_no_lost_data(tmp_path):
-    """The cleaner keeps offsets and epochs, and writes a new file with fewer batches."""
-    path, data, batches = whole_log(tmp_path)
-    path.write_bytes(data)
-    stream = new_stream(tmp_path)
-    start = asked(stream, {})
-    cleaned = path.with_suffix(".cleaned")
-    cleaned.write_bytes(data[batches[-1].position :])
-    os.replace(cleaned, path)
-    assert asked(stream, start) == start
+        assert [row[1] for row in read(stream, end, asked(stream, end))] == left
 
 
 def test_a_partition_that_is_not_selected_is_not_lost(tmp_path):

@@ -30,9 +30,8 @@ from kafkagroups.coordinator.messages import (
     SyncGroupResult,
 )
 from kafkagroups.course.broker import end_transaction, restart_after_crash, start_broker
-from kafkagroups.course.group_life import format_join, format_sync
+from kafkagroups.course.group_life import format_count, format_join, format_sync
 from kafkagroups.course.protocol_lines import Names, collect_batch_names, describe_record
-from kafkagroups.course.script_events import format_count
 from kafkagroups.groups.log_records import find_group_id, read_control_type
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import decode

@@ -12,10 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kafkagroups.api import load
-from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.log_lines import Line, read_batch_lines
-from kafkagroups.course.notebook_helpers import read_answers
-from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
+from kafkagroups.course.small_logs import START_MS, encode_commit, encode_marker, encode_records
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import TRANSACTIONAL
@@ -90,16 +88,6 @@ def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key,
         remaining.append(merge_results(remaining.pop(), remaining.pop()))
     newest_lines = remaining[0] if remaining else {}
     return {key: value for key, (_, value) in newest_lines.items() if value is not None}
-
-
-def read_answered_offsets(log: str) -> dict[Key, int]:
-    """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1"."""
-    offsets_by_group = read_answers(log)["offsets"]
-    return {
-        (group, partition): answer["offset"]
-        for group, answers in offsets_by_group.items()
-        for partition, answer in answers.items()
-    }
 
 
 def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:

@@ -14,7 +14,7 @@ from kafkagroups.course import real_broker, rescue_broker, rescue_into_new_broke
 from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.incidents import dead_cluster
-from kafkagroups.course.exercises.incidents.catalog import SEED, find_incident
+from kafkagroups.course.exercises.incidents.incident import SEED, find_incident
 from kafkagroups.course.incident_pages import write_incident
 from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.course.rescue_broker import PLAN_COMMAND, correct_plan, read_recorded_answers

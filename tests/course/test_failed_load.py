@@ -24,7 +24,7 @@ def test_a_different_answer_is_printed(capsys, monkeypatch):
     """The recorded answer is changed: the broker's group has another state."""
     recorded = json.loads((DATA / "crafted" / "answers.json").read_text(encoding="utf-8"))
     recorded["b24"]["new"]["groups"][recorded["b24"]["groups"][0]]["state"] = "Stable"
-    monkeypatch.setattr("kafkagroups.course.crafted_logs.read_answers", lambda log: recorded)
+    monkeypatch.setattr("kafkagroups.course.broker_answers.read_answers", lambda log: recorded)
     course.print_crafted_log("b24")
     out = capsys.readouterr().out
     assert "✗ a 4.3.1 broker answered differently\n" in out and "✓ a 3.9.2 broker answered the same\n" in out

@@ -13,7 +13,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import UsageError, course
 from kafkagroups.course.exercises.catalog import EXERCISES
-from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
+from kafkagroups.course.exercises.incidents.incident import INCIDENTS, SEED
 from kafkagroups.course.incident_pages import write_incident
 from tests.cases import first_quickly
 from tests.handmade import ControlType, GroupMetadataKey, decode_control_key

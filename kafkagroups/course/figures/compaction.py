@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.course.cleaner_passes import CleanerPass
+from kafkagroups.course.cleaner_passes import CleanerPass, find_results
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.pass_results import find_results
-from kafkagroups.course.small_logs import encode_marker, encode_records
+from kafkagroups.course.small_logs import HOUR_MS, START_MS, encode_marker, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name

@@ -18,9 +18,8 @@ from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.figures.palette import find_hue
-from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import KeyAndValue, encode_commit, encode_marker, encode_records
+from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_marker, encode_records
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
 from kafkagroups.groups.replay import fold_batches

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import encode_commit, encode_records
+from kafkagroups.course.small_logs import HOUR_MS, START_MS, encode_commit, encode_records
 from kafkagroups.log.cleaner import OffsetMap as CleanersMap
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name

@@ -10,7 +10,7 @@ from textwrap import wrap
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
-from kafkagroups.course.script_events import format_count
+from kafkagroups.course.group_life import format_count
 from kafkagroups.errors import UsageError
 
 _HEIGHT = 328

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.coordinator.clock import Timer
 from kafkagroups.course.broker import start_follower
-from kafkagroups.course.group_life import GroupLife
-from kafkagroups.course.script_events import Event
+from kafkagroups.course.group_life import Event, GroupLife
 from kafkagroups.course.scripts import (
     TWO_CONSUMERS,
     ScriptRequest,

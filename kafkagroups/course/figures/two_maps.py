@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from kafkagroups.api import load
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
-from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
+from kafkagroups.course.small_logs import START_MS, encode_commit, encode_marker, encode_records
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import TRANSACTIONAL
 from kafkagroups.log.segment_file import segment_name

@@ -17,7 +17,7 @@ from kafkagroups.course.figures.byte_blocks import find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data
-from kafkagroups.course.notebook_helpers import read_record
+from kafkagroups.course.log_lines import read_record
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect

@@ -7,8 +7,7 @@ from random import Random
 
 from kafkagroups.coordinator import Consumer, GroupCoordinator, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.exercises.incidents.incident_consumers import make_consumer
-from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, make_consumer
 
 KAFKA = "3.9.2"
 MINUTE_MS = 60_000

@@ -66,7 +66,7 @@ class RebalanceLanes(Figure):
 
 
 def _make_content(deaths: Sequence[Death | None]) -> Content:
-    stories = [list(run_group(death)) for death in deaths]
+    stories = list(map(run_group, deaths))
     events = tuple(f"event {number}" for number in range(1, max(map(len, stories)) + 1))
     moments_of_death = [_find_death(story, death) for story, death in zip(stories, deaths, strict=True)]
     controls = (

@@ -24,7 +24,6 @@ from kafkagroups.errors import UsageError
 
 SEED = 14
 """The seed of the logs that `course.open_incident` writes."""
-HINTS = 3
 _ALL_LINES = re.compile(r"Shown: (\d+) lines(?: from the line that begins with `(.+)`)?\.")
 _ROW = re.compile(r"^\| (?!---)(.*?) \| ?(.*?) ?\|$", re.MULTILINE)
 _STEP = re.compile(r"(.+?)\n\n```sh\n(.+?)\n```\n\n(Shown: .+?)(?:\n\n|$)", re.DOTALL)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -48,6 +50,33 @@ def encode_records(
 def encode_marker(offset: int, timestamp_ms: int, control_type: ControlType, producer_id: int) -> bytes:
     pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(coordinator_epoch=0))]
     return encode_records(offset, timestamp_ms, pairs, TRANSACTIONAL | CONTROL, producer_id)
+
+
+def write_small_log(
+    folder: Path,
+    records: Iterable[tuple[KeyAndValue | ControlType, int]],
+    segment_starts: Sequence[int] = (0,),
+    timestamp_ms: int | None = None,
+) -> None:
+    """Write a log with one record in each batch, from offset 0, and a segment from each offset of `segment_starts`.
+
+    A record is a key and a value, or the end of a transaction. With it stands its producer id, or 0 outside a
+    transaction. Without `timestamp_ms` for all records, they are a millisecond apart, from `START_MS` on.
+    """
+    segments: dict[int, bytes] = {}
+    for offset, (record, producer_id) in enumerate(records):
+        time_ms = START_MS + offset if timestamp_ms is None else timestamp_ms
+        if isinstance(record, ControlType):
+            batch = encode_marker(offset, time_ms, record, producer_id)
+        elif producer_id:
+            batch = encode_records(offset, time_ms, [record], TRANSACTIONAL, producer_id)
+        else:
+            batch = encode_records(offset, time_ms, [record])
+        base = max(start for start in segment_starts if start <= offset)
+        segments[base] = segments.get(base, b"") + batch
+    folder.mkdir(parents=True, exist_ok=True)
+    for base, data in segments.items():
+        (folder / segment_name(base)).write_bytes(data)
 
 
 def copy_failing_partition() -> Path:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise, make_commit
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.offsets import TopicPartition
 
 
 class ExpiringGroup(NamedTuple):
@@ -40,20 +40,6 @@ class ExpiringGroup(NamedTuple):
         return f"{self.state} since {self.state_start}, type {self.type!r}, reads {topics}, {{{offsets}}}"
 
 
-def make_commit(commit_day: int = 0, expiry_day: int | None = None) -> OffsetAndMetadata:
-    """Return a commit of offset 1. `expiry_day` is the day that the client requested, or None."""
-    return OffsetAndMetadata(
-        offset=1,
-        metadata="",
-        commit_timestamp=commit_day,
-        leader_epoch=-1,
-        expire_timestamp=expiry_day,
-        topic_id=None,
-        record_offset=-1,
-        batch_offset=-1,
-    )
-
-
 # Exercise `expired`: which offsets are expired on the day `now`? The functions return the names of their partitions.
 
 
@@ -66,7 +52,7 @@ def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
         protocol_type=group.type or None,
     )
     committed = {
-        TopicPartition.parse(name): make_commit(commit_day, expiry_day)
+        TopicPartition.parse(name): make_commit(1, commit_time=commit_day, expire_time=expiry_day)
         for name, (commit_day, expiry_day) in group.offsets.items()
     }
     classic_group.subscribed_topics = frozenset(group.read_topics) if group.type == "consumer" else None

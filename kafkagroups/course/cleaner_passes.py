@@ -218,7 +218,6 @@ def _describe_kept(record_class: str, horizon_before: int | None, horizon_after:
 
 
 def _read_horizons(log: Path) -> dict[int, int | None]:
-    """Return the delete horizon of the batch of each record in ms since 1970, or None, by record offset."""
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 
 

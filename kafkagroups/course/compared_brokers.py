@@ -174,7 +174,6 @@ def delete_while_pending(broker: GroupCoordinator, request: str = "OffsetDelete"
 
 
 def _play(script: Script, broker: GroupCoordinator) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the label, the answer and the lines of the records of each step."""
     steps = script(broker)
     topics = {topic_id: name for name, topic_id in broker.validator.topic_ids.items()}
     played: list[tuple[str, Any, str, list[str]]] = []

@@ -200,7 +200,6 @@ def _read_classic_maps(log: Path, until: int) -> _Memory:
 
 
 def _read_groups(log: Path, until: int, coordinator: _Coordinator = _NEW) -> _Memory:
-    """Return the groups that a coordinator has after a load of the first `until` records."""
     chips: dict[int, _Chip] = {}
     groups = load(log, coordinator.name, kafka=coordinator.kafka, until=until) if until else {}
     for group_id, group in groups.items():
@@ -231,7 +230,6 @@ def _find_group_record(group: str, until: int) -> int:
 
 
 def _ask(log: Path, coordinator: _Coordinator) -> str:
-    """Return what a broker that was started with this log answers about the offset of billing."""
     broker = start_broker(log.parent, coordinator.kafka, topics=None, offsets_topic_num_partitions=1)
     result = broker.offset_fetch("billing", [TopicPartition("sales", 0)])
     return format_answer(result).rpartition(": ")[2].replace("-1", "−1")

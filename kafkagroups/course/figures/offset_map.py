@@ -45,13 +45,12 @@ class OffsetMap(Figure):
 
     def __init__(self) -> None:
         survivors = _clean()
-        scenes: dict[tuple[int, ...], Scene] = {(step,): _draw(step, survivors) for step, _ in enumerate(_STEPS)}
         controls = (Control("step", "step", _STEPS),)
-        super().__init__(Content("One pass: fill the offset map, then copy", _HEIGHT, controls, scenes))
+        title = "One pass: fill the offset map, then copy"
+        super().__init__(Content.draw(title, _HEIGHT, controls, lambda step: _draw(step, survivors)))
 
 
 def _clean() -> list[int]:
-    """Write the log, run one pass over it, and return the offsets that remain."""
     folder = make_scratch_folder()
     log = folder / "log"
     records = [(encode_commit("shop", value, key), 0) for key, value in _RECORDS]

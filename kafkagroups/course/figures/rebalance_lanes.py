@@ -95,7 +95,6 @@ def _find_death(story: list[Moment], death: Death | None) -> int | None:
 
 
 def _name_death(story: list[Moment], moment_of_death: int | None) -> str:
-    """Return the death in words: who dies, when, and after what."""
     if moment_of_death is None:
         return "no one dies"
     moment = story[moment_of_death]

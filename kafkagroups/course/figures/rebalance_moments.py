@@ -263,7 +263,6 @@ def _run_group(death: Death | None) -> Iterator[Moment]:
 
 
 def _send(life: GroupLife, request: ScriptRequest) -> None:
-    """Advance the clock by the request's delay, and send the request. Members join with short sessions."""
     life.coordinator.clock.advance(round(request.delay_s * 1000))
     if request.method == "join":
         life.join(*request.arguments, session_s=SESSION_S)

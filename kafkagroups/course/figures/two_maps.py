@@ -85,7 +85,6 @@ class TwoMaps(Figure):
 
 
 def _load_states(folder: Path, entries: tuple[_Entry, ...]) -> list[_State]:
-    """Return what a coordinator has after each record, from none to all."""
     log = folder / "__consumer_offsets-0"
     write_small_log(log, map(_encode, entries))
     return [_load_state(log, until) for until in range(len(entries) + 1)]

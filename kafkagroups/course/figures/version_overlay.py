@@ -133,14 +133,17 @@ def _set_epoch(key: bytes | None, value: bytes | None, epoch: int) -> tuple[byte
 
 
 def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Content:
-    options = ("no reader yet", *(reader.words for reader in READERS))
-    scenes: dict[tuple[int, ...], Scene] = {(0,): _draw(records, None)}
-    for number, reader in enumerate(READERS):
-        scenes[(number + 1,)] = _draw(records, reader)
+    readers = (None, *READERS)
+    options = tuple(reader.words if reader else "no reader yet" for reader in readers)
     control = Control("reader", "reader", options, is_sequence=False, initial=3)
     height = _ROW_HEIGHT * len(records) + 2
-    free_input = FreeInput("leader epoch of the commit", "-1")
-    return Content("One commit in different value versions", height, (control,), scenes, free_input)
+    return Content.draw(
+        "One commit in different value versions",
+        height,
+        (control,),
+        lambda number: _draw(records, readers[number]),
+        FreeInput("leader epoch of the commit", "-1"),
+    )
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:

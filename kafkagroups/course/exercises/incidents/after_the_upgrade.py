@@ -46,8 +46,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Shop:
-    """The services of the shop, as clients of one coordinator."""
-
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random

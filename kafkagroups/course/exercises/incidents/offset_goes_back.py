@@ -45,8 +45,6 @@ def run_broker(logs: DiskLogs, seed: int) -> GroupCoordinator:
 
 
 class _Friday:
-    """The clients of one coordinator, from 08:00 until the failover."""
-
     def __init__(self, logs: DiskLogs, random: Random) -> None:
         self.random = random
         self.broker = start_broker(logs, KAFKA, now_ms=OPEN_MS, topics=None)

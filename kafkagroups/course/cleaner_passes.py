@@ -25,7 +25,6 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 from kafkagroups.synth import write as write_synthetic
 
-OFFSET_MAP_CLASSES = ("value", "tombstone")
 # The braces stand for the name of a copy of the log: before-clean, after-clean or after-clean-2.
 _SHOP_LOG_PATTERN = "harbour/cleaning/{}/__consumer_offsets-38"
 _HANGING_OFFSET = 216
@@ -81,7 +80,7 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
     return [
         (record.offset, record.key, record.value)
         for record_class, record in classify_records(log)
-        if record_class in OFFSET_MAP_CLASSES
+        if record_class in ("value", "tombstone")
     ]
 
 
@@ -178,46 +177,27 @@ def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
     """Return what a pass did with each record, by offset: its class (`classify_records`) and one of these words.
 
     - kept: the record stays
-    - set: the record stays, and the pass stored a delete horizon, before which it removes no tombstone and no marker
-    - waits, or of a tombstone "kept": the record stays, because the delete horizon has not passed
+    - waits: the record stays until its delete horizon, because it is a tombstone or a marker
     - gone: the record was removed
 
     The result of a record that the pass did not read is "unchanged".
     """
-    horizons_before = _read_horizons(cleaner_pass.log_before)
-    horizons_after = _read_horizons(cleaner_pass.log_after)
-    records = list(classify_records(cleaner_pass.log_before))
-    newest_offsets = {
-        record.key: record.offset
-        for record_class, record in records
-        if record_class in OFFSET_MAP_CLASSES and record.offset < cleaner_pass.end_offset
-    }
+    horizons = read_horizons(cleaner_pass.log_after)
     results = {}
-    for record_class, record in records:
-        offset = record.offset
-        if offset >= cleaner_pass.end_offset:
-            results[offset] = "unchanged"
-            continue
-        if offset not in horizons_after:
-            change = "gone"
+    for record_class, record in classify_records(cleaner_pass.log_before):
+        if record.offset >= cleaner_pass.end_offset:
+            results[record.offset] = "unchanged"
+        elif record.offset not in horizons:
+            results[record.offset] = f"{record_class} gone"
+        elif record_class in ("tombstone", "marker") and horizons[record.offset] is not None:
+            results[record.offset] = f"{record_class} waits"
         else:
-            change = _describe_kept(record_class, horizons_before[offset], horizons_after[offset])
-        is_superseded = offset < newest_offsets.get(record.key, -1)
-        if record_class == "tombstone" and is_superseded:
-            record_class = "value"  # The cleaner removes this tombstone like a value, without a delete horizon.
-        results[offset] = f"{record_class} {change}"
+            results[record.offset] = f"{record_class} kept"
     return results
 
 
-def _describe_kept(record_class: str, horizon_before: int | None, horizon_after: int | None) -> str:
-    if record_class not in ("tombstone", "marker") or horizon_after is None:
-        return "kept"
-    if horizon_before is None:
-        return "set"
-    return "waits" if record_class == "marker" else "kept"
-
-
-def _read_horizons(log: Path) -> dict[int, int | None]:
+def read_horizons(log: Path) -> dict[int, int | None]:
+    """Return the delete horizon of the batch of each record in ms since 1970, or None, by record offset."""
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 
 

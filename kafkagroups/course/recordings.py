@@ -37,12 +37,11 @@ class Recording:
 
     def read_group_errors(self, first_number: int, last_number: int) -> dict[str, str]:
         """Return the errors in the responses to OffsetFetch requests, by group id. The error NONE means success."""
-        groups = [group for number in range(first_number, last_number + 1) for group in self._find_groups(number)]
-        return {group["groupId"]: Errors(group["errorCode"]).name for group in groups}
-
-    def _find_groups(self, number: int) -> list[Json]:
-        groups: list[Json] = self.find_response(number)["groups"]
-        return groups
+        errors = {}
+        for number in range(first_number, last_number + 1):
+            for group in self.find_response(number)["groups"]:
+                errors[group["groupId"]] = Errors(group["errorCode"]).name
+        return errors
 
 
 def read_recording(name: str) -> Recording:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.course.cleaner_passes import CleanerPass, find_results
+from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
@@ -81,12 +81,12 @@ class _Result(NamedTuple):
 _RESULTS = {
     "value kept": _Result("stays", Tone.LIVE),
     "value gone": _Result("replaced"),
-    "tombstone set": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
+    "tombstone waits": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
     "tombstone gone": _Result(
         "removed", Tone.DEAD, "The delete horizon of the tombstone has passed, so the pass removes it."
     ),
     "marker kept": _Result("needed", Tone.WAIT, "The marker stays, because its transaction still had records."),
-    "marker set": _Result(
+    "marker waits": _Result(
         "until", Tone.WAIT, "The marker has no records any more, so the pass sets its delete horizon."
     ),
     "marker gone": _Result(
@@ -185,17 +185,13 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
 
 
 def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
-    horizons = {
-        record.offset: batch.delete_horizon_ms
-        for batch in open_log(log_after)
-        for record in batch.records
-        if batch.delete_horizon_ms is not None
-    }
+    horizons = read_horizons(log_after)
     words = {}
     for offset, result in results.items():
         words[offset] = _RESULTS[result].word
-        if result.endswith("set"):
-            words[offset] += f" {(horizons[offset] - START_MS) // HOUR_MS}"
+        horizon = horizons.get(offset)
+        if result.endswith("waits") and horizon is not None:
+            words[offset] += f" {(horizon - START_MS) // HOUR_MS}"
     return words
 
 

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 513,
     "cli": 3052,
     "coordinator": 6157,
-    "course": 8838,
+    "course": 8660,
     "engine": 2548,
     "groups": 1975,
     "history": 5017,

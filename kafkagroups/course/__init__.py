@@ -13,17 +13,26 @@ from kafkagroups.course.broker import (
     start_broker,
     start_follower,
 )
+from kafkagroups.course.broker_answers import (
+    compare_epochs_with_broker,
+    compare_with_broker,
+    fetch_offsets,
+    print_crafted_log,
+    read_answered_offsets,
+    read_answers,
+    read_crafted_lines,
+)
 from kafkagroups.course.checks import check, hint, solution
 from kafkagroups.course.cleaner_passes import (
     abort_transaction,
     compare_cleaned_files,
+    grow_replicas,
     list_offset_map_records,
     repeat_cleaner_passes,
     write_log_with_hanging_transaction,
 )
-from kafkagroups.course.commands import run_command
+from kafkagroups.course.commands import print_first_remedy, run_command
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
-from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
@@ -40,38 +49,23 @@ from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
 from kafkagroups.course.group_life import GroupLife
-from kafkagroups.course.growth import grow_replicas
-from kafkagroups.course.incident_groups import (
+from kafkagroups.course.incident_pages import open_incident, show_worked_solution
+from kafkagroups.course.lesson_folders import find_data, link_older_segments, make_scratch_folder
+from kafkagroups.course.log_lines import hexdump, read_lines, read_record, read_string
+from kafkagroups.course.log_parts import list_part_results, load_described_log, merge_in_random_order
+from kafkagroups.course.predictions import fold, reveal
+from kafkagroups.course.progress import progress, reset
+from kafkagroups.course.protocol_lines import print_protocol_lines
+from kafkagroups.course.recordings import play_conversation, read_recording
+from kafkagroups.course.rescue_broker import rescue_into_new_broker, show_worked_rescue
+from kafkagroups.course.scripts import (
+    TWO_CONSUMERS,
+    play_script,
     run_duplicate_static_member,
     run_silent_member,
     start_two_vans,
 )
-from kafkagroups.course.incident_pages import open_incident, show_worked_solution
-from kafkagroups.course.lesson_folders import find_data, link_older_segments, make_scratch_folder
-from kafkagroups.course.log_lines import read_lines
-from kafkagroups.course.log_parts import (
-    list_part_results,
-    load_described_log,
-    merge_in_random_order,
-    read_answered_offsets,
-)
-from kafkagroups.course.notebook_helpers import (
-    compare_epochs_with_broker,
-    compare_with_broker,
-    fetch_offsets,
-    hexdump,
-    print_first_remedy,
-    read_answers,
-    read_record,
-    read_string,
-)
-from kafkagroups.course.played_conversation import play_conversation
-from kafkagroups.course.predictions import fold, reveal
-from kafkagroups.course.progress import progress, reset
-from kafkagroups.course.protocol_lines import print_protocol_lines
-from kafkagroups.course.recordings import read_recording
-from kafkagroups.course.rescue_broker import rescue_into_new_broker, show_worked_rescue
-from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
+from kafkagroups.course.small_logs import copy_failing_partition
 
 __all__ = [
     "TWO_CONSUMERS",

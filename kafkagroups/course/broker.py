@@ -28,9 +28,9 @@ from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.messages import CommitErrors, OffsetFetchResult
 from kafkagroups.coordinator.player import make_topic_id
 from kafkagroups.coordinator.request_validation import Authorizer, allow_all
-from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.log_lines import Lines, read_batch_lines
+from kafkagroups.course.small_logs import START_MS
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue

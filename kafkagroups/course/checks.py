@@ -71,7 +71,12 @@ def check(name: str, attempt: Any) -> None:
     if exercise is None:
         return
     try:
-        line = _check_function(exercise, attempt) if callable(exercise.correct) else _check_value(exercise, attempt)
+        if attempt is ... or attempt is None:
+            line = _format_not_attempted(exercise)
+        elif callable(exercise.correct):
+            line = _check_function(exercise, attempt)
+        else:
+            line = _check_value(exercise, attempt)
         print(line)
         if line.startswith(_PASSED):
             note_solved(name)
@@ -109,8 +114,6 @@ def _format_not_attempted(exercise: Exercise) -> str:
 
 
 def _check_value(exercise: Exercise, attempt: Any) -> str:
-    if attempt is ... or attempt is None:
-        return _format_not_attempted(exercise)
     expected_type = type(exercise.correct)
     if type(attempt) is not expected_type:
         expected = _EXPECTED_BY_TYPE.get(expected_type, f"a {expected_type.__name__} is expected")
@@ -122,8 +125,6 @@ def _check_value(exercise: Exercise, attempt: Any) -> str:
 
 
 def _check_function(exercise: Exercise, attempt: Any) -> str:
-    if attempt is ... or attempt is None:
-        return _format_not_attempted(exercise)
     if not callable(attempt):
         return f"✗ {exercise.name}: a function was expected"
     results = []
@@ -188,7 +189,6 @@ def _are_same(expected: Any, result: Any) -> bool:
 
 
 def _represent(value: Any) -> str:
-    """Return a text that is the same only for values that are the same answer."""
     return repr(sorted(value.items(), key=repr)) if isinstance(value, dict) else repr(value)
 
 

@@ -1,4 +1,4 @@
-"""Lesson 10: the passes of the log cleaner over the shop's log, and four classes of records.
+"""Lesson 10: passes of the log cleaner, what each did with each record, and how a cleaned replica grows.
 
 In a pass, the cleaner removes each record that has a newer record with the same key, and old tombstones and transaction
 markers. Its offset map has the newest offset of each key. The shop's log is one partition of the offsets topic
@@ -7,12 +7,14 @@ markers. Its offset map has the newest offset of each key. The shop's log is one
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkagroups import CleanerConfig, compact
+from kafkagroups import CleanerConfig, compact, load
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
@@ -21,8 +23,8 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
+from kafkagroups.synth import write as write_synthetic
 
-OFFSET_MAP_CLASSES = ("value", "tombstone")
 # The braces stand for the name of a copy of the log: before-clean, after-clean or after-clean-2.
 _SHOP_LOG_PATTERN = "harbour/cleaning/{}/__consumer_offsets-38"
 _HANGING_OFFSET = 216
@@ -78,7 +80,7 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
     return [
         (record.offset, record.key, record.value)
         for record_class, record in classify_records(log)
-        if record_class in OFFSET_MAP_CLASSES
+        if record_class in ("value", "tombstone")
     ]
 
 
@@ -169,3 +171,97 @@ def abort_transaction(log: Path, producer_id: int) -> Path:
         timestamp = max(batch.max_timestamp for batch in open_log(log))
         writer.append(encode_marker(writer.next_offset, timestamp, ControlType.ABORT, producer_id))
     return copy
+
+
+def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
+    """Return what a pass did with each record, by offset: its class (`classify_records`) and one of these words.
+
+    - kept: the record stays
+    - waits: the record stays until its delete horizon, because it is a tombstone or a marker
+    - gone: the record was removed
+
+    The result of a record that the pass did not read is "unchanged".
+    """
+    horizons = read_horizons(cleaner_pass.log_after)
+    results = {}
+    for record_class, record in classify_records(cleaner_pass.log_before):
+        if record.offset >= cleaner_pass.end_offset:
+            results[record.offset] = "unchanged"
+        elif record.offset not in horizons:
+            results[record.offset] = f"{record_class} gone"
+        elif record_class in ("tombstone", "marker") and horizons[record.offset] is not None:
+            results[record.offset] = f"{record_class} waits"
+        else:
+            results[record.offset] = f"{record_class} kept"
+    return results
+
+
+def read_horizons(log: Path) -> dict[int, int | None]:
+    """Return the delete horizon of the batch of each record in ms since 1970, or None, by record offset."""
+    return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
+
+
+@dataclass(frozen=True)
+class ReplicaSizes:
+    """The sizes of the two replicas after a round, in bytes. Around a cleaner pass, they are equal if no pass ran.
+
+    `records` were appended to each replica so far. `live_offsets` is how many committed offsets the coordinator loads
+    from the cleaned replica.
+    """
+
+    records: int
+    live_offsets: int
+    never_cleaned_bytes: int
+    bytes_before_pass: int
+    bytes_after_pass: int
+
+
+def grow_replicas(
+    folder: Path, records: int = 40_000, groups: int = 50, rounds: int = 10, min_dirty_ratio: float = 0.5
+) -> Iterator[ReplicaSizes]:
+    """Append the same synthetic records to two replicas, clean only one, and yield the sizes after each round.
+
+    The replicas are `folder`/never-cleaned and `folder`/cleaned. A pass runs if more than `min_dirty_ratio` of the
+    bytes, without the newest segment, is not yet cleaned. This is Kafka's setting min.cleanable.dirty.ratio.
+    """
+    never_cleaned = folder / "never-cleaned"
+    cleaned = folder / "cleaned"
+    pass_output = folder / "pass"
+    write_synthetic(folder / "synthetic", records, partitions=1, groups=groups, seed=8)
+    batches = list(open_log(folder / "synthetic" / "__consumer_offsets-0"))
+    batches_per_round = math.ceil(len(batches) / rounds)
+    first_dirty = 0  # The first offset that no pass has cleaned.
+    for start in range(0, len(batches), batches_per_round):
+        new_batches = batches[start : start + batches_per_round]
+        for log in (never_cleaned, cleaned):
+            with LogWriter(log, segment_bytes=16_384) as writer:
+                for batch in new_batches:
+                    writer.append(batch.data)
+        bytes_before_pass = _count_bytes(cleaned)
+        if _measure_dirty_ratio(cleaned, first_dirty) > min_dirty_ratio:
+            # Each batch is only one millisecond later than the batch before it, so tombstones have a short retention.
+            compaction = compact(cleaned, pass_output, CleanerConfig(first_dirty=first_dirty, delete_retention_ms=100))
+            first_dirty = compaction.next_dirty_offset
+            shutil.rmtree(cleaned)
+            pass_output.rename(cleaned)
+        live_offsets = sum(len(group.offsets) for group in load(cleaned).values())
+        yield ReplicaSizes(
+            records=new_batches[-1].next_offset,
+            live_offsets=live_offsets,
+            never_cleaned_bytes=_count_bytes(never_cleaned),
+            bytes_before_pass=bytes_before_pass,
+            bytes_after_pass=_count_bytes(cleaned),
+        )
+
+
+def _count_bytes(log: Path) -> int:
+    return sum(file.stat().st_size for file in log.glob("*.log"))
+
+
+def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
+    """Return the dirty bytes divided by all bytes, without the newest segment, which the cleaner does not clean."""
+    older_segments = sorted(log.glob("*.log"))[:-1]
+    size_by_base_offset = {int(segment.stem): segment.stat().st_size for segment in older_segments}
+    dirty_bytes = sum(size for base_offset, size in size_by_base_offset.items() if base_offset >= first_dirty)
+    all_bytes = sum(size_by_base_offset.values())
+    return dirty_bytes / all_bytes if all_bytes else 0.0

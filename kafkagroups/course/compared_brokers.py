@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 from html import escape
 from itertools import zip_longest
 from textwrap import wrap
@@ -30,9 +29,8 @@ from kafkagroups.coordinator.messages import (
     SyncGroupResult,
 )
 from kafkagroups.course.broker import end_transaction, restart_after_crash, start_broker
-from kafkagroups.course.group_life import format_join, format_sync
+from kafkagroups.course.group_life import format_count, format_join, format_sync
 from kafkagroups.course.protocol_lines import Names, collect_batch_names, describe_record
-from kafkagroups.course.script_events import format_count
 from kafkagroups.groups.log_records import find_group_id, read_control_type
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import decode
@@ -176,7 +174,6 @@ def delete_while_pending(broker: GroupCoordinator, request: str = "OffsetDelete"
 
 
 def _play(script: Script, broker: GroupCoordinator) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the label, the answer and the lines of the records of each step."""
     steps = script(broker)
     topics = {topic_id: name for name, topic_id in broker.validator.topic_ids.items()}
     played: list[tuple[str, Any, str, list[str]]] = []
@@ -222,89 +219,49 @@ def _format_row(cells: Sequence[str]) -> str:
     return ("    " + "".join(f"{cell:<{_COLUMN_WIDTH}}" for cell in cells)).rstrip()
 
 
-@singledispatch
 def format_answer(answer: Any) -> str:
     """Return an answer of a coordinator as a short text: the error, or what the client learns."""
+    match answer:
+        case ResponseFuture():
+            return format_answer(answer.value) if answer.done else _WAITS
+        case Errors():
+            return answer.name
+        case JoinGroupResult():
+            return format_join(answer)
+        case SyncGroupResult():
+            return format_sync(answer)
+        case DescribedGroup():
+            error = f"{answer.error.name}, " if answer.error else ""
+            return f"{error}{answer.state}, {format_count(len(answer.members), 'member')}"
+        case ListedGroup():
+            return f"{answer.group_id} ({answer.type}, {answer.state})"
+        case dict():
+            return _format_answers_by_key(answer)
+    if getattr(answer, "error", None):
+        return str(answer.error.name)
+    match answer:
+        case FetchedOffset():
+            return str(answer.offset)
+        case OffsetFetchResult():
+            return format_answer(dict(answer.offsets))
+        case OffsetDeleteResult():
+            return format_answer(dict(answer.partitions))
+        case LeaveGroupResult():
+            return format_answer([error for _, error in answer.members])
+        case ConsumerHeartbeatResult(assignment=assignment):
+            count = "" if assignment is None else f", {format_count(sum(map(len, assignment.values())), 'partition')}"
+            return f"epoch {answer.member_epoch}{count}"
+        case DescribedConsumerGroup():
+            members = format_count(len(answer.members), "member")
+            return f"{answer.state}, group epoch {answer.group_epoch}, {members}"
+        case list() | tuple():
+            return "; ".join(format_answer(part) for part in answer) or "nothing"
     return str(answer)
 
 
-@format_answer.register
-def _(answer: ResponseFuture) -> str:  # type: ignore[type-arg]
-    return format_answer(answer.value) if answer.done else _WAITS
-
-
-@format_answer.register
-def _(answer: Errors) -> str:
-    return answer.name
-
-
-@format_answer.register(dict)
-def _(answer: Mapping[Any, Any]) -> str:
-    parts = {str(key): format_answer(value) for key, value in answer.items()}
+def _format_answers_by_key(answers: Mapping[Any, Any]) -> str:
+    parts = {str(key): format_answer(value) for key, value in answers.items()}
     texts = set(parts.values())
-    if len(texts) == 1 and all(isinstance(value, Errors) for value in answer.values()):
+    if len(texts) == 1 and all(isinstance(value, Errors) for value in answers.values()):
         return texts.pop()
     return ", ".join(f"{name}: {text}" for name, text in sorted(parts.items())) or "nothing"
-
-
-@format_answer.register(list)
-@format_answer.register(tuple)
-def _(answer: Sequence[Any]) -> str:
-    return "; ".join(format_answer(part) for part in answer) or "nothing"
-
-
-@format_answer.register
-def _(answer: FetchedOffset) -> str:
-    return answer.error.name if answer.error else str(answer.offset)
-
-
-@format_answer.register
-def _(answer: OffsetFetchResult) -> str:
-    return answer.error.name if answer.error else format_answer(dict(answer.offsets))
-
-
-@format_answer.register
-def _(answer: OffsetDeleteResult) -> str:
-    return answer.error.name if answer.error else format_answer(dict(answer.partitions))
-
-
-@format_answer.register
-def _(answer: LeaveGroupResult) -> str:
-    return answer.error.name if answer.error else format_answer([error for _, error in answer.members])
-
-
-@format_answer.register
-def _(answer: JoinGroupResult) -> str:
-    return format_join(answer)
-
-
-@format_answer.register
-def _(answer: SyncGroupResult) -> str:
-    return format_sync(answer)
-
-
-@format_answer.register
-def _(answer: ConsumerHeartbeatResult) -> str:
-    if answer.error:
-        return answer.error.name
-    if answer.assignment is None:
-        return f"epoch {answer.member_epoch}"
-    return f"epoch {answer.member_epoch}, {format_count(sum(map(len, answer.assignment.values())), 'partition')}"
-
-
-@format_answer.register
-def _(answer: DescribedGroup) -> str:
-    error = f"{answer.error.name}, " if answer.error else ""
-    return f"{error}{answer.state}, {format_count(len(answer.members), 'member')}"
-
-
-@format_answer.register
-def _(answer: DescribedConsumerGroup) -> str:
-    if answer.error:
-        return answer.error.name
-    return f"{answer.state}, group epoch {answer.group_epoch}, {format_count(len(answer.members), 'member')}"
-
-
-@format_answer.register
-def _(answer: ListedGroup) -> str:
-    return f"{answer.group_id} ({answer.type}, {answer.state})"

@@ -14,7 +14,7 @@ from itertools import product
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.group_life import GroupLife
-from kafkagroups.course.lesson_clock import DAY_MS, HOUR_MS, START_MS
+from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.records.offset_commit import OffsetCommitKey
 from kafkagroups.records.serde import decode
 

@@ -7,6 +7,7 @@ during a later request or while time passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
@@ -14,10 +15,40 @@ from kafkagroups.coordinator.messages import JoinGroupResult, LeaveGroupResult, 
 from kafkagroups.coordinator.simulated_consumers import read_assignment
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.log_lines import Lines
-from kafkagroups.course.script_events import Event, format_count
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.serde import Record, decode
+
+
+@dataclass(frozen=True)
+class Event:
+    """A request of a client, as text, or a time in which no request was sent.
+
+    `time_s` counts from the start of the `GroupLife`. `client` is "" without a request, and `response` is "waits"
+    without a response. `late_responses` arrived during this event, but answer earlier requests. `written_lines` has the
+    records that the event appended to the group's partition.
+    """
+
+    time_s: float
+    client: str
+    request: str
+    response: str
+    late_responses: tuple[str, ...]
+    written_lines: Lines
+    state: str
+
+    def make_step(self, state_before: str) -> tuple[str, str]:
+        """Return a step for `compare_brokers`: the request, and the responses with the group's state if it is new."""
+        label = f"{self.client}: {self.request}" if self.client else self.request
+        parts = [self.response, *self.late_responses]
+        if self.state != state_before:
+            parts.append(f"now {self.state}")
+        return label, "; ".join(part for part in parts if part) or "nothing changes"
+
+
+def format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count or 'no'} {noun}s"
+
 
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]

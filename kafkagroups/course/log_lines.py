@@ -1,4 +1,4 @@
-"""Lessons 06 to 12: the records of a log as short lines, to print and to replay."""
+"""The records of a log as short lines, to print and to replay, and as bytes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkagroups.errors import BadBytes
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
 from kafkagroups.log.batch import Batch, LogRecord
-from kafkagroups.log.folders import open_logs
+from kafkagroups.log.folders import open_log, open_logs
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import decode
@@ -105,3 +105,40 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
         return Line(log_record.offset, "group", record.key.group, value=generation, producer=producer)
     group = find_group_id(record)
     return Line(log_record.offset, f"a record of type {record.type}" + (f" of {group}" if group is not None else ""))
+
+
+def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
+    """Return the key and the value of the record at an offset of a partition folder or a segment file.
+
+    Raises UsageError if the log has no record at this offset.
+    """
+    for batch in open_log(path):
+        for record in batch.records:
+            if record.offset == offset:
+                return record.key, record.value
+    raise UsageError(f"{path} has no record at offset {offset}")
+
+
+def read_string(data: bytes, position: int) -> tuple[str | None, int]:
+    """Return the text at a position of a key or of a value that is not flexible, and the position after the text.
+
+    At the position is the text's length, which has two bytes. A negative length means null.
+    """
+    length = int.from_bytes(data[position : position + 2], "big", signed=True)
+    start = position + 2
+    if length < 0:
+        return None, start
+    return data[start : start + length].decode(), start + length
+
+
+def hexdump(data: bytes, first_position: int = 0) -> None:
+    """Print bytes, 16 per line: the position, the bytes in hex, and the characters, with a dot for unprintable ones.
+
+    `first_position` is printed for the first byte.
+    """
+    for start in range(0, len(data), 16):
+        line = data[start : start + 16]
+        left_hex = line[:8].hex(" ")
+        right_hex = line[8:].hex(" ")
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in line)
+        print(f"{first_position + start:>6}  {left_hex:<23}  {right_hex:<23}  {text}")

@@ -12,15 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kafkagroups.api import load
-from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.log_lines import Line, read_batch_lines
-from kafkagroups.course.notebook_helpers import read_answers
-from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
+from kafkagroups.course.small_logs import KeyAndValue, encode_commit, write_small_log
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.batch import TRANSACTIONAL
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 
 Key = tuple[str, str]
@@ -92,16 +88,6 @@ def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key,
     return {key: value for key, (_, value) in newest_lines.items() if value is not None}
 
 
-def read_answered_offsets(log: str) -> dict[Key, int]:
-    """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1"."""
-    offsets_by_group = read_answers(log)["offsets"]
-    return {
-        (group, partition): answer["offset"]
-        for group, answers in offsets_by_group.items()
-        for partition, answer in answers.items()
-    }
-
-
 def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:
     """Write a log about one offset, and return the offset that the "new" or "classic" coordinator loads, or None.
 
@@ -109,24 +95,18 @@ def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:
     commits the transaction". Another text raises UsageError.
     """
     with TemporaryDirectory() as folder:
-        with LogWriter(folder) as log:
-            for line in lines:
-                log.append(_encode_line(line, log.next_offset))
+        write_small_log(Path(folder), map(_encode_line, lines))
         group = load(folder, coordinator).get(_GROUP)
         committed = group.offsets.get(_TOPIC_PARTITION) if group else None
         return committed.offset if committed else None
 
 
-def _encode_line(line: str, offset: int) -> bytes:
+def _encode_line(line: str) -> tuple[KeyAndValue | ControlType, int]:
     kind, _, committed = line.partition(": ")
-    timestamp_ms = START_MS + offset
     if kind == "marker that commits the transaction":
-        return encode_marker(offset, timestamp_ms, ControlType.COMMIT, _PRODUCER_ID)
+        return ControlType.COMMIT, _PRODUCER_ID
     if kind == "tombstone":
-        return encode_records(offset, timestamp_ms, [encode_commit(_GROUP, None)])
-    if kind == "commit" and committed:
-        return encode_records(offset, timestamp_ms, [encode_commit(_GROUP, int(committed))])
-    if kind == "commit in a transaction" and committed:
-        commit = encode_commit(_GROUP, int(committed))
-        return encode_records(offset, timestamp_ms, [commit], TRANSACTIONAL, _PRODUCER_ID)
+        return encode_commit(_GROUP, None), 0
+    if kind in ("commit", "commit in a transaction") and committed:
+        return encode_commit(_GROUP, int(committed)), 0 if kind == "commit" else _PRODUCER_ID
     raise UsageError(f"unknown record {line!r}: the docstring of load_described_log lists the texts")

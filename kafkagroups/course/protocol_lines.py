@@ -144,7 +144,6 @@ def _name_member(record: Record, names: Names) -> str:
 
 
 def _describe_group_value(record: Record) -> str:
-    """Return the rest of the text about a record of type 15, 16 or 23."""
     value: Any = record.value
     if record.type == 16:
         return f" {_get(record.key, 'regular_expression')}"

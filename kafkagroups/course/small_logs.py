@@ -1,15 +1,28 @@
-"""Batches for the small logs of figures and lessons: commits, transactional commits and markers."""
+"""The times and batches of the small logs in lessons and figures: commits, transactional commits and markers."""
 
 from __future__ import annotations
 
-from kafkagroups.course.lesson_clock import START_MS
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+START_MS = 1_700_000_000_000
+"""The time at which the clocks of the lessons start, in milliseconds since 1970."""
 KeyAndValue = tuple[bytes, bytes | None]
 """The bytes of a record's key and value. The value of a tombstone is None."""
+_FAILING_PARTITION = "__consumer_offsets-9"
 
 
 def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
@@ -37,3 +50,51 @@ def encode_records(
 def encode_marker(offset: int, timestamp_ms: int, control_type: ControlType, producer_id: int) -> bytes:
     pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(coordinator_epoch=0))]
     return encode_records(offset, timestamp_ms, pairs, TRANSACTIONAL | CONTROL, producer_id)
+
+
+def write_small_log(
+    folder: Path,
+    records: Iterable[tuple[KeyAndValue | ControlType, int]],
+    segment_starts: Sequence[int] = (0,),
+    timestamp_ms: int | None = None,
+) -> None:
+    """Write a log with one record in each batch, from offset 0, and a segment from each offset of `segment_starts`.
+
+    A record is a key and a value, or the end of a transaction. With it stands its producer id, or 0 outside a
+    transaction. Without `timestamp_ms` for all records, they are a millisecond apart, from `START_MS` on.
+    """
+    segments: dict[int, bytes] = {}
+    for offset, (record, producer_id) in enumerate(records):
+        time_ms = START_MS + offset if timestamp_ms is None else timestamp_ms
+        if isinstance(record, ControlType):
+            batch = encode_marker(offset, time_ms, record, producer_id)
+        elif producer_id:
+            batch = encode_records(offset, time_ms, [record], TRANSACTIONAL, producer_id)
+        else:
+            batch = encode_records(offset, time_ms, [record])
+        base = max(start for start in segment_starts if start <= offset)
+        segments[base] = segments.get(base, b"") + batch
+    folder.mkdir(parents=True, exist_ok=True)
+    for base, data in segments.items():
+        (folder / segment_name(base)).write_bytes(data)
+
+
+def copy_failing_partition() -> Path:
+    """Return a new folder with a partition that does not load: `copy/__consumer_offsets-9`.
+
+    To the log of the shop's broker (Kafka 4.3.1), two records are added:
+
+    - 45: a record with the key of an offset of `fraud-check` and a value of zero bytes
+    - 46: a commit of `billing` for orders-0
+    """
+    folder = make_scratch_folder()
+    copy = folder / "copy" / _FAILING_PARTITION
+    copy.mkdir(parents=True)
+    for segment in Path(find_data(f"harbour/4.3.1/{_FAILING_PARTITION}")).glob("*.log"):
+        shutil.copy(segment, copy)
+    *_, last_batch = open_log(copy)
+    key, _ = encode_commit("fraud-check", None, "payments")
+    with LogWriter(copy) as log:
+        for seconds, record in enumerate([(key, b""), encode_commit("billing", 60, "orders")], 1):
+            log.append(encode_records(log.next_offset, last_batch.max_timestamp + seconds * 1000, [record]))
+    return folder

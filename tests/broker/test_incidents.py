@@ -26,7 +26,7 @@ from kafkagroups.course.exercises.incidents import (
     offset_goes_back,
     parse_errors,
 )
-from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
+from kafkagroups.course.exercises.incidents.incident import INCIDENTS, SEED
 from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.loading.group_json import offsets_json, pending_json
 from kafkagroups.repair.edit import Clean, Marker

@@ -36,9 +36,8 @@ def open_lesson(page, lab, lesson):
     page.wait_for_function(KERNEL)
 
 
-def run_all(page, lab, lesson):
-    """Open a lesson, run all cells in a new kernel, and wait until they have run in order."""
-    open_lesson(page, lab, lesson)
+def run_all(page, lesson):
+    """Run all cells of the lesson that was opened, in its new kernel, and wait until they have run in order."""
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     for _ in range(600):

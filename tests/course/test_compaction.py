@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 import kafkagroups as kg
 from kafkagroups import course
 
@@ -11,22 +9,22 @@ REAL = Path(__file__).parents[2] / "data" / "harbour" / "cleaning"
 PARTITION = "__consumer_offsets-38"
 
 
-def files(folder):
-    return {file.name: file.read_bytes() for file in folder.glob("*.log")}
-
-
-@pytest.fixture(scope="module")
-def passes(tmp_path_factory):
-    return course.repeat_cleaner_passes(tmp_path_factory.mktemp("passes"))
-
-
-def test_the_repeated_passes_write_the_brokers_bytes(passes):
-    """The logs after pass 1 and 3 are the copied ones. The size after pass 2 is in server-lines.txt."""
-    assert files(passes[0].log_after) == files(REAL / "after-clean" / PARTITION)
-    assert files(passes[2].log_after) == files(REAL / "after-clean-2" / PARTITION)
+def test_the_repeated_passes_write_the_brokers_bytes(tmp_path, capsys):
+    """The logs after pass 1 and 3 are the copied ones, and a byte more is noticed. server-lines.txt has pass 2."""
+    passes = course.repeat_cleaner_passes(tmp_path)
+    for number, copy in ((0, "after-clean"), (2, "after-clean-2")):
+        ours, theirs = (list(folder.glob("*.log")) for folder in (passes[number].log_after, REAL / copy / PARTITION))
+        assert {file.name: file.read_bytes() for file in ours} == {file.name: file.read_bytes() for file in theirs}
     server_lines = (REAL / "server-lines.txt").read_text()
-    size = len(files(passes[1].log_after)["0" * 20 + ".log"])
+    size = (passes[1].log_after / f"{0:020}.log").stat().st_size
     assert f"cleaned segment LogSegment(baseOffset=0, size={size}," in server_lines
+    course.compare_cleaned_files(passes)
+    assert capsys.readouterr().out.count("✓") == 2
+    with next(passes[2].log_after.glob("*.log")).open("ab") as file:
+        file.write(b"\0")
+    course.compare_cleaned_files(passes)
+    out = capsys.readouterr().out
+    assert out.count("✓") == out.count("✗") == 1
 
 
 def test_an_open_transaction_stops_the_cleaner_at_the_start_of_its_segment(tmp_path):

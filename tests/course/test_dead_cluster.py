@@ -14,8 +14,7 @@ from kafkagroups.course import real_broker, rescue_broker, rescue_into_new_broke
 from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.incidents import dead_cluster
-from kafkagroups.course.exercises.incidents.catalog import SEED, find_incident
-from kafkagroups.course.incident_pages import write_incident
+from kafkagroups.course.exercises.incidents.incident import SEED
 from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.course.rescue_broker import PLAN_COMMAND, correct_plan, read_recorded_answers
 from kafkagroups.errors import BadBytes
@@ -50,10 +49,8 @@ Caused by: java.net.BindException: Address already in use
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dead")
-    write_incident(find_incident("dead_cluster"), folder)
-    return folder
+def log(write_log):
+    return write_log("dead_cluster")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +95,6 @@ def test_the_right_plan(right_plan, capsys):
     assert len(rows) == len(read_recorded_answers().offsets) == 51
 
 
-@pytest.mark.slow
 def test_a_plan_without_options(log, tmp_path, capsys):
     """The first plan of most learners: partition 20 is missing, partition 23 is cut, and bean-orders is old."""
     plan = tmp_path / "plan.json"
@@ -182,7 +178,6 @@ def test_a_broker_that_does_not_start(right_plan, monkeypatch, may_start, capsys
     assert len(rows) == 51
 
 
-@pytest.mark.slow
 def test_the_worked_rescue(capsys):
     """It shows the command, the code and a table without a wrong offset."""
     show_worked_rescue()
@@ -222,11 +217,11 @@ def read_all_commits(folder):
 
 
 @pytest.mark.parametrize("seed", [SEED, 1, 2])
-def test_dead_cluster(seed, tmp_path):
+def test_dead_cluster(seed, write_log):
     """The answers, from the records: two unreadable ones, an offset that went back, a transaction without a marker."""
-    dead_cluster.write(tmp_path, seed)
+    folder = write_log("dead_cluster", seed)
     unreadable = []
-    for batch in kg.open_log(tmp_path / "__consumer_offsets-20"):
+    for batch in kg.open_log(folder / "__consumer_offsets-20"):
         for record in batch.records:
             try:
                 decode(record.key, record.value, dialect("new", "4.0.1"))
@@ -234,7 +229,7 @@ def test_dead_cluster(seed, tmp_path):
                 unreadable.append(record.offset)
     assert unreadable == [295, EXERCISES["cluster_second_record"].correct]
 
-    commits, committed_until = read_all_commits(tmp_path)
+    commits, committed_until = read_all_commits(folder)
     newest = {}
     highest = {}
     for partition, offset, key, committed, producer in commits:
@@ -255,7 +250,7 @@ def test_dead_cluster(seed, tmp_path):
     assert {group for group, *_ in pending} == {"card-payments"}
 
     cut = {}
-    for batch in kg.open_log(tmp_path / "__consumer_offsets-23"):
+    for batch in kg.open_log(folder / "__consumer_offsets-23"):
         for record in batch.records:
             decoded = kg.decode(record.key, record.value)
             cut[decoded.key.group, decoded.key.topic, decoded.key.partition] = decoded.value.offset

@@ -67,8 +67,11 @@ def test_a_plain_commit_in_flight_while_its_offset_is_deleted(request_name, befo
 
 
 def test_expirations_are_printed_with_their_offsets_and_groups(capsys):
-    """3.9.2-expiry, records 2/7, 2/8 and 0/5: `late` has one offset, `nocommit` has none."""
-    course.play_conversation("3.9.2-expiry").print_expired()
+    """3.9.2-expiry, records 2/7, 2/8 and 0/5: `late` has one offset, `nocommit` none. `alive` loses one at 60.8 s."""
+    played = course.play_conversation("3.9.2-expiry")
+    played.print_expired("alive")
+    assert capsys.readouterr().out == "   60.8 s  alive: 1 offset\n"
+    played.print_expired()
     out = capsys.readouterr().out
     assert "86.8 s  late: 1 offset + the group\n" in out and "0.8 s  nocommit: the group\n" in out
     assert "60.8 s  left: 2 offsets + the group\n" in out and out.count("\n") == 12

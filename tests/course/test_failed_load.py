@@ -1,4 +1,4 @@
-"""The tools of lessons 08, 09, 10 and 11: logs that were made for a test, and a partition that does not load."""
+"""The tools of lessons 08 and 11: logs that were made for a test, and a partition that does not load."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_a_different_answer_is_printed(capsys, monkeypatch):
     """The recorded answer is changed: the broker's group has another state."""
     recorded = json.loads((DATA / "crafted" / "answers.json").read_text(encoding="utf-8"))
     recorded["b24"]["new"]["groups"][recorded["b24"]["groups"][0]]["state"] = "Stable"
-    monkeypatch.setattr("kafkagroups.course.crafted_logs.read_answers", lambda log: recorded)
+    monkeypatch.setattr("kafkagroups.course.broker_answers.read_answers", lambda log: recorded)
     course.print_crafted_log("b24")
     out = capsys.readouterr().out
     assert "✗ a 4.3.1 broker answered differently\n" in out and "✓ a 3.9.2 broker answered the same\n" in out
@@ -61,21 +61,3 @@ def test_the_failing_partition_loads_after_the_cut(capsys):
 def test_a_wrong_command_is_refused(command, tmp_path):
     with pytest.raises(kg.UsageError, match=command):
         course.run_command(command, tmp_path)
-
-
-def test_cleaned_files_that_differ_are_reported(tmp_path, capsys):
-    """One byte more in our file of pass 3."""
-    passes = course.repeat_cleaner_passes(tmp_path)
-    course.compare_cleaned_files(passes)
-    assert capsys.readouterr().out.count("✓") == 2
-    with next(passes[2].log_after.glob("*.log")).open("ab") as file:
-        file.write(b"\0")
-    course.compare_cleaned_files(passes)
-    out = capsys.readouterr().out
-    assert out.count("✓") == out.count("✗") == 1
-
-
-def test_expirations_of_chosen_groups_are_printed(capsys):
-    """3.9.2-expiry: `alive` loses clicks-0 after a minute (its log line at 60,773 ms)."""
-    course.play_conversation("3.9.2-expiry").print_expired("alive")
-    assert capsys.readouterr().out == "   60.8 s  alive: 1 offset\n"

@@ -9,16 +9,18 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kafkagroups import UsageError
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import Content, Control, Figure, page_script, read_fingerprint
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text
+from tests.course.figures import make_figure
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module", params=sorted(FIGURES))
 def figure(request):
-    return FIGURES[request.param]()
+    return make_figure(request.param)
 
 
 def check_that_marks_fit(scene, height, place):
@@ -80,7 +82,7 @@ def test_the_page_script_asks_no_other_host():
 
 def test_every_figure_of_a_lesson_is_in_the_catalog():
     """The web edition shows the catalog's figure in place of the saved image, so all their scenes are the same."""
-    names = {make().fingerprint: name for name, make in FIGURES.items()}
+    names = {make_figure(name).fingerprint: name for name in FIGURES}
     assert len(names) == len(FIGURES)
     found = set()
     for path in (ROOT / "notebooks").rglob("[0-9][0-9]_*.ipynb"):
@@ -112,3 +114,47 @@ def test_the_pictures_of_the_documents_are_current():
     for path, picture in tool.list_pictures().items():
         assert path.read_text(encoding="utf-8") == picture, path.name
         assert f"{path.name})" in pages
+
+
+REFUSED = {
+    "byte-ribbon-record": {
+        "9=24": "expected key or value before the position",
+        "value 9=zz": "one byte in hex",
+        "value 15=74": "byte 15 of the value is already 74",
+        "value 48=00": "the value has the positions 0 to 47",
+    },
+    "byte-ribbon-batch": {"150=00": "position", "value 3=00": "position", "7": "position"},
+    "expiry-chart": {
+        "soon": "for example '1, 8, 5'",
+        "9, 8, 5": "commits before it leaves",
+        "1, 8, 99": "retention is 1 to 10",
+        "1, 11, 5": "leaves on day 1 to 10",
+    },
+    "partition-grid": {"  ": "empty text", "x" * 41: "at most 40", "a\x00b": "printable"},
+    "rebalance-lanes": {
+        "billing-3 at 9": "for example 'billing-1 at 9'",
+        "billing-1 at 99": "ends at second 15",
+        "billing-2 at 3": "has not joined yet",
+        "billing-1 at 14": "has already left",
+    },
+    "segment": {
+        "byte 3": "one byte in hex",
+        "99999999=00": "positions 0 to",
+        "100=00": "byte 100 of the file is already",
+    },
+    "version-overlay": dict.fromkeys(["", "-2", "zero", "2147483648"], "expected a leader epoch from -1"),
+}
+
+
+@pytest.mark.parametrize(("name", "typed"), [(name, typed) for name, values in REFUSED.items() for typed in values])
+def test_a_typed_value_that_makes_no_sense_is_refused(name, typed):
+    """The figure shows one line, and keeps its scenes."""
+    with pytest.raises(UsageError, match=REFUSED[name][typed]):
+        make_figure(name).compute_content(typed)
+
+
+def test_a_typed_byte_changes_the_first_scene_that_shows_it():
+    record = make_figure("byte-ribbon-record").compute_content("value 15=54")
+    assert "now believed: metadata: till 1 → Till 1" in record.scenes[0, 0].text
+    batch = make_figure("byte-ribbon-batch").compute_content(" 21=01 ")
+    assert any(line.startswith("refused: expected checksum") for line in batch.scenes[0, 0].text)

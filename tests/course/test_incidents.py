@@ -13,8 +13,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import UsageError, course
 from kafkagroups.course.exercises.catalog import EXERCISES
-from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
-from kafkagroups.course.incident_pages import write_incident
+from kafkagroups.course.exercises.incidents.incident import INCIDENTS, SEED, find_incident
 from tests.cases import first_quickly
 from tests.handmade import ControlType, GroupMetadataKey, decode_control_key
 
@@ -51,20 +50,19 @@ def test_the_same_seed_gives_the_same_bytes(incident, tmp_path):
     assert hash_segments(tmp_path / "a") == hash_segments(tmp_path / "b")
 
 
-@pytest.mark.slow
-def test_the_folder_has_a_log_and_a_page(incident, tmp_path):
+def test_the_folder_has_a_log_and_a_page(incident, write_log):
     """The page has the complaint, the lines of the server's log and every question."""
-    write_incident(incident, tmp_path)
-    page = (tmp_path / "symptoms.md").read_text(encoding="utf-8")
+    folder = write_log(incident.name)
+    page = (folder / "symptoms.md").read_text(encoding="utf-8")
     assert incident.complaint.strip() in page
     for line in server_lines(incident):
         assert line in page
     for question in incident.questions:
         assert question.text in page
         assert question.exercise.name in page
-    assert (incident.chart is None) or (tmp_path / "chart.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert (incident.chart is None) or (folder / "chart.svg").read_text(encoding="utf-8").startswith("<svg")
     for replica in incident.replicas:
-        assert kg.load(tmp_path / replica, coordinator="new", kafka="4.3.1")
+        assert kg.load(folder / replica, coordinator="new", kafka="4.3.1")
 
 
 @pytest.mark.thorough
@@ -96,18 +94,14 @@ def test_a_file_in_the_place_of_the_folder_has_a_clear_error(tmp_path, monkeypat
 def test_open_incident_shows_the_page(tmp_path, monkeypatch, capsys):
     """The folder is next to the notebook, and its path is short."""
     monkeypatch.chdir(tmp_path)
-    folder = course.open_incident("growing_partition")
-    assert str(folder) == "incidents/01-growing-partition"
+    assert str(course.open_incident("parse_errors")) == "incidents/07-parse-errors"
     shown = capsys.readouterr().out
-    assert "49 of the 50 partitions" in shown
-    assert "Which group writes most of the bytes?" in shown
+    incident = find_incident("parse_errors")
+    assert incident.complaint in shown
+    assert incident.questions[0].text in shown
 
 
 # The answers follow from the bytes. Each test reads the records itself.
-
-
-def find_incident(name):
-    return next(incident for incident in INCIDENTS if incident.name == name)
 
 
 def answer(name):
@@ -129,10 +123,10 @@ def format_minute(time_ms):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_growing_partition(seed, tmp_path):
+def test_growing_partition(seed, write_log):
     """The busy group has nine of ten bytes. A cleaner keeps one record for each key. No offset is missing."""
-    find_incident("growing_partition").write(tmp_path, seed)
-    records = read_records(tmp_path / "__consumer_offsets-12")
+    folder = write_log("growing_partition", seed)
+    records = read_records(folder / "__consumer_offsets-12")
     sizes = Counter()
     for _, key, value, _ in records:
         sizes[kg.decode(key, value).key.group] += len(key) + len(value)
@@ -144,13 +138,13 @@ def test_growing_partition(seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_slow_failover(seed, tmp_path):
+def test_slow_failover(seed, write_log):
     """Both replicas have the same newest value of each key. Only the delete horizons tell when each was cleaned."""
-    find_incident("slow_failover").write(tmp_path, seed)
+    folder = write_log("slow_failover", seed)
     records = {}
     cleaned_on = {}
     for broker in ("broker-1", "broker-2"):
-        log = tmp_path / broker / "__consumer_offsets-44"
+        log = folder / broker / "__consumer_offsets-44"
         records[broker] = read_records(log)
         horizons = [batch.delete_horizon_ms for batch in kg.open_log(log) if batch.delete_horizon_ms is not None]
         newest_pass = datetime.fromtimestamp((max(horizons) - DELETE_RETENTION_MS) / 1000, UTC)
@@ -166,14 +160,14 @@ def test_slow_failover(seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_empty_monday(seed, tmp_path):
+def test_empty_monday(seed, write_log):
     """The retention begins when the group becomes Empty, and for a group without a record at each commit."""
-    find_incident("empty_monday").write(tmp_path, seed)
+    folder = write_log("empty_monday", seed)
     commits = {}
     tombstones = {}
     empty_since = {}
     groups_with_record = set()
-    for _, key, value, time_ms in read_records(tmp_path / "__consumer_offsets-30"):
+    for _, key, value, time_ms in read_records(folder / "__consumer_offsets-30"):
         record = kg.decode(key, value)
         group = record.key.group
         if isinstance(record.key, GroupMetadataKey):
@@ -205,15 +199,15 @@ def test_empty_monday(seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_lag_of_the_dead(seed, tmp_path):
+def test_lag_of_the_dead(seed, write_log):
     """A monitor that removes a group only at its group tombstone has one group too many."""
-    find_incident("lag_of_the_dead").write(tmp_path, seed)
+    folder = write_log("lag_of_the_dead", seed)
     shown = set()
     offsets = set()
     generations = {}
     group_tombstones = []
     deleted_on = {}
-    for _, key, value, time_ms in read_records(tmp_path / "__consumer_offsets-14"):
+    for _, key, value, time_ms in read_records(folder / "__consumer_offsets-14"):
         record = kg.decode(key, value)
         group = record.key.group
         if isinstance(record.key, GroupMetadataKey):
@@ -243,12 +237,12 @@ def test_lag_of_the_dead(seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_after_the_upgrade(seed, tmp_path):
+def test_after_the_upgrade(seed, write_log):
     """Commits with an old expire timestamp are deleted at the first check, except those of a subscribed topic."""
-    find_incident("after_the_upgrade").write(tmp_path, seed)
+    folder = write_log("after_the_upgrade", seed)
     commits = {}
     lost = {}
-    for _, key, value, time_ms in read_records(tmp_path / "__consumer_offsets-44"):
+    for _, key, value, time_ms in read_records(folder / "__consumer_offsets-44"):
         record = kg.decode(key, value)
         if isinstance(record.key, GroupMetadataKey):
             continue
@@ -286,14 +280,14 @@ def read_as_old_program(value):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_dark_monitor(seed, tmp_path):
+def test_dark_monitor(seed, write_log):
     """An old reader fails at the first value of version 4 of each partition, and later only for some groups."""
-    find_incident("dark_monitor").write(tmp_path, seed)
+    folder = write_log("dark_monitor", seed)
     first = {}
     unreadable_groups = set()
     last_commits = {}
     for partition in (9, 42):
-        for offset, key, value, time_ms in read_records(tmp_path / f"__consumer_offsets-{partition}"):
+        for offset, key, value, time_ms in read_records(folder / f"__consumer_offsets-{partition}"):
             group = kg.decode(key, value).key.group
             _, is_readable = read_as_old_program(value)
             if not is_readable:
@@ -327,13 +321,12 @@ def read_as_commit_key(key):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_parse_errors(seed, tmp_path):
+def test_parse_errors(seed, write_log):
     """A program that does not skip control batches fails at each marker, with one message for commits and aborts."""
-    incident = find_incident("parse_errors")
-    incident.write(tmp_path, seed)
+    folder = write_log("parse_errors", seed)
     errors = []
     group_of_producer = {}
-    for batch in kg.open_log(tmp_path / "__consumer_offsets-30"):
+    for batch in kg.open_log(folder / "__consumer_offsets-30"):
         for record in batch.records:
             error = read_as_commit_key(record.key)
             if error is not None:
@@ -346,7 +339,7 @@ def test_parse_errors(seed, tmp_path):
     assert len(errors) == answer("parse_unreadable")
     messages = Counter(error for *_, error in errors)
     assert messages["topic: expected 2 bytes, found 0"] == answer("parse_second_message")
-    assert {line.split("key version 0: ")[1] for line in server_lines(incident)} == set(messages)
+    assert {line.split("key version 0: ")[1] for line in server_lines(find_incident("parse_errors"))} == set(messages)
 
 
 def follow_transactions(batches, group, *, deletes_pending=False, newest=None):
@@ -385,11 +378,10 @@ def follow_transactions(batches, group, *, deletes_pending=False, newest=None):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_endless_unstable(seed, tmp_path):
+def test_endless_unstable(seed, write_log):
     """Two transactions hang on the same topic-partitions. The first one stops the cleaner. Aborts lose no commit."""
-    incident = find_incident("endless_unstable")
-    incident.write(tmp_path, seed)
-    log = kg.open_log(tmp_path / "__consumer_offsets-44")
+    folder = write_log("endless_unstable", seed)
+    log = kg.open_log(folder / "__consumer_offsets-44")
     batches = list(log)
     committed, pending = follow_transactions(batches, "receipt-totals")
     first_records = {producer_id: min(offsets.values())[0] for producer_id, offsets in pending.items()}
@@ -410,10 +402,10 @@ def test_endless_unstable(seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
-def test_offset_goes_back(seed, tmp_path):
+def test_offset_goes_back(seed, write_log):
     """The offset that was deleted in a transaction comes back in a load. A pass removes its record for ever."""
-    find_incident("offset_goes_back").write(tmp_path, seed)
-    batches = list(kg.open_log(tmp_path / "__consumer_offsets-30"))
+    folder = write_log("offset_goes_back", seed)
+    batches = list(kg.open_log(folder / "__consumer_offsets-30"))
     running, _ = follow_transactions(batches, "loyalty-ledger", deletes_pending=True)
     assert running["receipts-1"][1] == answer("back_race")
     assert "receipts-2" not in running
@@ -421,7 +413,7 @@ def test_offset_goes_back(seed, tmp_path):
     assert loaded["receipts-2"] == (answer("back_record"), 4870)
     assert {**running, "receipts-2": loaded["receipts-2"]} == loaded
 
-    newest = {key: offset for offset, key, *_ in read_records(tmp_path / "__consumer_offsets-30")}
+    newest = {key: offset for offset, key, *_ in read_records(folder / "__consumer_offsets-30")}
     cleaned, _ = follow_transactions(batches, "loyalty-ledger", newest=newest)
     assert cleaned == running
     assert answer("back_before") == answer("back_cleaned") == -1  # What a broker answers if there is no offset.

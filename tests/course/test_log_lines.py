@@ -1,17 +1,15 @@
 """Lines of logs, crafted logs, and the helpers that print in a lesson."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from tests import cases
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 NINE = str(DATA / "3.9.2" / "__consumer_offsets-9")
-CRAFTED = DATA.parent / "crafted"
-MADE = json.loads((CRAFTED / "answers.json").read_text())
 
 
 def test_every_record_has_a_line():
@@ -29,21 +27,30 @@ def test_every_record_has_a_line():
     assert "record of type 5 of loyalty" in repr(course.read_lines(DATA / "4.3.1" / "__consumer_offsets-24"))
 
 
-@pytest.mark.parametrize("case", MADE)
 @pytest.mark.parametrize(("coordinator", "version"), [("classic", "3.9.2"), ("new", "4.3.1")])
-def test_crafted_logs_load_to_what_both_brokers_answered(case, coordinator, version):
-    """data/crafted: offsets, stable offsets and states are those of the brokers, also after a failed load."""
-    said = MADE[case][coordinator]
-    groups = kg.load(CRAFTED / case, coordinator, kafka=version)
+@pytest.mark.parametrize("folder", ["crafted", "new_protocols"])
+def test_crafted_logs_load_to_what_both_brokers_answered(folder, coordinator, version):
+    """data/*/answers.json: offsets, stable offsets and states are those of the brokers, also after a failed load."""
+    for name, answers in course.read_answers(folder).items():
+        with cases.case(name):
+            check_made_log(DATA.parent / folder / name, answers[coordinator], coordinator, version)
+
+
+def check_made_log(path, said, coordinator, version):
+    groups = kg.load(path, coordinator, kafka=version)
     assert bool(groups.failed) == (said["load"] == "failed")
     if groups.failed and coordinator == "new":
-        assert not groups and all(answer == {"error": "NOT_COORDINATOR"} for answer in said["offsets"].values())
+        assert not groups
+        assert all(answer == {"error": "NOT_COORDINATOR"} for answer in said["offsets"].values())
         return
     assert course.fetch_offsets(groups, said["offsets"]) == said["offsets"]
-    states = {name: groups[name].state.value if name in groups else "Dead" for name in said["groups"]}
-    assert states == {name: group["state"] for name, group in said["groups"].items()}
-    stable = course.fetch_offsets(groups, said["stable"], require_stable=True)
-    for name, partitions in said["stable"].items():
+    classic = {name: group.state.value for name, group in groups.items() if group.type == "classic"}
+    described = {name: group["state"] for name, group in said["groups"].items()}
+    assert {name: classic.get(name, "Dead") for name in described} == described
+    listed = {name: group["state"] for name, group in said["listed"].items()}
+    assert {name: group.state.value for name, group in groups.items()} == listed
+    stable = course.fetch_offsets(groups, said.get("stable", ()), require_stable=True)
+    for name, partitions in said.get("stable", {}).items():
         for partition, answer in partitions.items():
             assert (stable[name].get(partition) == "UNSTABLE_OFFSET_COMMIT") == ("error" in answer)
 

@@ -11,7 +11,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.coordinator import Errors
 
 DATA = Path(__file__).parents[2] / "data"
 SHOP = DATA / "harbour" / "4.3.1"
@@ -84,21 +83,6 @@ def test_the_remedy_is_printed_and_its_copy_loads(capsys, tmp_path):
 def test_an_unknown_recording_is_refused():
     with pytest.raises(kg.UsageError):
         course.read_recording("4.3.1-nothing")
-
-
-@pytest.mark.parametrize("case", ANSWERED)
-@pytest.mark.parametrize(("coordinator", "version"), [("classic", "3.9.2"), ("new", "4.3.1")])
-def test_a_made_log_loads_as_the_broker_answered(case, coordinator, version):
-    answered = ANSWERED[case][coordinator]
-    groups = kg.load(PROTOCOLS / case, coordinator, kafka=version)
-    assert bool(groups.failed) == (answered["load"] == "failed")
-    if groups.failed:
-        assert all(answer == {"error": Errors.NOT_COORDINATOR.name} for answer in answered["offsets"].values())
-        return
-    assert {name: group.state.value for name, group in groups.items()} == {
-        name: group["state"] for name, group in answered["listed"].items()
-    }
-    assert course.fetch_offsets(groups, answered["offsets"]) == answered["offsets"]
 
 
 def test_the_right_log_of_the_exercise_is_the_one_that_a_broker_loads(capsys):

@@ -111,13 +111,6 @@ def test_a_commit_is_not_cached_when_a_later_one_has_failed(kafka, shown):
     assert (answer.value[ORDERS_0], dashboard.fetch()) == (Errors.NONE, shown)
 
 
-@pytest.mark.parametrize("name", ["3.9.2-commits", "3.9.2-txn", "3.9.2-fetch", "1.0.1-versions"])
-def test_a_conversation_is_answered_as_by_its_broker(name):
-    """data/conversations: every request has the same answer, with lists in any order."""
-    talk = course.play_conversation(name)
-    assert len(talk.our_responses) > 30 and talk.our_responses == talk.broker_responses
-
-
 def test_the_broker_refuses_the_metadata_that_does_not_fit():
     """3.9.2-commits 10 to 15: 4096 and 4097 times m, ü and 𝄞."""
     refused = {

@@ -12,7 +12,6 @@ from kafkagroups.course.exercises import (
     compaction,
     deleting,
     fetching,
-    forensics,
     group_life,
     loading,
     log,
@@ -26,6 +25,7 @@ from kafkagroups.course.exercises import (
     who_may_commit,
 )
 from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.exercises.incidents.incident import INCIDENTS
 
 EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
     "00": start_here.EXERCISES,
@@ -42,7 +42,7 @@ EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
     "11": loading.EXERCISES,
     "12": scaling.EXERCISES,
     "13": new_protocols.EXERCISES,
-    "14": forensics.EXERCISES,
+    "14": tuple(question.exercise for incident in INCIDENTS for question in incident.questions),
 }
 
 EXERCISES: dict[str, Exercise] = {

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkagroups.groups.offsets import OffsetAndMetadata
+
 
 @dataclass(frozen=True)
 class Exercise:
@@ -32,3 +34,10 @@ class Exercise:
     hints: tuple[str, ...]
     cases: Sequence[tuple[Any, ...]] = ()
     known_mistakes: dict[str, Any] = field(default_factory=dict)
+
+
+def make_commit(
+    offset: int, *, commit_time: int = 0, expire_time: int | None = None, record_offset: int = 0
+) -> OffsetAndMetadata:
+    """Return a committed offset without metadata, leader epoch and topic id, in a batch of its own."""
+    return OffsetAndMetadata(offset, "", commit_time, -1, expire_time, None, record_offset, record_offset)

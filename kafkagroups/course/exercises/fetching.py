@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, offset_for_leader_epoch
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.course.exercises.exercise import Exercise, make_commit
+from kafkagroups.groups.offsets import TopicPartition
 
 CommittedOffsets = Mapping[str, int]
 """Committed offsets by partition, for example "orders-0"."""
@@ -36,26 +36,13 @@ def _fetch_offsets(
     broker = _make_broker()
     broker.manager.owned = {broker.manager.partition_for("g")}
     group = broker.manager.get_or_create("g")
-    group.offsets.committed = {TopicPartition.parse(name): _make_commit(offset) for name, offset in committed.items()}
-    group.offsets.pending = {TopicPartition.parse(name): _make_commit(0) for name in pending}
+    group.offsets.committed = {TopicPartition.parse(name): make_commit(offset) for name, offset in committed.items()}
+    group.offsets.pending = {TopicPartition.parse(name): make_commit(0) for name in pending}
     partitions = None if asked == "all" else [TopicPartition.parse(name) for name in asked]
     fetched = broker.offset_fetch("g", partitions, require_stable=stable).value.offsets
     return {
         str(partition): answer.error.name if answer.error else answer.offset for partition, answer in fetched.items()
     }
-
-
-def _make_commit(offset: int) -> OffsetAndMetadata:
-    return OffsetAndMetadata(
-        offset=offset,
-        metadata="",
-        commit_timestamp=0,
-        leader_epoch=-1,
-        expire_timestamp=None,
-        topic_id=None,
-        record_offset=0,
-        batch_offset=0,
-    )
 
 
 def _make_wrong_get_offsets(mistake: str) -> GetOffsets:

@@ -32,7 +32,6 @@ def _make_wrong_replay(
     apply_line: Callable[[CommittedOffsets, Line], None],
     deletes_group: Callable[[Line], bool] = lambda line: False,
 ) -> Replay:
-    """Return a `replay` that calls `apply_line` with the committed offsets and each line of an offset."""
 
     def replay(lines: Lines) -> CommittedOffsets:
         offsets: CommittedOffsets = {}

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise, make_commit
 from kafkagroups.course.log_lines import Line, Lines
-from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, TopicPartition
+from kafkagroups.groups.offsets import Offsets, TopicPartition
 
 CommittedOffsets = dict[Any, Any]
 """Committed offsets by (group, partition)."""
@@ -52,16 +52,7 @@ def replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffset
         if value is None:
             offsets.remove(group, partition, record_offset)
             continue
-        offset = OffsetAndMetadata(
-            offset=value,
-            metadata="",
-            commit_timestamp=0,
-            leader_epoch=-1,
-            expire_timestamp=None,
-            topic_id=None,
-            record_offset=record_offset,
-            batch_offset=record_offset,
-        )
+        offset = make_commit(value, record_offset=record_offset)
         if producer is None or ignores_transactions:
             offsets.put(group, partition, offset)
         else:

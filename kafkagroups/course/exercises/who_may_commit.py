@@ -26,6 +26,8 @@ def _count_utf8_bytes(metadata: str, limit: int) -> bool:
     return len(metadata.encode()) <= limit
 
 
+_UNKNOWN = "UNKNOWN_MEMBER_ID"
+_ILLEGAL = "ILLEGAL_GENERATION"
 _FITS_SOLUTION = """\
 def fits(metadata, limit):
     return len(metadata.encode("utf-16-le")) // 2 <= limit"""
@@ -52,52 +54,40 @@ EXERCISES = (
     # conversation 3.9.2-commits, with other names.
     Exercise(
         name="three_refusals",
-        correct=("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
+        correct=(_UNKNOWN, _ILLEGAL, _UNKNOWN),
         solution='three_refusals = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID")',
         hints=(
             "Go through the table from top to bottom. The first check that fails gives the answer.",
             "In the table, the member comes before its generation. An Empty group accepts only the generation −1.",
         ),
         known_mistakes={
-            "1: the member is checked before its generation": (
-                "ILLEGAL_GENERATION",
-                "ILLEGAL_GENERATION",
-                "UNKNOWN_MEMBER_ID",
-            ),
+            "1: the member is checked before its generation": (_ILLEGAL, _ILLEGAL, _UNKNOWN),
             "3: the group exists and is Empty, so the answer is not the one for an unknown group": (
-                "UNKNOWN_MEMBER_ID",
-                "ILLEGAL_GENERATION",
-                "ILLEGAL_GENERATION",
+                _UNKNOWN,
+                _ILLEGAL,
+                _ILLEGAL,
             ),
-            "2: the member is known. Only its generation is wrong": (
-                "UNKNOWN_MEMBER_ID",
-                "UNKNOWN_MEMBER_ID",
-                "UNKNOWN_MEMBER_ID",
-            ),
+            "2: the member is known. Only its generation is wrong": (_UNKNOWN, _UNKNOWN, _UNKNOWN),
             "1: the member is checked before its generation. 3: an Empty group has no generation to compare": (
-                "ILLEGAL_GENERATION",
-                "ILLEGAL_GENERATION",
-                "ILLEGAL_GENERATION",
+                _ILLEGAL,
+                _ILLEGAL,
+                _ILLEGAL,
             ),
             "3: the group `g5` exists. And a broker of Kafka 3.9 never answers a commit with GROUP_ID_NOT_FOUND": (
-                "UNKNOWN_MEMBER_ID",
-                "ILLEGAL_GENERATION",
+                _UNKNOWN,
+                _ILLEGAL,
                 "GROUP_ID_NOT_FOUND",
             ),
-            "2: `sub` is Stable, so no rebalance is in progress": (
-                "UNKNOWN_MEMBER_ID",
-                "REBALANCE_IN_PROGRESS",
-                "UNKNOWN_MEMBER_ID",
-            ),
+            "2: `sub` is Stable, so no rebalance is in progress": (_UNKNOWN, "REBALANCE_IN_PROGRESS", _UNKNOWN),
             "1: the commit has no instance id. So only the member id and the generation are checked": (
                 "FENCED_INSTANCE_ID",
-                "ILLEGAL_GENERATION",
-                "UNKNOWN_MEMBER_ID",
+                _ILLEGAL,
+                _UNKNOWN,
             ),
             "1 and 2 are exchanged: `stranger` is no member of `sub`, and `member-a` is one": (
-                "ILLEGAL_GENERATION",
-                "UNKNOWN_MEMBER_ID",
-                "UNKNOWN_MEMBER_ID",
+                _ILLEGAL,
+                _UNKNOWN,
+                _UNKNOWN,
             ),
         },
     ),

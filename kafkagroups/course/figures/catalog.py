@@ -23,7 +23,7 @@ from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
 from kafkagroups.course.lesson_folders import find_data
-from kafkagroups.course.notebook_helpers import read_record
+from kafkagroups.course.log_lines import read_record
 
 _PROMO = "harbour/4.3.1/__consumer_offsets-37/00000000000000000000.log"
 

@@ -163,7 +163,6 @@ class CommitAndPowerCut(Figure):
 
 
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> list[Mark]:
-    """Return the marks of one coordinator, between its client and its replica."""
     newest_name, fetched_name = _MEMORY_NAMES[kafka]
     title = f"coordinator {kafka}: no power" if is_cut else f"coordinator {kafka}"
     frame_tone = Tone.ERROR if is_cut else Tone.MUTED

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.course.cleaner_passes import CleanerPass
+from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.pass_results import find_results
-from kafkagroups.course.small_logs import encode_marker, encode_records
-from kafkagroups.log.batch import TRANSACTIONAL
+from kafkagroups.course.small_logs import (
+    HOUR_MS,
+    START_MS,
+    KeyAndValue,
+    encode_commit,
+    write_small_log,
+)
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.segment_file import segment_name
 from kafkagroups.records.control import ControlType
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import Record, encode
 
 _HEIGHT = 250
 _COLUMNS = 9
@@ -81,12 +81,12 @@ class _Result(NamedTuple):
 _RESULTS = {
     "value kept": _Result("stays", Tone.LIVE),
     "value gone": _Result("replaced"),
-    "tombstone set": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
+    "tombstone waits": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
     "tombstone gone": _Result(
         "removed", Tone.DEAD, "The delete horizon of the tombstone has passed, so the pass removes it."
     ),
     "marker kept": _Result("needed", Tone.WAIT, "The marker stays, because its transaction still had records."),
-    "marker set": _Result(
+    "marker waits": _Result(
         "until", Tone.WAIT, "The marker has no records any more, so the pass sets its delete horizon."
     ),
     "marker gone": _Result(
@@ -130,8 +130,9 @@ def list_entries(is_open: bool) -> list[_Entry]:
 
 def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerPass]:
     log = folder / "log"
-    log.mkdir(parents=True)
-    _write_log(log, active_start, is_open)
+    starts = range(0, active_start + 1, _SEGMENT_LENGTH)
+    # All records are one hour old at the first pass.
+    write_small_log(log, map(_encode, list_entries(is_open)), starts, START_MS - HOUR_MS)
     passes = []
     for number, hour in enumerate(_PASS_HOURS, 1):
         cleaned = folder / f"cleaned-{number}"
@@ -142,27 +143,10 @@ def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerP
     return passes
 
 
-def _write_log(folder: Path, active_start: int, is_open: bool) -> None:
-    segments: dict[int, bytes] = {}
-    for offset, entry in enumerate(list_entries(is_open)):
-        base = min(offset - offset % _SEGMENT_LENGTH, active_start)
-        segments[base] = segments.get(base, b"") + _encode_entry(offset, entry)
-    for base, data in segments.items():
-        (folder / segment_name(base)).write_bytes(data)
-
-
-def _encode_entry(offset: int, entry: _Entry) -> bytes:
-    """Return the batch of one record. All records are one hour old at the first pass."""
-    timestamp = START_MS - HOUR_MS
+def _encode(entry: _Entry) -> tuple[KeyAndValue | ControlType, int]:
     if entry is _MARKER:
-        return encode_marker(offset, timestamp, ControlType.COMMIT, _PRODUCER)
-    value = None if entry.value is None else OffsetCommitValue(entry.value, -1, "", timestamp)
-    version = None if entry.value is None else 3
-    key_bytes, value_bytes = encode(Record(1, OffsetCommitKey("shop", entry.key, 0), value, version))
-    assert key_bytes is not None
-    if entry.is_transactional:
-        return encode_records(offset, timestamp, [(key_bytes, value_bytes)], TRANSACTIONAL, _PRODUCER)
-    return encode_records(offset, timestamp, [(key_bytes, value_bytes)])
+        return ControlType.COMMIT, _PRODUCER
+    return encode_commit("shop", entry.value, entry.key), _PRODUCER if entry.is_transactional else 0
 
 
 def _list_offsets(log: Path) -> list[int]:
@@ -201,17 +185,13 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
 
 
 def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
-    horizons = {
-        record.offset: batch.delete_horizon_ms
-        for batch in open_log(log_after)
-        for record in batch.records
-        if batch.delete_horizon_ms is not None
-    }
+    horizons = read_horizons(log_after)
     words = {}
     for offset, result in results.items():
         words[offset] = _RESULTS[result].word
-        if result.endswith("set"):
-            words[offset] += f" {(horizons[offset] - START_MS) // HOUR_MS}"
+        horizon = horizons.get(offset)
+        if result.endswith("waits") and horizon is not None:
+            words[offset] += f" {(horizon - START_MS) // HOUR_MS}"
     return words
 
 

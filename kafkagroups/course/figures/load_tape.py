@@ -18,15 +18,12 @@ from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.figures.palette import find_hue
-from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import KeyAndValue, encode_commit, encode_marker, encode_records
+from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, write_small_log
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.log.batch import TRANSACTIONAL
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.segment_file import segment_name
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
@@ -146,7 +143,7 @@ class LoadTape(Figure):
         memories = []
         for ending, _ in enumerate(_ENDINGS):
             log = folder / str(ending) / _FOLDER_NAME
-            _write_log(log, is_broken=ending == 1)
+            write_small_log(log, [_encode(entry, is_broken=ending == 1) for entry in _LOG])
             memories.append([_list_memories(log, coordinator) for coordinator in (_CLASSIC, _NEW)])
 
         def draw(step: int, ending: int) -> Scene:
@@ -158,22 +155,11 @@ class LoadTape(Figure):
         )
 
 
-def _write_log(folder: Path, is_broken: bool) -> None:
-    folder.mkdir(parents=True)
-    data = b""
-    for offset, entry in enumerate(_LOG):
-        timestamp = START_MS + offset
-        if entry.ends is not None:
-            data += encode_marker(offset, timestamp, entry.ends, entry.producer)
-            continue
-        key, value = _encode_entry(entry)
-        if is_broken and value is None:
-            value = b""
-        if entry.producer:
-            data += encode_records(offset, timestamp, [(key, value)], TRANSACTIONAL, entry.producer)
-        else:
-            data += encode_records(offset, timestamp, [(key, value)])
-    (folder / segment_name(0)).write_bytes(data)
+def _encode(entry: _Entry, *, is_broken: bool) -> tuple[KeyAndValue | ControlType, int]:
+    if entry.ends is not None:
+        return entry.ends, entry.producer
+    key, value = _encode_entry(entry)
+    return (key, b"" if is_broken and value is None else value), entry.producer
 
 
 def _encode_entry(entry: _Entry) -> KeyAndValue:
@@ -214,7 +200,6 @@ def _read_classic_maps(log: Path, until: int) -> _Memory:
 
 
 def _read_groups(log: Path, until: int, coordinator: _Coordinator = _NEW) -> _Memory:
-    """Return the groups that a coordinator has after a load of the first `until` records."""
     chips: dict[int, _Chip] = {}
     groups = load(log, coordinator.name, kafka=coordinator.kafka, until=until) if until else {}
     for group_id, group in groups.items():
@@ -245,7 +230,6 @@ def _find_group_record(group: str, until: int) -> int:
 
 
 def _ask(log: Path, coordinator: _Coordinator) -> str:
-    """Return what a broker that was started with this log answers about the offset of billing."""
     broker = start_broker(log.parent, coordinator.kafka, topics=None, offsets_topic_num_partitions=1)
     result = broker.offset_fetch("billing", [TopicPartition("sales", 0)]).value
     return format_answer(result).rpartition(": ")[2].replace("-1", "−1")

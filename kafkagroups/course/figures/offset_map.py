@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import encode_commit, encode_records
+from kafkagroups.course.small_logs import HOUR_MS, START_MS, encode_commit, write_small_log
 from kafkagroups.log.cleaner import OffsetMap as CleanersMap
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.segment_file import segment_name
 
 _HEIGHT = 222
 _LEFT = 37
@@ -47,23 +45,16 @@ class OffsetMap(Figure):
 
     def __init__(self) -> None:
         survivors = _clean()
-        scenes: dict[tuple[int, ...], Scene] = {(step,): _draw(step, survivors) for step, _ in enumerate(_STEPS)}
         controls = (Control("step", "step", _STEPS),)
-        super().__init__(Content("One pass: fill the offset map, then copy", _HEIGHT, controls, scenes))
+        title = "One pass: fill the offset map, then copy"
+        super().__init__(Content.draw(title, _HEIGHT, controls, lambda step: _draw(step, survivors)))
 
 
 def _clean() -> list[int]:
-    """Write the log, run one pass over it, and return the offsets that remain."""
     folder = make_scratch_folder()
     log = folder / "log"
-    log.mkdir()
-    segments: dict[int, bytes] = {}
-    for offset, (key, value) in enumerate(_RECORDS):
-        base = max(base for _, base, _ in _PARTS if base <= offset)
-        batch = encode_records(offset, START_MS, [encode_commit("shop", value, key)])
-        segments[base] = segments.get(base, b"") + batch
-    for base, data in segments.items():
-        (log / segment_name(base)).write_bytes(data)
+    records = [(encode_commit("shop", value, key), 0) for key, value in _RECORDS]
+    write_small_log(log, records, [start for _, start, _ in _PARTS], START_MS)
     config = CleanerConfig(START_MS + HOUR_MS, first_dirty=_FIRST_DIRTY, producer_expiration_ms=0)
     compact(log, folder / "cleaned", config)
     return [record.offset for batch in open_log(folder / "cleaned") for record in batch.records]

@@ -109,6 +109,5 @@ def _mix_colours(tone: Tone, lines: Sequence[str], page: str, ink: str) -> Colou
 
 
 def _mix(colour: str, other: str, share: float) -> str:
-    """Return a mixture of two colours: this share of the first, and the rest of the other."""
     pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True)
     return "#" + bytes(round(share * first + (1 - share) * second) for first, second in pairs).hex()

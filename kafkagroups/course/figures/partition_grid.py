@@ -202,7 +202,6 @@ def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[
 
 
 def _draw_named(named: tuple[str, ...], homes: Mapping[str, list[int]], step: int) -> list[Mark]:
-    """Draw a dot for each named group, and a hollow one where an old copy is."""
     places = [(group, homes[group][-1], False) for group in named]
     places += [(group, old, True) for group in named for old in _list_old_copies(group, step)]
     marks: list[Mark] = []

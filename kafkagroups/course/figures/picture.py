@@ -45,7 +45,6 @@ def draw_svg(scene: Scene, height: float, title: str) -> str:
 
 
 def _write_style(elements: str) -> str:
-    """Return the dark colours of the elements, as rules that replace their attributes."""
     dark = find_dark_colours()
     rules = [
         f'[{name}="{colour}"]{{{name}:light-dark({colour},{dark[colour]})}}'

@@ -10,7 +10,7 @@ from textwrap import wrap
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
-from kafkagroups.course.script_events import format_count
+from kafkagroups.course.group_life import format_count
 from kafkagroups.errors import UsageError
 
 _HEIGHT = 328
@@ -66,7 +66,7 @@ class RebalanceLanes(Figure):
 
 
 def _make_content(deaths: Sequence[Death | None]) -> Content:
-    stories = [list(run_group(death)) for death in deaths]
+    stories = list(map(run_group, deaths))
     events = tuple(f"event {number}" for number in range(1, max(map(len, stories)) + 1))
     moments_of_death = [_find_death(story, death) for story, death in zip(stories, deaths, strict=True)]
     controls = (
@@ -95,7 +95,6 @@ def _find_death(story: list[Moment], death: Death | None) -> int | None:
 
 
 def _name_death(story: list[Moment], moment_of_death: int | None) -> str:
-    """Return the death in words: who dies, when, and after what."""
     if moment_of_death is None:
         return "no one dies"
     moment = story[moment_of_death]

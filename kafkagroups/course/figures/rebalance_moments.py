@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.coordinator.clock import Timer
 from kafkagroups.course.broker import start_follower
-from kafkagroups.course.group_life import GroupLife
-from kafkagroups.course.script_events import Event
+from kafkagroups.course.group_life import Event, GroupLife
 from kafkagroups.course.scripts import (
     TWO_CONSUMERS,
     ScriptRequest,
@@ -225,8 +225,16 @@ class Death:
     second: int | None = None
 
 
-def run_group(death: Death | None) -> Iterator[Moment]:
-    """Yield a moment for each request of the script, and after the death for each change of the group."""
+@cache
+def run_group(death: Death | None) -> list[Moment]:
+    """Return a moment for each request of the script, and after the death for each change of the group.
+
+    A typed death is drawn beside those of the lesson, which are played only once.
+    """
+    return list(_run_group(death))
+
+
+def _run_group(death: Death | None) -> Iterator[Moment]:
     life = GroupLife("billing", "4.3.1")
     for number, request in enumerate(TWO_CONSUMERS, 1):
         if death and death.second is not None and life.now_s + request.delay_s > death.second:
@@ -255,7 +263,6 @@ def run_group(death: Death | None) -> Iterator[Moment]:
 
 
 def _send(life: GroupLife, request: ScriptRequest) -> None:
-    """Advance the clock by the request's delay, and send the request. Members join with short sessions."""
     life.coordinator.clock.advance(round(request.delay_s * 1000))
     if request.method == "join":
         life.join(*request.arguments, session_s=SESSION_S)

@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 from kafkagroups.api import load
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
-from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
+from kafkagroups.course.small_logs import KeyAndValue, encode_commit, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.batch import TRANSACTIONAL
-from kafkagroups.log.segment_file import segment_name
 from kafkagroups.records.control import ControlType
 
 _HEIGHT = 292
@@ -88,26 +85,15 @@ class TwoMaps(Figure):
 
 
 def _load_states(folder: Path, entries: tuple[_Entry, ...]) -> list[_State]:
-    """Return what a coordinator has after each record, from none to all."""
     log = folder / "__consumer_offsets-0"
-    _write_log(log, entries)
+    write_small_log(log, map(_encode, entries))
     return [_load_state(log, until) for until in range(len(entries) + 1)]
 
 
-def _write_log(folder: Path, entries: tuple[_Entry, ...]) -> None:
-    folder.mkdir(parents=True)
-    data = b""
-    for offset, entry in enumerate(entries):
-        timestamp = START_MS + offset
-        if isinstance(entry, _End):
-            data += encode_marker(offset, timestamp, entry.control_type, entry.producer)
-            continue
-        pairs = [encode_commit(_GROUP, entry.offset, _PARTITION.topic)]
-        if entry.producer:
-            data += encode_records(offset, timestamp, pairs, TRANSACTIONAL, entry.producer)
-        else:
-            data += encode_records(offset, timestamp, pairs)
-    (folder / segment_name(0)).write_bytes(data)
+def _encode(entry: _Entry) -> tuple[KeyAndValue | ControlType, int]:
+    if isinstance(entry, _End):
+        return entry.control_type, entry.producer
+    return encode_commit(_GROUP, entry.offset, _PARTITION.topic), entry.producer
 
 
 def _load_state(log: Path, until: int) -> _State:

@@ -17,7 +17,7 @@ from kafkagroups.course.figures.byte_blocks import find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data
-from kafkagroups.course.notebook_helpers import read_record
+from kafkagroups.course.log_lines import read_record
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
@@ -133,14 +133,17 @@ def _set_epoch(key: bytes | None, value: bytes | None, epoch: int) -> tuple[byte
 
 
 def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Content:
-    options = ("no reader yet", *(reader.words for reader in READERS))
-    scenes: dict[tuple[int, ...], Scene] = {(0,): _draw(records, None)}
-    for number, reader in enumerate(READERS):
-        scenes[(number + 1,)] = _draw(records, reader)
+    readers = (None, *READERS)
+    options = tuple(reader.words if reader else "no reader yet" for reader in readers)
     control = Control("reader", "reader", options, is_sequence=False, initial=3)
     height = _ROW_HEIGHT * len(records) + 2
-    free_input = FreeInput("leader epoch of the commit", "-1")
-    return Content("One commit in different value versions", height, (control,), scenes, free_input)
+    return Content.draw(
+        "One commit in different value versions",
+        height,
+        (control,),
+        lambda number: _draw(records, readers[number]),
+        FreeInput("leader epoch of the commit", "-1"),
+    )
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:

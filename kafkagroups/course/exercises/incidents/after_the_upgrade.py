@@ -8,7 +8,8 @@ from random import Random
 
 from kafkagroups.coordinator import Consumer, GroupCoordinator, OffsetCommit
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, commit_offsets, join
+from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, MINUTE_MS
 from kafkagroups.groups.offsets import TopicPartition
 
 KAFKA = "2.8.2"
@@ -19,9 +20,6 @@ LONG_GROUP = "voucher-print"
 DELETED_GROUP = "till-board"
 LOST_GROUPS = (MAIL_GROUP, "stock-copy", "waste-print")
 
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
 START_MS = 1_772_604_000_000  # Wednesday, 2026-03-04 06:00 UTC
 STOP_MS = START_MS + 62 * HOUR_MS  # Friday 20:00
 UPGRADED_MS = START_MS + 120 * HOUR_MS  # Monday 06:00
@@ -48,8 +46,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Shop:
-    """The services of the shop, as clients of one coordinator."""
-
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random
@@ -109,9 +105,7 @@ class _Shop:
             session_timeout_ms=_SESSION_MS,
             protocol_version=0,
         )
-        while not consumer.assignment:
-            consumer.poll(0)
-            self.broker.clock.advance(1000)
+        join(self.broker, consumer)
         return consumer
 
     def _run_job(self, group: str, partitions: list[str]) -> None:
@@ -124,9 +118,8 @@ class _Shop:
     def _commit(self, group: str, partitions: list[str], member: Consumer | None = None) -> None:
         position = self.positions.get(group, 20_000) + self.random.randint(1, 40)
         self.positions[group] = position
-        offsets = {TopicPartition.parse(name): OffsetCommit(position) for name in partitions}
         if member is not None:
-            member.request_commit(offsets)
+            member.request_commit({TopicPartition.parse(name): OffsetCommit(position) for name in partitions})
         else:
             retention_ms = TEN_YEARS_MS if group == LONG_GROUP else -1
-            self.broker.offset_commit(group, offsets, retention_ms=retention_ms)
+            commit_offsets(self.broker, group, dict.fromkeys(partitions, position), retention_ms)

@@ -7,14 +7,13 @@ from random import Random
 
 from kafkagroups.coordinator import NewBatch
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.course.small_logs import DAY_MS, MINUTE_MS
 from kafkagroups.log.batch import TRANSACTIONAL
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import uuid_text
 
 START_MS = 1_773_738_000_000  # Tuesday, 2026-03-17 09:00 UTC
-MINUTE_MS = 60_000
-DAY_MS = 24 * 60 * MINUTE_MS
 MINUTES = 150
 FIRST_MINUTE = {9: 66, 42: 109}
 """The minute in which the upgraded broker writes for the first time, by partition."""

@@ -16,6 +16,7 @@ from random import Random
 
 from kafkagroups.coordinator import NewBatch
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.course.small_logs import MINUTE_MS
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.segment_file import partition_for, segment_name
 from kafkagroups.records.consumer_group import (
@@ -40,7 +41,6 @@ OVERLOOKED = "bean-orders"
 PAYMENTS = "card-payments"
 """A group of an application that commits in transactions. It stays in its partition."""
 START_MS = 1_778_716_800_000  # 2026-05-14 00:00 UTC
-MINUTE_MS = 60_000
 RESTART_MINUTE = 130
 FOREIGN_MINUTE = 140
 KILLED_MINUTE = 145

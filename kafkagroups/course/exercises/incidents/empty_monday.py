@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from kafkagroups.coordinator import Consumer, GroupCoordinator, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import Consumer, GroupCoordinator
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.exercises.incidents.incident_consumers import make_consumer
-from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, commit_offsets, join, make_consumer
+from kafkagroups.course.small_logs import HOUR_MS, MINUTE_MS
 
 KAFKA = "3.9.2"
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
 RETENTION_HOURS = 48
 THURSDAY_MS = 1_772_668_800_000  # 2026-03-05 00:00 UTC
 STEP = 10
@@ -71,7 +69,7 @@ class _Shop:
         self.oven = make_consumer(self.broker, OPEN_GROUP, 1, PARTITIONS)
         self.invoice = make_consumer(self.broker, WEEKEND_GROUP, 1, PARTITIONS)
         self.label = make_consumer(self.broker, NIGHTLY_GROUP, 1, PARTITIONS)
-        self._join(*self.bread, self.oven, self.invoice)
+        join(self.broker, *self.bread, self.oven, self.invoice)
 
     def run_step(self, minute: int) -> None:
         minute_of_day = minute % (24 * 60)
@@ -81,10 +79,10 @@ class _Shop:
         if minute == OPENING:
             for consumer in self.bread:
                 consumer.start()
-            self._join(*self.bread)
+            join(self.broker, *self.bread)
         if minute_of_day == 2 * 60:
             self.label.start()
-            self._join(self.label)
+            join(self.broker, self.label)
         if minute_of_day == 3 * 60:
             self.label.leave()
         baked_records = 5 if minute in BAKING else 0
@@ -97,12 +95,6 @@ class _Shop:
             self._commit(SIMPLE_GROUP, range(3), minute)
             self._commit(PARTLY_IDLE_GROUP, range(4 if minute < FRIDGES_OFF else 2), minute)
 
-    def _join(self, *consumers: Consumer) -> None:
-        while not all(consumer.assignment for consumer in consumers):
-            for consumer in consumers:
-                consumer.poll(0)
-            self.broker.clock.advance(1000)
-
     def _poll(self, consumer: Consumer, least_records: int) -> None:
         consumer.poll(self.random.randint(least_records, 2 * least_records))
         if least_records > 0:
@@ -110,5 +102,4 @@ class _Shop:
 
     def _commit(self, group: str, partitions: range, minute: int) -> None:
         topic = group.split("-")[0]
-        offsets = {TopicPartition(topic, number): OffsetCommit(minute * 3 + number) for number in partitions}
-        self.broker.offset_commit(group, offsets)
+        commit_offsets(self.broker, group, {f"{topic}-{number}": minute * 3 + number for number in partitions})

@@ -8,6 +8,7 @@ from random import Random
 
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, name_partition
+from kafkagroups.course.small_logs import MINUTE_MS
 from kafkagroups.log.segment_file import partition_for
 
 GROUP = "receipt-totals"
@@ -15,7 +16,6 @@ IMPORT = "price-export"
 PLAIN_GROUPS = {"order-sync": ("orders", 4), "till-board": ("tills", 3), "stock-copy": ("stock", 2)}
 """The topic of each group without transactions, and the number of its partitions."""
 SEGMENT_BYTES = 64 * 1024
-MINUTE_MS = 60_000
 START_MS = 1_775_865_600_000  # 2026-04-11 00:00 UTC, a Saturday
 STEP_MINUTES = 10
 STEPS = 779

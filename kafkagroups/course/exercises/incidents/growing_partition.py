@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.course.small_logs import MINUTE_MS
 
 BUSY_GROUP = "price-ticker"
 QUIET_GROUPS = {"order-copy": 6, "billing-cache": 4, "label-stats": 3, "promo-feed": 2, "oven-copy": 2}
@@ -13,7 +14,6 @@ QUIET_GROUPS = {"order-copy": 6, "billing-cache": 4, "label-stats": 3, "promo-fe
 BUSY_PARTITIONS = 8
 MINUTES = 1200
 START_MS = 1_772_409_600_000  # 2026-03-02 00:00 UTC
-MINUTE_MS = 60_000
 SEGMENT_BYTES = 256 * 1024
 
 

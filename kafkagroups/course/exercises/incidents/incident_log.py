@@ -1,4 +1,4 @@
-"""The log of an incident: batches of commits, groups, tombstones and markers, each in the partition of its group."""
+"""The log of an incident, to which batches are appended, and the consumers of its groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafkagroups.coordinator import DiskLogs, NewBatch
+from kafkagroups.coordinator import Consumer, DiskLogs, GroupCoordinator, NewBatch, OffsetCommit
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
@@ -91,3 +91,41 @@ def _encode(record: Record) -> KeyAndValue:
     key, value = encode(record)
     assert key is not None
     return key, value
+
+
+_SESSION_TIMEOUT_MS = 30 * 60_000
+"""Longer than usual, because the logs of the incidents have a heartbeat only every few minutes."""
+
+
+def make_consumer(broker: GroupCoordinator, group: str, number: int, partitions: Mapping[str, int]) -> Consumer:
+    """Return a consumer that has not joined yet. The group "oven-sync" reads the topic "oven".
+
+    `number` distinguishes the members of a group. `partitions` has the partition count of each topic.
+    """
+    topic = group.split("-")[0]
+    return Consumer(
+        broker,
+        group,
+        f"{group}-{number}",
+        (topic,),
+        partitions,
+        session_timeout_ms=_SESSION_TIMEOUT_MS,
+        protocol_version=1,
+    )
+
+
+def join(broker: GroupCoordinator, *consumers: Consumer, records: int = 0) -> None:
+    """Let consumers poll until each has an assignment. A second passes after each round.
+
+    `records` is how many records of each partition a consumer with an assignment reads meanwhile.
+    """
+    while not all(consumer.assignment for consumer in consumers):
+        for consumer in consumers:
+            consumer.poll(records)
+        broker.clock.advance(1000)
+
+
+def commit_offsets(broker: GroupCoordinator, group: str, offsets: Mapping[str, int], retention_ms: int = -1) -> None:
+    """Commit an offset for each topic-partition, as a client that is no member."""
+    commits = {TopicPartition.parse(name): OffsetCommit(offset) for name, offset in offsets.items()}
+    broker.offset_commit(group, commits, retention_ms=retention_ms)

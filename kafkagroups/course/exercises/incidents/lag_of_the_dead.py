@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from kafkagroups.coordinator import Consumer, GroupCoordinator, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import Consumer, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.exercises.incidents.incident_consumers import make_consumer
-from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, commit_offsets, make_consumer
+from kafkagroups.course.small_logs import MINUTE_MS
 
 KAFKA = "3.9.2"
-MINUTE_MS = 60_000
 START_MS = 1_772_434_800_000  # 2026-03-02 07:00 UTC
 STEP = 20
 """The minutes between two steps. All times below are in minutes since the start, Monday at 07:00."""
@@ -118,5 +117,4 @@ class _Shop:
 
     def _commit(self, group: str, topic: str, minute: int) -> None:
         position = minute * 2 + self.random.randrange(STEP)
-        offsets = {TopicPartition(topic, number): OffsetCommit(position) for number in range(PARTITIONS[topic])}
-        self.broker.offset_commit(group, offsets)
+        commit_offsets(self.broker, group, {f"{topic}-{number}": position for number in range(PARTITIONS[topic])})

@@ -6,7 +6,9 @@ from pathlib import Path
 from random import Random
 
 from kafkagroups.coordinator import DiskLogs, GroupCoordinator, OffsetCommit
-from kafkagroups.course.broker import start_broker
+from kafkagroups.course.broker import end_transaction, start_broker
+from kafkagroups.course.exercises.incidents.incident_log import commit_offsets
+from kafkagroups.course.small_logs import MINUTE_MS
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.segment_file import partition_for
 
@@ -16,7 +18,6 @@ PLAIN_GROUPS = {"stock-totals": ("stock", 3), "oven-sync": ("ovens", 2), "milk-c
 """The topic of each group without transactions, and the number of its partitions."""
 PARTITION = partition_for(GROUP, 50)
 SEGMENT_BYTES = 64 * 1024
-MINUTE_MS = 60_000
 OPEN_MS = 1_778_227_200_000  # 2026-05-08 08:00 UTC, a Friday
 PROCESSES = 4
 """The number of processes. Process N reads `receipts-N` and has producer FIRST_PRODUCER + N."""
@@ -44,10 +45,7 @@ def run_broker(logs: DiskLogs, seed: int) -> GroupCoordinator:
 
 
 class _Friday:
-    """The clients of one coordinator, from 08:00 until the failover."""
-
     def __init__(self, logs: DiskLogs, random: Random) -> None:
-        self.logs = logs
         self.random = random
         self.broker = start_broker(logs, KAFKA, now_ms=OPEN_MS, topics=None)
         self.positions = [2_715, READ_AT_CLOSING - CLOSED_STEP * RECEIPTS, STUCK_AT - STUCK_STEP * RECEIPTS, 3_240]
@@ -65,7 +63,7 @@ class _Friday:
             for number, (group, (topic, partitions)) in enumerate(PLAIN_GROUPS.items()):
                 offsets = {f"{topic}-{n}": 30 * step + self.random.randrange(30) for n in range(partitions)}
                 self._wait(step_ms + MINUTE_MS + 10_000 * number)
-                self._commit(group, offsets)
+                commit_offsets(self.broker, group, offsets)
         return self.broker
 
     def _read_receipts(self, process: int, step: int, time_ms: int) -> None:
@@ -82,7 +80,7 @@ class _Friday:
         self._wait(time_ms + 2_000)
         self._commit_in_transaction(1, self.positions[1])
         self._wait(time_ms + 2_700)
-        self._commit(GROUP, {"receipts-1": SET_BACK_TO})
+        commit_offsets(self.broker, GROUP, {"receipts-1": SET_BACK_TO})
         self._wait(time_ms + 3_400)
         self._end_transaction(1, commits=True)
 
@@ -97,9 +95,6 @@ class _Friday:
     def _wait(self, time_ms: int) -> None:
         self.broker.clock.advance_to(time_ms)
 
-    def _commit(self, group: str, offsets: dict[str, int]) -> None:
-        self.broker.offset_commit(group, {TopicPartition.parse(name): OffsetCommit(n) for name, n in offsets.items()})
-
     def _commit_in_transaction(self, process: int, offset: int) -> None:
         self.broker.txn_offset_commit(
             GROUP,
@@ -110,9 +105,7 @@ class _Friday:
         )
 
     def _end_transaction(self, process: int, *, commits: bool) -> None:
-        producer_id = FIRST_PRODUCER + process
-        self.logs.append_marker(PARTITION, producer_id, 0, commits=commits, timestamp=self.broker.clock.now_ms)
-        self.broker.transaction_completed(producer_id, [PARTITION], commits=commits)
+        end_transaction(self.broker, GROUP, FIRST_PRODUCER + process, commits=commits)
 
 
 CLEANED_MS = OPEN_MS + 16 * 60 * MINUTE_MS  # Saturday 00:00

@@ -6,10 +6,10 @@ from pathlib import Path
 from random import Random
 
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.course.small_logs import MINUTE_MS
 
 PARTITION = 30
 START_MS = 1_776_189_600_000  # Tuesday, 2026-04-14 18:00 UTC
-MINUTE_MS = 60_000
 MINUTES = 360
 FIRST_GROUP = "invoice-map"
 SECOND_GROUP = "voucher-copy"

@@ -8,9 +8,16 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.coordinator import Consumer, GroupCoordinator, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, name_partition
+from kafkagroups.course.exercises.incidents.incident_log import (
+    IncidentLog,
+    commit_offsets,
+    join,
+    make_consumer,
+    name_partition,
+)
+from kafkagroups.course.small_logs import DAY_MS, MINUTE_MS
 from kafkagroups.log.folders import open_log
 
 KAFKA = "3.9.2"
@@ -22,11 +29,9 @@ COPY_GROUPS = {"stock-copy": 4, "price-export": 3, "fridge-export": 2}
 """Groups without a member that commit every two hours, and their numbers of topic-partitions."""
 DELETED_GROUPS = {2: "oven-print", 6: "table-sync", 30: "refund-count"}
 """Groups without a member that commit once a day. The key is the day on which an operator deletes the group."""
-MINUTE_MS = 60_000
 STEP_MS = 20 * MINUTE_MS
 STEPS_PER_DAY = 72
 DELETION_STEP = 30
-DAY_MS = STEPS_PER_DAY * STEP_MS
 START_MS = 1_772_409_600_000  # 2026-03-02 00:00 UTC
 DAYS = 34
 SEGMENT_BYTES = 32 * 1024
@@ -74,7 +79,10 @@ def _write_log(folder: Path, random: Random) -> None:
     """The number of records does not depend on the random numbers."""
     with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
         broker = start_broker(log.logs, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
-        views = [_start_view(broker, group, count) for group, count in VIEW_GROUPS.items()]
+        topics = {group.split("-")[0]: count for group, count in VIEW_GROUPS.items()}
+        views = [make_consumer(broker, group, 1, topics) for group in VIEW_GROUPS]
+        for view in views:
+            join(broker, view, records=1)
         position = 0
         for step in range(DAYS * STEPS_PER_DAY):
             time_ms = START_MS + (step + 1) * STEP_MS
@@ -98,26 +106,9 @@ def _commit(log: IncidentLog, group: str, partitions: int, position: int, time_m
     log.commit(group, {f"{topic}-{number}": position + number for number in range(partitions)}, time_ms)
 
 
-def _start_view(broker: GroupCoordinator, group: str, partitions: int) -> Consumer:
-    topic = group.split("-")[0]
-    view = Consumer(
-        broker,
-        group,
-        f"{group}-1",
-        (topic,),
-        {topic: partitions},
-        session_timeout_ms=30 * MINUTE_MS,
-        protocol_version=1,
-    )
-    while not view.assignment:
-        view.poll()
-        broker.clock.advance(1000)
-    return view
-
-
 def _commit_or_delete(broker: GroupCoordinator, day: int, position: int) -> None:
     for last_day, group in DELETED_GROUPS.items():
         if day < last_day:
-            broker.offset_commit(group, {TopicPartition(group.split("-")[0], 0): OffsetCommit(position)})
+            commit_offsets(broker, group, {f"{group.split('-')[0]}-0": position})
         elif day == last_day:
             broker.delete_groups([group])

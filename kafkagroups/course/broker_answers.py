@@ -1,20 +1,19 @@
-"""Small functions for lessons: compare results, fetch offsets, print bytes and remedies."""
+"""What real brokers answered about the logs in `data/`, compared with what this package loads."""
 
 from __future__ import annotations
 
 import json
-import re
-import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.api import check
+from kafkagroups.api import load
 from kafkagroups.course.lesson_folders import find_data
-from kafkagroups.errors import UsageError
+from kafkagroups.course.log_lines import Lines, read_lines
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.folders import open_log
+
+_BROKERS = (("new", "4.3.1"), ("classic", "3.9.2"))
 
 
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
@@ -41,16 +40,6 @@ def compare_epochs_with_broker(name: str, group: ModernGroup, answer: dict[str, 
     answered_members = {member["member_id"]: member["epoch"] for member in answer["members"]}
     answered = answer["state"], answer["group_epoch"], answer["assignment_epoch"], answered_members
     compare_with_broker(ours, answered, version)
-
-
-def print_first_remedy(path: str | Path, kafka: str) -> None:
-    """Print the remedy of the first finding of `kafkagroups check`, with each sentence on its own line.
-
-    `path` is the folder of a partition that does not load.
-    """
-    first_finding = check(path, kafka=kafka).findings[0]
-    for sentence in re.split(r"(?<=\.) (?=[A-Z0-9])", first_finding.remedy):
-        print(*textwrap.wrap(sentence, 90, subsequent_indent="    ", break_on_hyphens=False), sep="\n")
 
 
 def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = False) -> dict[str, Any]:
@@ -89,38 +78,50 @@ def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:
     return answers
 
 
-def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
-    """Return the key and the value of the record at an offset of a partition folder or a segment file.
+def read_answered_offsets(log: str) -> dict[tuple[str, str], int]:
+    """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1"."""
+    offsets_by_group = read_answers(log)["offsets"]
+    return {
+        (group, partition): answer["offset"]
+        for group, answers in offsets_by_group.items()
+        for partition, answer in answers.items()
+    }
 
-    Raises UsageError if the log has no record at this offset.
+
+def read_crafted_lines(name: str) -> Lines:
+    """Return one line for each record of a log in `data/crafted`, for example "b24", with one-letter group ids."""
+    return Lines(
+        line if line.group is None else line._replace(group=_shorten(name, line.group))
+        for line in read_lines(find_data(f"crafted/{name}"))
+    )
+
+
+def print_crafted_log(name: str) -> None:
+    """Print the records of a log in `data/crafted`, and what both coordinators answer about its first group.
+
+    The last words of a line say whether a real broker answered the same.
     """
-    for batch in open_log(path):
-        for record in batch.records:
-            if record.offset == offset:
-                return record.key, record.value
-    raise UsageError(f"{path} has no record at offset {offset}")
+    print(*read_crafted_lines(name), sep="\n")
+    recorded = read_answers("crafted")[name]
+    group_id = recorded["groups"][0]
+    for coordinator, version in _BROKERS:
+        groups = load(find_data(f"crafted/{name}"), coordinator)
+        state = groups[group_id].state.value if group_id in groups else "Dead"
+        offsets = fetch_offsets(groups, [group_id])[group_id]
+        broker = recorded[coordinator]
+        is_same = (state, offsets) == (broker["groups"][group_id]["state"], broker["offsets"][group_id])
+        answer = _describe_group(_shorten(name, group_id), state, offsets)
+        verdict = f"✓ a {version} broker answered the same" if is_same else f"✗ a {version} broker answered differently"
+        print(f"  {coordinator + ' coordinator:':<20} {answer:<24} {verdict}")
 
 
-def read_string(data: bytes, position: int) -> tuple[str | None, int]:
-    """Return the text at a position of a key or of a value that is not flexible, and the position after the text.
-
-    At the position is the text's length, which has two bytes. A negative length means null.
-    """
-    length = int.from_bytes(data[position : position + 2], "big", signed=True)
-    start = position + 2
-    if length < 0:
-        return None, start
-    return data[start : start + length].decode(), start + length
+def _shorten(name: str, group_id: str) -> str:
+    """Return the letter of a group id. The group ids of the log "b24" begin with "b24.g.", "b24.h." and so on."""
+    return group_id.removeprefix(f"{name}.").partition(".")[0]
 
 
-def hexdump(data: bytes, first_position: int = 0) -> None:
-    """Print bytes, 16 per line: the position, the bytes in hex, and the characters, with a dot for unprintable ones.
-
-    `first_position` is printed for the first byte.
-    """
-    for start in range(0, len(data), 16):
-        line = data[start : start + 16]
-        left_hex = line[:8].hex(" ")
-        right_hex = line[8:].hex(" ")
-        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in line)
-        print(f"{first_position + start:>6}  {left_hex:<23}  {right_hex:<23}  {text}")
+def _describe_group(letter: str, state: str, offsets: dict[str, dict[str, int]]) -> str:
+    if state == "Dead":
+        return f"no group {letter}"
+    values = ", ".join(f"{partition} = {offset['offset']}" for partition, offset in sorted(offsets.items()))
+    return f"{letter}: {values or 'no offsets'}"

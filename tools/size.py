@@ -30,7 +30,7 @@ CEILINGS = {
     "kafka_tools": 426,
     "loading": 2161,
     "log": 2504,
-    "records": 1986,
+    "records": 1982,
     "repair": 2273,
     "spark": 1744,
     "synth": 625,

@@ -9,7 +9,7 @@ from glob import glob, has_magic
 from typing import Annotated, Any
 
 import msgspec
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
@@ -139,17 +139,21 @@ class Options:
 
 
 def check_schema(options: Options, schema: StructType) -> None:
-    table_schema = arrow_schema(options.all_columns)
-    for field in to_arrow_schema(schema, timezone="UTC"):
+    table_schema = from_arrow_schema(arrow_schema(options.all_columns))
+    for field in schema:
         if field.name not in table_schema.names:
             raise UsageError(
                 f"table {options.table} has no column {field.name!r}; its columns are {', '.join(table_schema.names)}"
             )
-        expected_type = table_schema.field(field.name).type
-        if not expected_type.equals(field.type):
-            raise UsageError(
-                f"table {options.table}, column {field.name}: expected type {expected_type}, found {field.type}"
-            )
+        expected, found = (each[field.name].dataType.simpleString() for each in (table_schema, schema))
+        if expected != found:
+            raise UsageError(f"table {options.table}, column {field.name}: expected type {expected}, found {found}")
+
+
+def select_columns(options: Options, schema: StructType) -> list[Column]:
+    """Return the columns that Spark wants. In a schema that the user has set, each of them can be null."""
+    by_name = {column.name: column for column in options.all_columns}
+    return [by_name[field.name]._replace(nullable=field.nullable) for field in schema]
 
 
 def _parse_text(name: str, text: str) -> str:

@@ -212,11 +212,17 @@ def register(session: SparkSession) -> None:
     session : SparkSession
         Any session, also one of Spark Connect. ``kafkagroups.spark.source`` documents the options of the data source.
     """
+    from pyspark.errors import AnalysisException
+
     from kafkagroups.spark.kafka_rows import register_functions
     from kafkagroups.spark.source import ConsumerOffsets
 
     prepare(session)
-    session.dataSource.register(ConsumerOffsets)
+    try:
+        session.dataSource.register(ConsumerOffsets)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise  # Spark 4.0 does not register again what it has found by name.
     register_functions(session)
 
 

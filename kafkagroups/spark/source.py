@@ -68,24 +68,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.columns import schema_ddl
+from kafkagroups.loading.columns import arrow_schema, schema_ddl
 from kafkagroups.loading.partition_count import has_wildcard, match_groups
 from kafkagroups.loading.rows import GROUP_TABLES, partition_number
 from kafkagroups.log.damage import NAMED_GROUPS
 from kafkagroups.log.folders import find_all_logs
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.options import FORMAT, Options, check_schema
-from kafkagroups.spark.stream import OffsetsStream
+from kafkagroups.spark.options import FORMAT, Options, check_schema, select_columns
 from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
 from kafkagroups.topic import read_topic_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kafkagroups.spark.stream import OffsetsStream
 
 
 class ConsumerOffsets(DataSource):
@@ -108,6 +108,10 @@ class ConsumerOffsets(DataSource):
         return ConsumerOffsetsReader(options, schema)
 
     def streamReader(self, schema: StructType) -> OffsetsStream:
+        try:
+            from kafkagroups.spark.stream import OffsetsStream
+        except ImportError:
+            raise UsageError("a stream needs PySpark 4.2 or newer, which limits what a micro-batch reads") from None
         options = Options.parse(self.options)
         if options.topic.past_damage:
             raise UsageError("option past_damage: a stream ends with an error at damaged bytes")
@@ -177,7 +181,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         import pyarrow.compute as pc
 
         options = self.options
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(select_columns(options, self.schema))
         place = {"path": pa.scalar(log.path, pa.string()), "cluster": pa.scalar(options.cluster, pa.string())}
         names = [name for name in schema.names if name not in place]
         if not names or (options.groups and "group" not in names):
@@ -191,7 +195,6 @@ class ConsumerOffsetsReader(DataSourceReader):
                 groups = pc.unique(batch["group"]).drop_null().to_pylist()
                 moved.update(name for name in groups if partition_for(name, partitions) != log.partition)
             columns = [pa.repeat(place[name], len(batch)) if name in place else batch[name] for name in schema.names]
-            # The batch must have Spark's schema. In a schema that the user has set, every column can be null.
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
         damage = topic.logs[0].damage
         if damage is not None and options.fail_on_damage:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -40,7 +39,7 @@ from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import find_logs, local_path
 from kafkagroups.log.segment_file import ByteRange, MissingSegment, base_offset_of
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.options import LATEST, LOCATED_BATCHES, Options
+from kafkagroups.spark.options import LATEST, LOCATED_BATCHES, Options, select_columns
 from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
 
 if TYPE_CHECKING:
@@ -258,22 +257,18 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield Arrow record batches. Their rows are the Kafka batches of a task, or the records in these batches."""
-        import pyarrow as pa
-
         assert isinstance(partition, StreamTask)
         options = self.options
-        schema = to_arrow_schema(self.schema, timezone="UTC")
-        columns_by_name = {column.name: column for column in options.all_columns}
-        columns = [columns_by_name[name] for name in schema.names]
+        columns = select_columns(options, self.schema)
+        names = self.schema.names
         for log, position, end_offset, damage in partition.logs:
             if options.table == "batches":
-                rows = _batch_rows(log, position, end_offset, damage if "damage" in schema.names else None)
+                rows = _batch_rows(log, position, end_offset, damage if "damage" in names else None)
             else:
                 batches = (batch for batch, _ in _read_until(log, position, end_offset))
-                rows = record_rows(batches, log.partition, options.topic.dialect, with_json="json" in schema.names)
+                rows = record_rows(batches, log.partition, options.topic.dialect, with_json="json" in names)
                 rows = (row for row in rows if row["offset"] >= position.next_offset)  # It can start inside a batch.
-            for arrow_batch in record_batches(columns, rows):
-                yield pa.RecordBatch.from_arrays(arrow_batch.columns, schema=schema)
+            yield from record_batches(columns, rows)
         exclude_objects_from_gc()
 
     def _find_logs_of_query(self) -> dict[int, Log]:

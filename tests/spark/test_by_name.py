@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 PYTHON = Path(sys.executable)
+ROOT = Path(__file__).parents[2]
+OLDEST = "pyspark==4.0.0"
 LOG = Path("data/harbour/3.9.2").absolute()
 READ = """
 from pyspark.sql import SparkSession
@@ -31,6 +33,8 @@ assert kgs.explain({log!r}, group) == kg.explain({log!r}, group)
 rows = kgs.load({log!r}).records.where("type is not null").select("key", "value", "partition", "offset", "timestamp")
 print("rows", kgs.load(rows).offsets.count(), kgs.decode(rows).where("type = 2").count() > 0)
 kgs.register(spark)
+"""
+REFUSALS = """
 try:
     kgs.keep({log!r}, "kept")
 except kg.UsageError as error:
@@ -78,7 +82,32 @@ def test_a_plain_session_and_spark_submit_read_all_tables(tmp_path, counts):
 def test_spark_connect_reads_all_tables_and_answers_all_questions(tmp_path, counts):
     """`keep` says in one line why it does not run there."""
     remote = '.remote("local[2]")'
-    lines = run(tmp_path, [PYTHON], (READ + QUESTIONS).format(remote=remote, log=str(LOG)))
+    lines = run(tmp_path, [PYTHON], (READ + QUESTIONS + REFUSALS).format(remote=remote, log=str(LOG)))
     assert counts <= set(lines)
     assert any(line.startswith("keep: keep runs on the driver") for line in lines)
     assert any(line.startswith("error: /no/such/folder") for line in lines)
+
+
+STREAM = """
+stream = spark.readStream.format("consumer_offsets").option("table", "records").load({log!r})
+try:
+    stream.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
+except Exception as error:
+    print("stream:", "a stream needs PySpark 4.2" in str(error))
+"""
+
+
+@pytest.mark.setup
+@pytest.mark.cluster
+def test_the_oldest_pyspark_reads_all_tables_and_answers_all_questions(tmp_path, counts):
+    """It has no streams, and says so."""
+    uv = [PYTHON, "-m", "uv"]
+    python = tmp_path / "env" / "bin" / "python"
+    subprocess.run([*uv, "venv", "--quiet", "--python", PYTHON, tmp_path / "env"], check=True)
+    extra = ["-r", ROOT / "pyproject.toml", "--extra", "spark"]
+    subprocess.run([*uv, "pip", "install", "--quiet", "--python", python, *extra, OLDEST], check=True)
+    program = (READ + QUESTIONS + STREAM).format(remote="", log=str(LOG))
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    lines = run(tmp_path, [python], program, PATH=path, PYTHONPATH=str(ROOT))
+    assert counts <= set(lines)
+    assert "stream: True" in lines

@@ -147,7 +147,7 @@ def test_a_wrong_option_is_named(options, said):
 def test_a_missing_path_and_a_wrong_schema_are_named():
     with pytest.raises(kg.UsageError, match=r"needs a path: .load"):
         ConsumerOffsets({}).schema()
-    with pytest.raises(kg.UsageError, match="table records, column offset: expected type int64, found int32"):
+    with pytest.raises(kg.UsageError, match="table records, column offset: expected type bigint, found int"):
         schema = from_arrow_schema(pa.schema([("offset", pa.int32())]))
         ConsumerOffsets({"table": "records", "path": DATA}).reader(schema)
     with pytest.raises(kg.UsageError, match="at least one segment"):

@@ -21,10 +21,10 @@ ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 513,
     "cli": 3052,
-    "coordinator": 6157,
+    "coordinator": 6080,
     "course": 8660,
     "engine": 2548,
-    "groups": 1975,
+    "groups": 2078,
     "history": 5017,
     "html_report": 491,
     "kafka_tools": 426,
@@ -32,7 +32,7 @@ CEILINGS = {
     "log": 2504,
     "records": 1982,
     "repair": 2273,
-    "spark": 1744,
+    "spark": 1749,
     "synth": 625,
 }
 """The largest number of lines of code of each package."""

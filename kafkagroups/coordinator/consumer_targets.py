@@ -7,25 +7,15 @@ topic was created, deleted or expanded, and the group needs new targets.
 Simpler than Kafka: brokers have no racks, so the hash contains none. A version of the topics is only their number.
 Source (4.3.1): GroupMetadataManager.updateSubscriptionMetadata and maybeUpdateTargetAssignment, ConsumerGroup,
 TargetAssignmentBuilder, CoordinatorMetadataImage, Utils.computeTopicHash and computeGroupHash; hash4j.
-
-A pattern is an RE2 expression of topic names. A broker uses RE2/J. With the package google-re2 (the extra `re2`), this
-module uses RE2 itself. Without it, Python's `re` stands in: it accepts the same patterns in practice, because what RE2
-does not know (looking around, references back, possessive repeats) is refused here too. A topic name has ASCII letters,
-digits, ".", "_" and "-" only, so the differences of the two on other texts do not matter.
-
-The text of an error is the one of RE2/J, which the client gets.
-Source: TopicRegexResolver, Utils.throwIfRegularExpressionIsInvalid (4.3.1); com.google.re2j.Parser (1.8).
 """
 
 from __future__ import annotations
 
-import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from xxhash import xxh3_64_digest
@@ -40,6 +30,7 @@ from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.topic_patterns import compile_pattern, resolve_patterns
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionValue
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import utf16_length, uuid_bytes
@@ -48,35 +39,6 @@ Write = Callable[[str, Callable[[LivingShard], Result[None]], Callable[[Errors, 
 """A function (group id, handler, refuse) that handles a write, as `ConsumerGroups.write` does."""
 MIN_REFRESH_INTERVAL_MS = 10_000
 """The patterns of a group are resolved at most this often."""
-_ERRORS = (
-    ("missing closing ]", r"missing \]|unterminated character set"),
-    ("missing closing )", r"missing \)|unterminated subpattern"),
-    ("regexp/syntax: internal error", r"unexpected \)|unbalanced parenthesis"),
-    ("missing argument to repetition operator", r"no argument for repetition|nothing to repeat"),
-    ("invalid nested repetition operator", r"bad repetition operator|multiple repeat"),
-    ("invalid repeat count", r"invalid repetition size|repeat"),
-    ("invalid character class range", r"invalid character class|bad character range"),
-    ("trailing backslash at end of expression", r"trailing \\|bad escape \(end"),
-    ("invalid escape sequence", r"invalid escape|bad escape|escape"),
-    ("invalid or unsupported Perl syntax", r""),
-)
-"""The texts of RE2/J, and what the texts of RE2 and of Python's `re` for the same error contain."""
-_PERL_ONLY = re.compile(r"\(\?(?:[=!>(#]|P[=>])")
-_NAMED_GROUP = re.compile(r"\(\?P?<(?:(\w+)>)?")
-_UNKNOWN_ESCAPE = re.compile(r"\\[1-9Z]")
-_REPEAT = r"(?:[*+?]|\{\d+(?:,\d*)?\})"
-_DOUBLE_REPEAT = re.compile(rf"{_REPEAT}(?:\?{_REPEAT}|[*+]|\{{\d+(?:,\d*)?\}})")
-_MAX_REPEAT = 1000
-_POSIX_CLASSES = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "digit": "0-9",
-    "lower": "a-z",
-    "punct": r"._\-",
-    "upper": "A-Z",
-    "word": r"\w",
-}
-_ESCAPED_OR_CLASS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", re.DOTALL)
 
 
 class PatternResolver:
@@ -174,71 +136,12 @@ class PatternResolver:
 
 def check_pattern(pattern: str) -> None:
     try:
-        _compile(pattern)
+        compile_pattern(pattern)
     except ValueError as error:
         raise Refusal(
             Errors.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
         ) from None
-
-
-def resolve_patterns(patterns: Iterable[str], topics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the topics that match each pattern as a whole. A text that is no pattern matches nothing."""
-    names = sorted(topics)
-    resolved: dict[str, list[str]] = {}
-    for pattern in patterns:
-        try:
-            matches = _compile(pattern)
-        except ValueError:
-            resolved[pattern] = []
-        else:
-            resolved[pattern] = [name for name in names if matches(name)]
-    return resolved
-
-
-def _compile(pattern: str) -> Callable[[str], Any]:
-    """Return a function that says whether a whole text matches. Raises ValueError with the text of RE2/J."""
-    names = _NAMED_GROUP.findall(_ESCAPED_OR_CLASS.sub("x", pattern))
-    if "" in names:
-        raise ValueError("invalid named capture")
-    if len(set(names)) < len(names):
-        raise ValueError("duplicate capture group name")
-    engine: Any = re
-    try:
-        engine = import_module("re2")
-    except ImportError:
-        arguments: tuple[Any, ...] = (_translate(pattern),)
-    else:
-        options = engine.Options()
-        options.log_errors = False
-        arguments = (pattern, options)
-    try:
-        return engine.compile(*arguments).fullmatch  # type: ignore[no-any-return]
-    except (engine.error, OverflowError, RecursionError) as error:
-        message = str(error)
-    raise ValueError(next(text for text, sign in _ERRORS if re.search(sign, message)))
-
-
-def _translate(pattern: str) -> str:
-    """Return an RE2 pattern in the syntax of Python's `re`. Raises ValueError for what only Perl knows."""
-    bare = _ESCAPED_OR_CLASS.sub("x", pattern)
-    if _PERL_ONLY.search(bare):
-        raise ValueError("invalid or unsupported Perl syntax")
-    if _UNKNOWN_ESCAPE.search(pattern):
-        raise ValueError("invalid escape sequence")
-    if _DOUBLE_REPEAT.search(bare):
-        raise ValueError("invalid nested repetition operator")
-    if any(int(count) > _MAX_REPEAT for bounds in re.findall(r"\{(\d+),?(\d*)\}", bare) for count in bounds if count):
-        raise ValueError("invalid repeat count")
-    text = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda quoted: re.escape(quoted[1]), pattern, flags=re.DOTALL)
-    text = re.sub(r"\[:(\w+):\]", _find_posix_class, text)
-    return _NAMED_GROUP.sub("(", text).replace(r"\z", r"\Z")
-
-
-def _find_posix_class(name: re.Match[str]) -> str:
-    if name[1] not in _POSIX_CLASSES:
-        raise ValueError("invalid character class range")
-    return _POSIX_CLASSES[name[1]]
 
 
 class TopicImage:

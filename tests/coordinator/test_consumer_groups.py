@@ -221,6 +221,8 @@ def test_a_setting_that_is_no_number_and_a_wrong_topic_id_are_refused(world):
         ("a\\", "trailing backslash at end of expression"),
         (r"(a)\1", "invalid escape sequence"),
         ("(?=a)", "invalid or unsupported Perl syntax"),
+        ("(?x)a b", "invalid or unsupported Perl syntax"),
+        ("(?a)a", "invalid or unsupported Perl syntax"),
         ("(?<=a)", "invalid named capture"),
         ("(?<n>a)(?<n>b)", "duplicate capture group name"),
     ],
@@ -233,12 +235,34 @@ def test_a_text_that_is_no_pattern_is_refused_with_the_text_of_re2j(world, patte
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(?<n>orders)", "(?P<n>ord).*", "(?i)ORDERS", r"\Qorders\E", "[[:alpha:]]+rs", ".*ers"]
+    "pattern",
+    [
+        "(?<n>orders)",
+        "(?P<n>ord).*",
+        "(?i)ORDERS",
+        "ord(?i)ERS",
+        "x(?i)Y|ORDERS",
+        "(ord(?i)E|x)rs",
+        "(?i:ORD)(?-i)ers",
+        "(?iU)ORD.*?",
+        r"\Qorders\E",
+        "[[:alpha:]]+rs",
+        "ord[[:^upper:]]+",
+        ".*ers",
+    ],
 )
 def test_a_pattern_matches_whole_names(world, pattern):
     world.join("a", subscribed_topic_regex=pattern)
     world.clock.advance(1)
     assert list(world.send("a", 1, topic_partitions={}).assignment) == [IDS["orders"]]
+
+
+@pytest.mark.parametrize("pattern", ["(a(?i)b|x)?ORDERS", "(?i:ord)ERS", "(?i)ORD(?-i)ERS", "[[:^lower:]]+"])
+def test_flags_hold_until_their_group_ends(world, pattern):
+    """The documentation of RE2's syntax: `(?flags)` sets flags within the current group."""
+    world.join("a", subscribed_topic_regex=pattern)
+    world.clock.advance(1)
+    assert list(world.send("a", 1, topic_partitions={}).assignment or {}) == []
 
 
 def test_a_refused_classic_member_removes_an_empty_group_from_memory_only(world):

@@ -27,6 +27,9 @@ FIND_TOO_WIDE = """() => ['html', '.bd-main', '.bd-article-container', '.bd-arti
     .map(part => part.className + ': ' + [...part.querySelectorAll('*')]
         .filter(each => each.getBoundingClientRect().right > 361 && !each.closest('pre, table, svg'))
         .slice(0, 3).map(each => each.outerHTML.slice(0, 150)).join(' | '))"""
+# After a change of the width, the theme needs a moment until the keyboard reaches what scrolls now.
+SCROLLS_BY_KEYBOARD = """() => [...document.querySelectorAll('pre, .pst-scrollable-table-container')]
+    .every(part => part.scrollWidth <= part.clientWidth || part.tabIndex === 0)"""
 
 pytestmark = pytest.mark.browser
 
@@ -114,6 +117,7 @@ def show(page, name, scheme, width):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})
     page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+    page.wait_for_function(SCROLLS_BY_KEYBOARD)
     SCREENS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENS / f"{name.replace('/', '-')}-{scheme}-{width}.png")
 

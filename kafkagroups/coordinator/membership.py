@@ -353,6 +353,8 @@ class MemberRequests(Requests):
             if group.state is ClassicState.DEAD:
                 return Result(LeaveGroupResult(self.validator.choose_dead_group_error()))
             results = tuple((identity, self._remove(group, identity)) for identity in identities)
+            if not self.settings.is_before(4, 0) and any(error is Errors.NONE for _, error in results):
+                self.rebalances.go_on(group)
             return Result(LeaveGroupResult(Errors.NONE, results))
 
         def refuse(error: Errors, message: str | None) -> LeaveGroupResult:
@@ -367,9 +369,11 @@ class MemberRequests(Requests):
         return group if group is not None and group.type == CONSUMER and group.members else None
 
     def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
-        """Remove a member or a pending member id."""
+        """Remove a member or a pending member id. Up to 3.9, the group goes on after each of them."""
+        goes_on = self.settings.is_before(4, 0)
         if identity.member_id in group.pending_members:
-            self.rebalances.remove_pending(group, identity.member_id)
+            remove_pending = self.rebalances.remove_pending if goes_on else ClassicGroup.remove_pending_member
+            remove_pending(group, identity.member_id)
             return Errors.NONE
         instance_id = identity.group_instance_id
         if identity.member_id:
@@ -379,7 +383,8 @@ class MemberRequests(Requests):
             member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
             error = Errors.NONE if member_id else Errors.UNKNOWN_MEMBER_ID
         if error is Errors.NONE:
-            self.rebalances.remove_member(group, group.members[member_id])
+            remove = self.rebalances.remove_member if goes_on else self.rebalances.drop_member
+            remove(group, group.members[member_id])
         return error
 
 

@@ -77,13 +77,17 @@ class Rebalances:
             member.session_timeout_ms = joining.session_timeout_ms
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member that left or timed out.
+        """Remove a member that left or timed out, and go on without it."""
+        self.drop_member(group, member)
+        self.go_on(group)
 
-        Then start a rebalance, or complete the running one if it waited only for this member.
-        """
+    def drop_member(self, group: ClassicGroup, member: ClassicMember) -> None:
         if self.settings.is_at_least(2, 2):
             answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
         group.remove(member.member_id)
+
+    def go_on(self, group: ClassicGroup) -> None:
+        """Start a rebalance, or complete the running one if it waited only for members that are gone."""
         if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             self.maybe_prepare(group)
         self.try_complete_join(group)

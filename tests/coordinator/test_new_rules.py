@@ -36,6 +36,29 @@ def test_the_initial_delay_starts_again_in_every_generation(make):
     assert kafka.state("g") == "CompletingRebalance"
 
 
+def test_members_that_leave_together_are_removed_before_the_group_goes_on(kafka):
+    """classicGroupLeaveToClassicGroup (4.3.1): one of them that waits for the next generation does not get it."""
+    leader = kafka.stable("g")
+    joining = kafka.join("g")
+    kafka.join("g", leader)
+    kafka.coordinator.sync_group("g", 2, leader, {leader: b"", joining.value.member_id: b""})
+    waiting = kafka.join("g", leader)
+    assert not waiting.done
+    left = kafka.coordinator.leave_group("g", [joining.value.member_id, leader]).value
+    assert [error for _, error in left.members] == [Errors.NONE, Errors.NONE]
+    assert waiting.value.error is Errors.UNKNOWN_MEMBER_ID
+    assert kafka.state("g") == "Empty"
+
+
+def test_a_pending_member_that_leaves_starts_a_rebalance(kafka):
+    """classicGroupLeaveToClassicGroup (4.3.1) counts it among the members that left; 3.9 does not rebalance."""
+    member_id = kafka.stable("g")
+    refused = kafka.coordinator.join_group("g", protocols=[("range", b"")], session_timeout_ms=6000).value
+    kafka.coordinator.leave_group("g", [refused.member_id])
+    assert kafka.state("g") == "PreparingRebalance"
+    assert kafka.coordinator.describe_groups(["g"])[0].members[0].member_id == member_id
+
+
 def test_a_member_id_that_expires_can_end_the_initial_delay(make):
     """removePendingMemberAndUpdateClassicGroup: the rest has joined, so the delay is over."""
     kafka = make(group_initial_rebalance_delay_ms=10_000)

@@ -342,8 +342,8 @@ class MemberRequests(Requests):
         if error is not Errors.NONE:
             return ResponseFuture.of(LeaveGroupResult(error))
         identities = [MemberIdentity(member) if isinstance(member, str) else member for member in members]
-        modern_group = self._find_consumer_group(group_id)
-        if modern_group is not None:
+        modern_group = self.manager.find_modern_group(group_id)
+        if modern_group is not None and modern_group.type == CONSUMER:
             return self.modern.classic_members.leave(modern_group, identities)
 
         def leave() -> Result[LeaveGroupResult]:

@@ -343,3 +343,16 @@ def test_offsets_are_fetched_by_members_and_deleted_where_nobody_subscribes(worl
     assert deleted == dict(zip(partitions, [Errors.GROUP_SUBSCRIBED_TO_TOPIC, Errors.NONE], strict=True))
     left = world.coordinator.offset_fetch("g", require_stable=True, member_id="a", member_epoch=epoch).value.offsets
     assert list(left) == partitions[:1]
+
+
+def test_a_classic_leave_of_an_empty_consumer_group_waits_for_the_log(world):
+    """classicGroupLeaveToConsumerGroup (4.3.1) answers UNKNOWN_MEMBER_ID for each member, as the result of a write."""
+    world.join("a")
+    world.send("a", -1)
+    world.logs = HeldLogs(world.logs)
+    world.start()
+    world.coordinator.offset_commit("g", {kg.TopicPartition("orders", 0): OffsetCommit(1)})
+    left = world.coordinator.leave_group("g", ["a"])
+    assert not left.done
+    world.logs.release()
+    assert [error for _, error in left.value.members] == [Errors.UNKNOWN_MEMBER_ID]

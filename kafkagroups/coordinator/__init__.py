@@ -16,6 +16,7 @@ from kafkagroups.coordinator.assignors import (
     sticky_assignor,
 )
 from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.consumer_client import ConsumerProtocolConsumer
 from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLogs, offset_for_leader_epoch
@@ -24,7 +25,6 @@ from kafkagroups.coordinator.messages import FetchedOffset, MemberIdentity, Offs
 from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.coordinator.simulated_consumers import (
     Consumer,
-    ConsumerProtocolConsumer,
     poll_regularly,
     run_random_actions,
 )

@@ -23,11 +23,7 @@ from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLo
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.messages import FetchedOffset, MemberIdentity, OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.settings import Settings, read_settings
-from kafkagroups.coordinator.simulated_consumers import (
-    Consumer,
-    poll_regularly,
-    run_random_actions,
-)
+from kafkagroups.coordinator.simulated_consumers import Consumer, poll_regularly, run_random_actions
 from kafkagroups.groups.offsets import TopicPartition
 
 __all__ = [

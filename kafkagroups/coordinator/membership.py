@@ -353,7 +353,7 @@ class MemberRequests(Requests):
             if group.state is ClassicState.DEAD:
                 return Result(LeaveGroupResult(self.validator.choose_dead_group_error()))
             results = tuple((identity, self._remove(group, identity)) for identity in identities)
-            if not self.settings.is_before(4, 0) and any(error is Errors.NONE for _, error in results):
+            if self.settings.is_at_least(4, 0) and any(error is Errors.NONE for _, error in results):
                 self.rebalances.go_on(group)
             return Result(LeaveGroupResult(Errors.NONE, results))
 
@@ -372,8 +372,9 @@ class MemberRequests(Requests):
         """Remove a member or a pending member id. Up to 3.9, the group goes on after each of them."""
         goes_on = self.settings.is_before(4, 0)
         if identity.member_id in group.pending_members:
-            remove_pending = self.rebalances.remove_pending if goes_on else ClassicGroup.remove_pending_member
-            remove_pending(group, identity.member_id)
+            group.remove_pending_member(identity.member_id)
+            if goes_on:
+                self.rebalances.try_complete_join(group)
             return Errors.NONE
         instance_id = identity.group_instance_id
         if identity.member_id:
@@ -383,8 +384,9 @@ class MemberRequests(Requests):
             member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
             error = Errors.NONE if member_id else Errors.UNKNOWN_MEMBER_ID
         if error is Errors.NONE:
-            remove = self.rebalances.remove_member if goes_on else self.rebalances.drop_member
-            remove(group, group.members[member_id])
+            self.rebalances.drop_member(group, group.members[member_id])
+            if goes_on:
+                self.rebalances.go_on(group)
         return error
 
 

@@ -17,7 +17,7 @@ def releases_and_engines():
             yield pytest.param(release, engine, marks=() if is_quick else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("release", "engine"), releases_and_engines())
+@pytest.mark.parametrize(("release", "engine"), list(releases_and_engines()))
 def test_a_log_loads_as_in_that_release(release, engine):
     """A load fails in exactly the releases where the broker's load failed, and answers as that release otherwise."""
     found = []

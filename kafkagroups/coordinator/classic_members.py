@@ -4,6 +4,8 @@
 - Upgrade: the first member with the new protocol turns a classic group into a consumer group. Its classic members stay.
 - Downgrade: when only classic members are left, the consumer group becomes a classic group.
 
+`protocol_conversion` says what members and records become. Here is when it happens, and who is told.
+
 The broker computes the assignments of classic members, too, and they learn them in two rounds: Heartbeat tells a member
 to join again; JoinGroup takes it one step towards its target, and SyncGroup returns its assignment. Its generation is
 its member epoch.
@@ -21,29 +23,20 @@ import msgspec
 
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
 from kafkagroups.coordinator.consumer_members import (
-    STABLE,
     UNRELEASED,
     UNREVOKED,
     ConsumerMember,
-    Epochs,
-    Partitions,
     find_member,
     find_or_create_member,
     find_static_member,
     read_members,
-    sort_names,
     update_metadata,
 )
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_heartbeat_error
 from kafkagroups.coordinator.group_records import (
-    assignment_epoch_record,
-    assignment_record,
     build_group_tombstone,
     build_modern_tombstones,
-    epoch_record,
-    member_record,
-    target_record,
 )
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
@@ -57,23 +50,26 @@ from kafkagroups.coordinator.messages import (
     answer_join,
     answer_sync,
 )
+from kafkagroups.coordinator.protocol_conversion import (
+    add_classic_members,
+    build_metadata,
+    build_upgrade_records,
+    check_upgrade,
+    convert_to_consumer_members,
+    encode_target,
+    refuse_upgrade,
+)
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingShard
-from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import apply_record, create_group
-from kafkagroups.records.consumer_group import ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMemberMetadataValue
+from kafkagroups.records.consumer_group import ClassicMemberMetadata
 from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    TopicAndPartitions,
-    VersionedMessage,
-    decode_assignment,
     decode_subscription,
-    encode_versioned,
 )
 from kafkagroups.records.serde import Record
 
@@ -104,33 +100,20 @@ class ClassicMembers:
     # Upgrade
 
     def _upgrade(self, shard: LivingShard, classic: ClassicGroup, records: list[Record]) -> ModernGroup:
-        self._check_upgrade(classic)
+        check_upgrade(classic, self.settings.consumer)
         group_id = classic.group_id
-        epoch = classic.generation
         for waiting in classic.ordered_members():
             answer_join(waiting, JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
             answer_sync(waiting, SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
         if classic.protocol is None:
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None)
-        members: dict[str, ConsumerMember] = {}
         try:
-            for classic_member in classic.ordered_members():
-                member = self._convert_member(classic, classic_member)
-                members[member.member_id] = member
+            members = convert_to_consumer_members(classic, self.image)
         except InvalidRecord as error:
             if error.cause and self.settings.is_before(4, 4):
                 raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
-            text = "the embedded consumer protocol is malformed"
-            raise _refuse(f"Cannot upgrade classic group {group_id} to consumer group because {text}.") from None
-        ordered = [members[member_id] for member_id in timeline_map_order(members)]
-        names = {name for member in ordered for name in member.metadata.subscribed_topic_names}
-        upgrade = [
-            *(member_record(group_id, member) for member in ordered),
-            epoch_record(group_id, epoch, self.image.hash_of(names)),
-            *(target_record(group_id, member.member_id, member.assigned) for member in ordered),
-            assignment_epoch_record(group_id, epoch, 0),
-            *(assignment_record(group_id, member) for member in ordered),
-        ]
+            raise refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
+        upgrade = build_upgrade_records(group_id, classic.generation, members, self.image)
         records += [build_group_tombstone(group_id), *upgrade]
         group = create_group(group_id, shard.partition, CONSUMER, shard.dialect)
         for record in upgrade:
@@ -139,41 +122,12 @@ class ClassicMembers:
         def start_sessions() -> None:
             if shard.groups.get(group_id) is classic:
                 return
-            for member in ordered:
+            for member in members:
                 if not self.groups.timers.is_running(("session", group_id, member.member_id)):
                     self.groups.restart_session(group_id, member)
 
         self.groups.after_write.append(start_sessions)
         return group
-
-    def _check_upgrade(self, group: ClassicGroup) -> None:
-        text = None
-        if not self.settings.consumer.can_upgrade:
-            text = "online upgrade is disabled"
-        elif group.protocol_type != CONSUMER:
-            text = "the group does not use the consumer embedded protocol"
-        elif len(group.members) > self.settings.consumer.max_size:
-            text = "the group size exceeds the consumer group maximum size"
-        if text is not None:
-            raise _refuse(f"Cannot upgrade classic group {group.group_id} to consumer group because {text}.")
-
-    def _convert_member(self, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
-        """Raises InvalidRecord for malformed bytes."""
-        assigned: Epochs = {}
-        if member.assignment:
-            assignment = decode_assignment(member.assignment).message
-            if assignment.user_data:
-                raise _refuse(
-                    f"Cannot upgrade classic group {group.group_id} to consumer group because an unsupported custom "
-                    "assignor is in use. Please refer to the documentation or switch to a default assignor before "
-                    "re-attempting the upgrade."
-                )
-            for topic in assignment.assigned_partitions:
-                topic_id = self.image.id_of(topic.topic)
-                if topic_id is not None:
-                    assigned[topic_id] = dict.fromkeys(topic.partitions, group.generation)
-        metadata = build_metadata(member, member.find_metadata(group.protocol))
-        return ConsumerMember(member.member_id, metadata, group.generation, group.generation, STABLE, assigned)
 
     # Downgrade
 
@@ -209,10 +163,6 @@ class ClassicMembers:
         `replaced_ids` are the new member ids of replaced static members, by their old ids.
         """
         group_id = group.group_id
-        by_id = {member.member_id: member for member in members}
-        old_ids = {new_id: old_id for old_id, new_id in (replaced_ids or {}).items()}
-        joining = [member_id for member_id in by_id if member_id in old_ids]
-        order = [*(each for each in group.ordered_member_ids() if each in by_id and each not in joining), *joining]
         classic = ClassicGroup(
             group_id,
             self.settings.version,
@@ -220,14 +170,7 @@ class ClassicMembers:
             generation=group.group_epoch,
             protocol_type=CONSUMER,
         )
-        for member_id in order:
-            classic.add(_to_classic_member(by_id[member_id]))
-        classic.state = ClassicState.STABLE
-        classic.protocol = classic.select_protocol()
-        classic.compute_subscribed_topics()
-        for member in classic.members.values():
-            target = find_target(group, old_ids.get(member.member_id, member.member_id))
-            member.assignment = self.encode_target(target, member.find_metadata(classic.protocol))
+        add_classic_members(classic, group, members, replaced_ids or {}, self.image)
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         records += build_modern_tombstones(group, replaced_ids)
         records.append(self.groups.store.build_group_record(classic, assignments))
@@ -245,19 +188,6 @@ class ClassicMembers:
                 self.rebalances.prepare(classic)
 
         self.groups.after_write.append(start_classic_group)
-
-    def encode_target(self, target: Partitions, subscription: bytes) -> bytes:
-        """Return partitions as a classic member reads them, in the version of its subscription."""
-        names = self.image.names_by_id()
-        assignment = ConsumerProtocolAssignment(
-            assigned_partitions=tuple(
-                TopicAndPartitions(names[topic_id], tuple(partitions))
-                for topic_id, partitions in target.items()
-                if topic_id in names
-            ),
-            user_data=None,
-        )
-        return encode_versioned(VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment))
 
     # Requests of classic members to a consumer group
 
@@ -371,7 +301,7 @@ class ClassicMembers:
                 raise Refusal(Errors.REBALANCE_IN_PROGRESS, "a new rebalance has begun")
             self.groups.timers.cancel(group.group_id, member.member_id, ["sync"])
             self.groups.restart_session(group.group_id, member)
-            data = self.encode_target(member.assigned, classic.supported_protocols[0].metadata)
+            data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
             return Result(SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
         return self.groups.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
@@ -444,43 +374,4 @@ class ClassicMembers:
 def require_consumer_group(group: object, group_id: str) -> ModernGroup:
     if isinstance(group, ModernGroup) and group.type == CONSUMER:
         return group
-    raise _refuse(f"Group {group_id} is not a consumer group.")
-
-
-def build_metadata(member: ClassicMember, subscription_bytes: bytes) -> ConsumerGroupMemberMetadataValue:
-    """Return the member's record in a consumer group. Raises InvalidRecord if its subscription is malformed."""
-    subscription = decode_subscription(subscription_bytes).message
-    return ConsumerGroupMemberMetadataValue(
-        instance_id=member.group_instance_id,
-        rack_id=subscription.rack_id or None,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=sort_names(subscription.topics),
-        subscribed_topic_regex="",
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        server_assignor=None,
-        classic_member_metadata=ClassicMemberMetadata(
-            session_timeout_ms=member.session_timeout_ms,
-            supported_protocols=tuple(ClassicProtocol(name, metadata) for name, metadata in member.protocols),
-        ),
-    )
-
-
-def _to_classic_member(member: ConsumerMember) -> ClassicMember:
-    metadata = member.metadata
-    classic = metadata.classic_member_metadata
-    assert classic is not None
-    return ClassicMember(
-        member.member_id,
-        metadata.instance_id,
-        metadata.client_id,
-        metadata.client_host,
-        metadata.rebalance_timeout_ms,
-        classic.session_timeout_ms,
-        CONSUMER,
-        [(protocol.name, protocol.metadata) for protocol in classic.supported_protocols],
-    )
-
-
-def _refuse(text: str) -> Refusal:
-    return Refusal(Errors.GROUP_ID_NOT_FOUND, text)
+    raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")

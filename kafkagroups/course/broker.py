@@ -26,7 +26,7 @@ from kafkagroups.coordinator import (
 )
 from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.messages import CommitErrors, OffsetFetchResult
-from kafkagroups.coordinator.player import make_topic_id
+from kafkagroups.coordinator.recorded_decisions import make_topic_id
 from kafkagroups.coordinator.request_validation import Authorizer, allow_all
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.log_lines import Lines, read_batch_lines

@@ -138,8 +138,11 @@ class Members(World):
         self.logs.holds_answers = holds
 
     def do_release(self, number, error):
+        """Answer a held append. The batch is in the log, so it fails only with its leader, and is loaded again."""
         if self.logs.held_appends:
             self.logs.release(number % len(self.logs.held_appends), error)
+            if error is not Errors.NONE:
+                self.do_fail_over()
 
     @property
     def runtime(self):
@@ -159,8 +162,7 @@ class Members(World):
 
 def check(world):
     runtime = world.runtime
-    if runtime.next_offset != world.log_end:
-        return  # A batch that failed is in the log: the next append finds it, and the partition is loaded again.
+    assert runtime.next_offset == world.log_end
     loaded = LivingShard(0, runtime.dialect, now_ms=world.clock.now_ms)
     replay_batches(loaded, [batch for batch in world.disk.read(0) if batch.next_offset <= world.confirmed_end])
     assert loaded.failure is None

@@ -29,7 +29,7 @@ from kafkagroups.coordinator import (
     read_settings,
     start_broker,
 )
-from kafkagroups.coordinator.player import Transactions
+from kafkagroups.coordinator.recorded_decisions import Transactions
 from kafkagroups.groups.classic_group import NotAppended
 from kafkagroups.groups.group import ClassicState
 from tests.golden import texts

@@ -24,7 +24,7 @@ CEILINGS = {
     "coordinator": 6141,
     "course": 8660,
     "engine": 2548,
-    "groups": 2078,
+    "groups": 2213,
     "history": 5017,
     "html_report": 491,
     "kafka_tools": 426,

@@ -258,12 +258,10 @@ class OffsetRequests(Requests):
 
         def delete() -> Result[OffsetDeleteResult]:
             group, topics = self._find_subscribed_topics(group_id)
-            # In a classic group, a partition is deleted once.
-            named = list(dict.fromkeys(partitions)) if isinstance(group, ClassicGroup) else partitions
-            for partition in named:
+            for partition in partitions:
                 is_subscribed = topics is None or partition.topic in topics
                 errors.setdefault(partition, Errors.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else Errors.NONE)
-            deleted = [partition for partition in named if errors[partition] is Errors.NONE]
+            deleted = [partition for partition in partitions if errors[partition] is Errors.NONE]
             return Result(OffsetDeleteResult(Errors.NONE, errors), self.manager.delete_offsets(group, deleted))
 
         return self.manager.write(group_id, delete, lambda error, _: OffsetDeleteResult(error))

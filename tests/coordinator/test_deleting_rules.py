@@ -163,6 +163,14 @@ def test_offsets_of_topics_that_are_read_cannot_be_deleted(kafka):
     assert (kafka.fetch("g"), kafka.records()[-1]) == ({ORDERS: 1}, [("clicks-0", None)])
 
 
+def test_a_partition_that_is_named_twice_has_two_tombstones_in_4(kafka, new_kafka):
+    """OffsetMetadataManager.deleteOffsets (4.3.1) looks at each named partition; GMD.removeOffsets (3.9) removes it."""
+    for broker, tombstones in ((kafka, 1), (new_kafka, 2)):
+        broker.commit("g", 1, ORDERS, CLICKS)
+        assert broker.coordinator.offset_delete("g", [ORDERS, ORDERS]).value.partitions == {ORDERS: Errors.NONE}
+        assert broker.records()[-1] == [("orders-0", None)] * tombstones
+
+
 def test_an_unreadable_subscription_reads_every_topic(kafka):
     """GCT.testDeleteOffsetOfConsumerGroupWithUnparsableProtocol."""
     member_id = kafka.stable("g", protocols=[("range", b"\x00")])

@@ -101,7 +101,6 @@ class InvalidRecord(BadBytes):
     cause: tuple[str | int, ...] = ()
 
     def with_cause(self, *cause: str | int) -> InvalidRecord:
-        """Set the attribute `cause`. Return this error."""
         self.cause = cause
         return self
 

@@ -151,7 +151,6 @@ def _run(argv: list[str]) -> int:
 
 
 def create_parser(name: str) -> Parser:
-    """Return the parser of a command's arguments."""
     from kafkagroups.cli.options import Parser  # The help needs none of its imports.
 
     command = import_module(f"kafkagroups.cli.{name}")
@@ -178,5 +177,5 @@ def _print_overview() -> None:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device. Otherwise, Python's last write to stdout at the end of the process fails."""
+    """Otherwise, Python's last write to stdout at the end of the process fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -222,7 +222,6 @@ _ONE: dict[str, Callable[[Any], str]] = {
 
 
 def _describe_same(table: str, change: Change) -> str:
-    """An answer that is the same on both sides, and another one than before the fork."""
     now, before = (_ONE[table](each) if each else "none" for each in (change.a, change.before))
     return f"{now} on both, {before} before the fork"
 

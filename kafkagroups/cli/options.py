@@ -90,8 +90,6 @@ _UNIT_MS = {"": 60_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes only whole names of options, and prints its errors in one line."""
-
     def __init__(self, prog: str, description: str, epilog: str = "") -> None:
         layout = argparse.RawDescriptionHelpFormatter
         super().__init__(prog, None, description, epilog, formatter_class=layout, allow_abbrev=False)
@@ -192,7 +190,7 @@ def parse_count(text: str) -> int:
 
 
 def _parse_time(text: str) -> int:
-    """Return a time in ms since 1970. The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
+    """The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
     if re.fullmatch(r"[-+]?[0-9]+", text):
         return parse_whole_number(text)
     try:
@@ -274,7 +272,6 @@ def _coordinator_of(kafka: str | None) -> str:
 
 
 def print_newer(kafka: str | None) -> None:
-    """Warn if an option names a release that is newer than all that this package knows."""
     if kafka is not None and is_newer(kafka):
         _print_rules(dialect(_coordinator_of(kafka), kafka))
 

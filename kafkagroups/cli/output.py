@@ -55,7 +55,6 @@ def find_width() -> int:
 
 
 def print_line(text: str) -> None:
-    """Print one line for people, however long it is."""
     print(escape(text))
 
 
@@ -84,7 +83,6 @@ def print_json(value: object) -> None:
 
 
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """Divide a text into lines of at most `width` characters, if no word is longer."""
     if len(text) <= width:
         return [text]
     return textwrap.wrap(
@@ -109,7 +107,6 @@ def format_time(ms: int) -> str:
 
 @lru_cache(maxsize=1024)
 def format_time_ms(ms: int) -> str:
-    """Like `format_time`, but with the milliseconds: "2026-11-21 10:13:27.553"."""
     if ms < 0:
         return "no time"
     try:
@@ -185,7 +182,6 @@ def _measure_words(text: str) -> int:
 
 
 def _count_free(row: Sequence[str], column: int, widths: Sequence[int], gap: int) -> int:
-    """Count the characters that are free to the right of a cell: those of the empty cells next to it."""
     empty = takewhile(lambda other: not row[other], range(column + 1, len(row)))
     return sum(widths[other] + gap for other in empty)
 
@@ -212,7 +208,7 @@ def _lay_out_row(row: Sequence[str], widths: Sequence[int], numbers: Sequence[bo
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
-    """Print a paragraph for each finding. A remedy that is the same as the one before is printed once."""
+    """A remedy that is the same as the one before is printed once."""
     last_remedy = ""
     for number, finding in enumerate(findings[:FINDINGS_SHOWN], start=1):
         print_text()
@@ -283,7 +279,6 @@ class ToolOutput:
         self._is_terminal = stream.isatty()
 
     def write(self, text: str, /) -> None:
-        """Write a text that contains at most one line break, at its end."""
         if self._is_terminal:
             line = text.removesuffix("\n")
             text = escape(line) + text[len(line) :]
@@ -292,7 +287,6 @@ class ToolOutput:
 
 @contextmanager
 def spinner(path: str) -> Iterator[None]:
-    """Show that a path is being read, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -119,7 +119,7 @@ def _print_list(title: str, lines: list[str], count: int, *, shows_all: bool) ->
 
 
 def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
-    """Return the events that the text shows. A rewind replaces the commit right before it."""
+    """A rewind replaces the commit right before it."""
     selected: list[Event] = []
     for event in events:
         if event.event in ("rewind", "skip") and selected and selected[-1].event == "commit":

@@ -40,7 +40,6 @@ def _member_sort_key(member_id: str, instance_id: str | None) -> tuple[bool, byt
 
 
 def _divide(partition_count: int, reader_count: int) -> Iterator[range]:
-    """Yield the consecutive partitions of each reader. The first readers get one more if it does not come out even."""
     quota, remainder = divmod(partition_count, reader_count)
     for index in range(reader_count):
         start = quota * index + min(index, remainder)
@@ -52,10 +51,7 @@ def _divide(partition_count: int, reader_count: int) -> Iterator[range]:
 
 @dataclass(frozen=True)
 class Subscriber:
-    """A member as the leader receives it. `topics` are the topics to which the member subscribes.
-
-    `owned` are the partitions that the member had before the rebalance. Only `sticky_assignor` reads them.
-    """
+    """A member as the leader receives it. Only `sticky_assignor` reads what it `owned` before the rebalance."""
 
     member_id: str
     topics: Collection[str]
@@ -69,7 +65,7 @@ Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign consecutive partitions of each topic. `topics` has the partition count of each topic."""
+    """Assign consecutive partitions of each topic; `topics` has their partition counts."""
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     for topic in sorted(topics, key=java_sort_key):
@@ -81,7 +77,6 @@ def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> 
 
 
 def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign each partition to the next member that subscribes. `topics` has the partition count of each topic."""
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     turns = cycle(ordered_members)
@@ -94,8 +89,8 @@ def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int
 def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
     """Assign the partitions evenly, and let members keep the partitions that they own.
 
-    `topics` has the partition count of each topic. If two members claim a partition, the first one keeps it. In the
-    result, no subscriber of a partition's topic has two partitions fewer than the partition's owner.
+    If two members claim a partition, the first one keeps it. In the result, no subscriber of a partition's topic has
+    two partitions fewer than the partition's owner.
     """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
@@ -234,7 +229,6 @@ class _Assignment:
         return sorted(self.subscribers[topic_id], key=lambda member: (self.sizes[member], member))
 
     def _balance_topic(self, topic_id: str) -> bool:
-        """Move partitions of a topic from the fullest to the emptiest member. Return whether one moved."""
         takers = self._by_size(topic_id)
         givers = list(takers)
         movable: dict[int, list[int]] = {}
@@ -270,7 +264,7 @@ class _Assignment:
 
 @dataclass(frozen=True)
 class TargetedMember:
-    """A member as an assignor sees it. `topic_ids` are the subscribed topics that exist. `target` is what it has."""
+    """A member as an assignor sees it: its subscribed topics that exist, and its present target."""
 
     instance_id: str | None
     topic_ids: tuple[str, ...]
@@ -281,8 +275,7 @@ class TargetedMember:
 class GroupToAssign:
     """What an assignor knows.
 
-    `members` are in the order of Kafka's hash map. `partition_counts` has each topic id. `has_same_topics` says whether
-    all members subscribe to the same topics. `assigned` are the partitions in the targets that the group has now.
+    `members` are in the order of Kafka's hash map. `assigned` are the partitions in the targets that the group has now.
     """
 
     members: Mapping[str, TargetedMember]

@@ -32,12 +32,7 @@ class Timer:
 
 
 class Clock:
-    """A clock that the caller advances.
-
-    Parameters
-    ----------
-    now_ms
-        The time at the start, in ms since the epoch. The attribute `now_ms` is the current time.
+    """A clock that the caller advances; `now_ms` is its time, in ms since the epoch.
 
     Examples
     --------
@@ -76,7 +71,6 @@ class Clock:
         self.advance_to(self.now_ms + ms)
 
     def clear_timers(self) -> None:
-        """Remove all timers, as a crash does."""
         self._timers.clear()
 
 
@@ -99,7 +93,6 @@ class MemberTimers:
         return key in self._timers
 
     def restart(self, key: TimerKey, timeout_ms: int, epoch: int | None = None) -> None:
-        """Start a timer, instead of the one that runs for this key."""
         self._cancel(key)
         self._timers[key] = self.clock.after(max(timeout_ms, SHORTEST_DELAY_MS), partial(self._end, key, epoch))
 

@@ -78,7 +78,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
         self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
     def leave(self) -> None:
-        """Close the consumer. A static member leaves for a restart: until its session ends, it keeps its partitions."""
+        """A static member leaves for a restart: until its session ends, it keeps its partitions."""
         if self.state is not ConsumerState.GONE:
             self._heartbeat(LEAVE_EPOCH if self.group_instance_id is None else LEAVE_STATIC_EPOCH)
         self.crash()
@@ -94,7 +94,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
     # Single requests
 
     def request_heartbeat(self) -> ResponseFuture[ConsumerHeartbeatResult]:
-        """Send a heartbeat with the fields that have changed. It acknowledges the partitions that were taken."""
+        """Send a heartbeat, which acknowledges the partitions that were taken."""
         fields = {
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "subscribed_topic_names": sorted(set(self.topics)),

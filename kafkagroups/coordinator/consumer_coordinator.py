@@ -224,11 +224,6 @@ def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
 
 
 class Requests:
-    """What the handlers of the classic requests share. They ask `modern` about groups of a new type.
-
-    `new_member_id` is that of `GroupCoordinator`.
-    """
-
     def __init__(
         self,
         validator: RequestValidator,

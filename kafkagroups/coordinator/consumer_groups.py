@@ -100,7 +100,7 @@ class MemberChange:
 class ConsumerGroups:
     """The consumer groups of the partitions that this broker leads.
 
-    `image` are the topics. `group_configs` are the settings of single groups, by group id, with Kafka's names.
+    `group_configs` are the settings of single groups, by group id, with Kafka's names.
     """
 
     def __init__(
@@ -134,7 +134,6 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]
     ) -> Result[ConsumerHeartbeatResult]:
-        """Handle a member that joins or stays. `records` convert the group, if that is needed."""
         before = self._find_member(group, request, records)
         names = request.subscribed_topic_names
         metadata = update_metadata(
@@ -165,7 +164,6 @@ class ConsumerGroups:
         return Result(result, records)
 
     def leave(self, request: ConsumerHeartbeat, group: ModernGroup) -> Result[ConsumerHeartbeatResult]:
-        """Handle a member that leaves, or a static member that leaves for a restart."""
         member = find_member(group, request.member_id, request.instance_id)
         result = ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.instance_id is None or request.member_epoch == LEAVE_EPOCH:
@@ -351,7 +349,6 @@ class ConsumerGroups:
                 self._restart_rebalance(group.group_id, member)
 
     def stop_group(self, group: ModernGroup) -> None:
-        """Forget everything about a group that is not in the log."""
         for member_id in group.members:
             self.timers.cancel(group.group_id, member_id)
         self.patterns.forget(group.group_id)

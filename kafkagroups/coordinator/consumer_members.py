@@ -50,7 +50,7 @@ NEW_METADATA = ConsumerGroupMemberMetadataValue(
 
 @dataclass(frozen=True)
 class ConsumerMember:
-    """A member of a consumer group. The fields are those of its two records (types 5 and 8)."""
+    """A member of a consumer group, with the fields of its two records (types 5 and 8)."""
 
     member_id: str
     metadata: ConsumerGroupMemberMetadataValue = NEW_METADATA
@@ -126,7 +126,6 @@ def find_or_create_member(group: ModernGroup, member_id: str) -> ConsumerMember:
 
 
 def find_member(group: ModernGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """Return the member with this member id and instance id. Raise Refusal if there is none."""
     if instance_id is None:
         if member_id not in group.members:
             text = f"Member {member_id} is not a member of group {group.group_id}."

@@ -2,8 +2,7 @@
 
 `GroupCoordinator` passes each request to the module that handles it: membership.py, offset_requests.py, or
 consumer_coordinator.py. These share the checks in request_validation.py, and one manager, which holds the groups and
-writes to the log. The manager is the only part that the two coordinators do not have in common: manager.py is the
-classic one, partitioned_groups.py the new one.
+writes to the log.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
@@ -70,23 +69,13 @@ logger = logging.getLogger("kafkagroups.coordinator")
 class GroupCoordinator:
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
-    The answers to most requests are `ResponseFuture` objects. In the new coordinator (since 4.0) they also wait until
-    the log has confirmed everything that they rest on; if the append fails, they are its error. Every method raises
-    UsageError, and changes nothing, if an argument has a value that no request can contain (request_fields.py).
+    In the new coordinator (since 4.0), the answers also wait until the log has confirmed everything that they rest on;
+    if the append fails, they are its error. Every method raises UsageError, and changes nothing, if an argument has a
+    value that no request can contain (request_fields.py).
 
-    Parameters
-    ----------
-    logs
-        The partitions of the offsets topic.
-    clock
-        The coordinator's time. Timers run when the caller advances the clock.
-    settings
-        The broker's settings. `settings.kafka` is the Kafka version whose rules the coordinator follows.
-    new_member_id
-        A function that returns the id of a new member, from its client id, or from the instance id of a static member.
-    surroundings
-        What the coordinator asks the rest of the cluster: `topics`, `topic_ids`, `authorize`, `verify` and `zookeeper`,
-        as `Surroundings` (request_validation.py) explains them.
+    `settings.kafka` is the Kafka version whose rules the coordinator follows, and its timers run when the caller
+    advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a
+    static member. `Surroundings` (request_validation.py) is what the coordinator asks the rest of the cluster.
     """
 
     def __init__(
@@ -424,9 +413,8 @@ class GroupCoordinator:
             self.rebalances.restart_session(group, member)
 
     def _stop_group(self, group: LivingGroup) -> None:
-        """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.
-
-        In a Stable group, the JoinGroup of a replaced static member can wait for an append, whose callback answers it.
+        """In a Stable group, the JoinGroup of a replaced static member can wait for an append, whose callback answers
+        it.
         """
         if isinstance(group, ModernGroup):
             if self.modern is not None:
@@ -460,17 +448,15 @@ def start_broker(
     new_member_id: Callable[[str], str] | None = None,
     **surroundings: Unpack[Surroundings],
 ) -> GroupCoordinator:
-    """Start a broker that is the leader of every partition of the offsets topic. Return its coordinator.
+    """Start a broker that leads every partition of the offsets topic, and return its coordinator.
 
     Parameters
     ----------
     logs
         The logs of the offsets topic's partitions, or their folder, which may be empty.
     new_member_id
-        A function that returns the id of a new member, as in `GroupCoordinator`. None: the client id and a number that
-        no member in the log has, so every run of the program has the same ids, and no restart repeats one.
-    clock, settings, surroundings
-        See `GroupCoordinator`.
+        As in `GroupCoordinator`. None: the client id and a number that no member in the log has, so every run of the
+        program has the same ids, and no restart repeats one.
 
     Examples
     --------

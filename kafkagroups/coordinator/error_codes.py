@@ -9,8 +9,6 @@ from enum import IntEnum
 
 
 class Errors(IntEnum):
-    """Kafka's error codes."""
-
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     UNKNOWN_TOPIC_OR_PARTITION = 3

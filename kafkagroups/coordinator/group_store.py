@@ -90,7 +90,6 @@ class GroupStore(ABC):
         return partition_for(group_id, self.settings.offsets_topic_num_partitions)
 
     def is_loaded(self, partition: int) -> bool:
-        """Return whether this broker owns the partition, and has its groups."""
         return partition in self.owned
 
     def is_local(self, group_id: str) -> bool:
@@ -100,7 +99,6 @@ class GroupStore(ABC):
         return self.partition_for(group_id) in self.loading
 
     def is_missing(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition, but the group does not exist or is Dead."""
         group = self.get_group(group_id)
         return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
 
@@ -122,7 +120,6 @@ class GroupStore(ABC):
             self.loading.discard(partition)
 
     def unload_partition(self, partition: int, epoch: int | None = None) -> None:
-        """Call `on_unloaded` for each group, and forget the partition, unless its coordinator epoch is newer."""
         if epoch is None or self.accept_epoch(partition, epoch):
             self.owned.discard(partition)
             self.loading.discard(partition)
@@ -143,12 +140,10 @@ class GroupStore(ABC):
         """Return the group; None if it does not exist."""
 
     def get_group(self, group_id: str) -> ClassicGroup | None:
-        """Return the classic group; None if it does not exist."""
         group = self.find_group(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def find_modern_group(self, group_id: str) -> ModernGroup | None:
-        """Return the consumer, share or streams group; None if it does not exist."""
         group = self.find_group(group_id)
         return group if isinstance(group, ModernGroup) else None
 
@@ -174,7 +169,6 @@ class GroupStore(ABC):
         return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return the group. If it does not exist, add an Empty group, without a record."""
         return self.add_group(self.build_group(group_id))
 
     @contextmanager
@@ -242,10 +236,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets in the producer's open transaction.
-
-        `partitions` are those of the offsets topic that contain the transaction's marker. Only their groups change.
-        """
+        """Commit or abort the offsets in the producer's open transaction, in the partitions that contain its marker."""
 
     @abstractmethod
     def find_offsets(self, group_id: str) -> OffsetsAndPending:

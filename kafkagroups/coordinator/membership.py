@@ -41,10 +41,6 @@ from kafkagroups.groups.modern_group import ModernGroup
 
 class MemberRequests(Requests):
     def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
-        """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
-
-        The group of a new member is created, even if the member is then refused.
-        """
         group_id = request.group_id
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         joining = request.build_member()
@@ -275,10 +271,8 @@ class MemberRequests(Requests):
     # SyncGroup, Heartbeat and LeaveGroup
 
     def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
-        """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
-
-        While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance is
-        not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
+        """While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance
+        is not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
         """
         group_id = request.group_id
         member_id = request.member_id
@@ -307,11 +301,9 @@ class MemberRequests(Requests):
         return response
 
     def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
-        """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, it must join again.
-
-        While the group is loading, the answer is NONE, because the session timers start only after the load. While it
-        waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and the timer is not
-        restarted; before 2.3, in addition, the generation is not checked.
+        """While the group is loading, the answer is NONE, because the session timers start only after the load. While
+        the member waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and its session
+        timer is not restarted; before 2.3, in addition, the generation is not checked.
         """
         error = self.validator.check_request(request.group_id, "HEARTBEAT", "READ")
         if error is not Errors.NONE:

@@ -1,4 +1,4 @@
-"""The requests with many fields and all results as dataclasses.
+"""The requests with many fields, which the methods of `GroupCoordinator` explain, and all results, as dataclasses.
 
 Source: the request schemas of 3.9 and 4.3.1 (JoinGroupRequest.json, TxnOffsetCommitRequest.json, …);
 GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid (4.3.1).
@@ -54,8 +54,6 @@ class JoinGroupResult:
 
 @dataclass(frozen=True)
 class SyncGroupResult:
-    """The result of SyncGroup: the member's assignment, or an error."""
-
     error: Errors
     protocol_type: str | None = None
     protocol: str | None = None
@@ -72,8 +70,6 @@ class MemberIdentity:
 
 @dataclass(frozen=True)
 class LeaveGroupResult:
-    """The result of LeaveGroup: the error of the whole request, and that of each member."""
-
     error: Errors
     members: tuple[tuple[MemberIdentity, Errors], ...] = ()
 
@@ -145,8 +141,6 @@ class DescribedGroup:
 
 @dataclass(frozen=True)
 class ListedGroup:
-    """A group as ListGroups returns it."""
-
     group_id: str
     protocol_type: str
     state: str
@@ -181,7 +175,6 @@ class ResponseFuture(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> ResponseFuture[T]:
-        """Return the response of a request that is answered at once."""
         response = cls()
         response.complete(value)
         return response
@@ -216,7 +209,6 @@ class ResponseFuture(Generic[T]):
         return last
 
     def map(self, convert: Callable[[T], U]) -> ResponseFuture[U]:
-        """Return the response that `convert` makes of this one."""
         return self.bind(lambda value: ResponseFuture.of(convert(value)))
 
     @classmethod
@@ -292,8 +284,6 @@ def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
 
 @dataclass(frozen=True)
 class JoinGroupRequest:
-    """The fields of a JoinGroup, which `GroupCoordinator.join_group` explains."""
-
     group_id: str
     _: KW_ONLY
     protocols: Sequence[tuple[str, bytes]]
@@ -322,8 +312,6 @@ class JoinGroupRequest:
 
 @dataclass(frozen=True)
 class HeartbeatRequest:
-    """The fields of a Heartbeat, which `GroupCoordinator.heartbeat` explains."""
-
     group_id: str
     generation: int
     member_id: str
@@ -333,8 +321,6 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True)
 class SyncGroupRequest(HeartbeatRequest):
-    """The fields of a SyncGroup, which `GroupCoordinator.sync_group` explains."""
-
     assignments: Mapping[str, bytes] | None = None
     _: KW_ONLY
     protocol_type: str | None = None
@@ -343,8 +329,6 @@ class SyncGroupRequest(HeartbeatRequest):
 
 @dataclass(frozen=True)
 class OffsetFetchRequest:
-    """The fields of an OffsetFetch, which `GroupCoordinator.offset_fetch` explains."""
-
     group_id: str
     partitions: Iterable[TopicPartition] | None = None
     _: KW_ONLY
@@ -356,8 +340,6 @@ class OffsetFetchRequest:
 
 @dataclass(frozen=True)
 class OffsetCommitRequest:
-    """The fields of an OffsetCommit, which `GroupCoordinator.offset_commit` explains."""
-
     group_id: str
     offsets: Mapping[TopicPartition, OffsetCommit]
     _: KW_ONLY
@@ -370,8 +352,6 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True)
 class TxnOffsetCommitRequest:
-    """The fields of a TxnOffsetCommit, which `GroupCoordinator.txn_offset_commit` explains."""
-
     group_id: str
     offsets: Mapping[TopicPartition, OffsetCommit]
     _: KW_ONLY

@@ -1,7 +1,7 @@
 """The requests about offsets and groups: commits, deletions and expiry, and the answers from the cache.
 
 A commit is checked first: may the client commit, do the topics exist, is the client a member of the group? Then the
-manager stores the offsets in the log and the cache. Version 0 of OffsetCommit stores them only in ZooKeeper.
+manager stores the offsets in the log and the cache.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest; GroupCoordinator.handleCommitOffsets,
 handleTxnCommitOffsets, handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9; tags 2.8.2 and 1.0.1);
 GroupMetadataManager.cleanupGroupMetadata (3.9).
@@ -137,7 +137,6 @@ class OffsetRequests(Requests):
         offsets: Mapping[TopicPartition, OffsetCommit],
         store: Callable[[_Commits, _Answer], None],
     ) -> ResponseFuture[CommitErrors]:
-        """Call `store` with the offsets of the partitions that exist and that the client may read."""
         if not self.validator.authorize("READ", "GROUP", group_id):
             return ResponseFuture.of(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
         response: ResponseFuture[CommitErrors] = ResponseFuture()
@@ -241,7 +240,6 @@ class OffsetRequests(Requests):
         return self.manager.write(group_ids[0], wait, refuse).bind(delete_unless_refused)
 
     def _check_deletion(self, group_id: str, deleted_groups: list[LivingGroup]) -> Errors:
-        """Return the error for the group, or add it to those that are deleted."""
         group = self.manager.find_group(group_id)
         if group is None or group.state is ClassicState.DEAD:
             return self.validator.choose_error_without_group(group_id)

@@ -49,8 +49,6 @@ T = TypeVar("T")
 
 
 class PartitionedGroups(GroupStore):
-    """The groups of the partitions that this broker leads. `runtimes` are the partitions, by number."""
-
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
         super().__init__(settings, logs, clock)
         self.runtimes: dict[int, PartitionRuntime] = {}
@@ -204,7 +202,6 @@ class PartitionedGroups(GroupStore):
         self.find_runtime(group.group_id).write(commit, refuse, producer).then(complete)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets. The marker must be the newest batch in the log of each of these partitions."""
         for partition in partitions:
             runtime = self.runtimes.get(partition)
             if runtime is not None and runtime.is_active:
@@ -238,10 +235,7 @@ class PartitionedGroups(GroupStore):
         return [build_offset_tombstone(group.group_id, partition) for partition in deleted]
 
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
-        """Delete the committed and pending offsets for these partitions in all groups. The groups stay.
-
-        An offset that was committed for another topic of this name stays.
-        """
+        """The groups stay, and so does an offset that was committed for another topic of this name."""
 
         def build(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> list[Record]:
             return [
@@ -267,7 +261,6 @@ class PartitionedGroups(GroupStore):
         return self._delete_everywhere(build_all)
 
     def _delete_everywhere(self, build: Callable[[LivingShard], tuple[int, list[Record]]]) -> int:
-        """Write the tombstones that `build` returns for each partition. Return the sum of its counts."""
         counts = []
 
         def delete(shard: LivingShard) -> Result[None]:

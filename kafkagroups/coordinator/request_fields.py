@@ -39,7 +39,6 @@ class FieldType(Protocol):
 
 
 def check_field(name: str, field_type: FieldType, value: Any) -> Any:
-    """Return the value of a field, as `FieldType.check` does. The error names the field."""
     try:
         return field_type.check(value)
     except UsageError as error:
@@ -64,8 +63,6 @@ class Text:
 
 
 class RawBytes:
-    """Bytes of any length."""
-
     def check(self, value: Any) -> bytes:
         if not isinstance(value, bytes):
             raise _refuse_type("bytes", value)
@@ -117,8 +114,6 @@ class ObjectOf:
 
 
 class LeavingMember:
-    """A member of a LeaveGroup: a member id, or a MemberIdentity."""
-
     def check(self, value: Any) -> str | MemberIdentity:
         checked: str | MemberIdentity = (TEXT if isinstance(value, str) else _IDENTITY).check(value)
         return checked

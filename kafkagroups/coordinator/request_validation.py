@@ -98,10 +98,6 @@ class RequestValidator:
         self.is_running = True
 
     def check_request(self, group_id: str, api: str, operation: str) -> Errors:
-        """Check that the client is authorized, and `check_group`.
-
-        `api` is the name of the request ("JOIN_GROUP"), `operation` what the client wants to do ("READ").
-        """
         if not self.authorize(operation, "GROUP", group_id):
             return Errors.GROUP_AUTHORIZATION_FAILED
         return self.check_group(group_id, api)

@@ -11,10 +11,8 @@ the records. A response without records waits for all records before it, because
 A failed append takes back what its records changed, and every request that waits for it gets the error. A request that
 the handler refuses (Refusal) is answered at once.
 
-To add a kind of request, write a handler, and call `write(handler, refuse)` from the public verb. `refuse(error,
-message)` builds the response for an error. A request that only reads looks at the state within `GroupStore.committed`,
-which shows what the log has confirmed. If the records are new, say in groups/modern_replay.py what they change: nothing
-else applies them.
+A request that only reads looks at the state within `GroupStore.committed`, which shows what the log has confirmed. What
+a new record changes is said in groups/modern_replay.py: nothing else applies it.
 
 A timer is a write too: its action calls `write` when the timer is due, and the handler looks whether there is still
 something to do.
@@ -243,7 +241,6 @@ class PartitionRuntime:
     # Load and unload
 
     def load(self) -> None:
-        """Read the partition's log, and call `on_loaded` for each group. If this fails, stay inactive."""
         self.shard = LivingShard(self.partition, self.dialect, now_ms=self.clock.now_ms)
         self.next_offset = 0
         replay_batches(self.shard, self._count(self.logs.read(self.partition)))
@@ -262,7 +259,6 @@ class PartitionRuntime:
             self.store.on_loaded(group)
 
     def unload(self) -> None:
-        """Answer all requests that wait with NOT_COORDINATOR, and call `on_unloaded` for each group."""
         self.is_active = False
         waiting, self._unconfirmed = self._unconfirmed, []
         for append in waiting:

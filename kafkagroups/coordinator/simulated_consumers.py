@@ -13,11 +13,9 @@ After UNKNOWN_MEMBER_ID it gives up its partitions and joins as a new member; af
 member id. After FENCED_INSTANCE_ID it stops, because another process has its instance id. After other errors it joins
 again.
 
-`ConsumerProtocolConsumer`, which speaks the new protocol, is in consumer_client.py.
-
 Simpler than Kafka: consumers commit only in `commit`, send one request at a time and count records instead of reading
-them. `Consumer` supports only the eager protocol, in which a member gives up all partitions before a rebalance.
-Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
+them. `Consumer` supports only the eager protocol, in which a member gives up all partitions before a rebalance. Source:
+AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
 from __future__ import annotations
@@ -76,7 +74,6 @@ def write_subscription(
 
 
 def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicPartition]]:
-    """Return the topics and the owned partitions of a subscription."""
     subscription = decode_subscription(metadata).message
     return subscription.topics, _list_partitions(subscription.owned_partitions)
 
@@ -150,7 +147,6 @@ class SimulatedConsumer(ABC):
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the consumer reads now."""
         return tuple(self.positions)
 
     @abstractmethod
@@ -194,7 +190,6 @@ class SimulatedConsumer(ABC):
         self.positions = {}
 
     def start(self) -> None:
-        """Start as a new member, also after a crash."""
         self.crash()
         self.state = ConsumerState.JOINING
 
@@ -262,7 +257,6 @@ class Consumer(SimulatedConsumer):
 
     @property
     def is_leader(self) -> bool:
-        """Whether the consumer must send assignments with its next SyncGroup."""
         if self._join_result is None or self._join_result.skip_assignment:
             return False
         return bool(self._join_result.members)  # Only the leader receives the members.
@@ -270,10 +264,7 @@ class Consumer(SimulatedConsumer):
     # What a real consumer does
 
     def poll(self, records: int = 1) -> None:
-        """Join the group, or send a heartbeat and read `records` records of each partition.
-
-        The poll that handles the response to the JoinGroup also sends the SyncGroup.
-        """
+        """The poll that handles the response to the JoinGroup also sends the SyncGroup."""
         self._handle_responses()
         if self.state is ConsumerState.SYNCING and not self.waiting_for:
             self.request_sync().then(self._defer(self.handle_sync))
@@ -288,7 +279,7 @@ class Consumer(SimulatedConsumer):
                 self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
     def leave(self) -> None:
-        """Close the consumer. A static member sends no LeaveGroup, because it usually starts again soon."""
+        """A static member sends no LeaveGroup, because it usually starts again soon."""
         if self.member_id and self.group_instance_id is None:
             self.request_leave()
         self.crash()
@@ -301,7 +292,7 @@ class Consumer(SimulatedConsumer):
     # Single requests
 
     def request_join(self) -> ResponseFuture[JoinGroupResult]:
-        """Send a JoinGroup. Since version 2, the subscription has the partitions of now, for the sticky assignor."""
+        """Since version 2, the subscription has the partitions of now, for the sticky assignor."""
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
         self.waiting_for = "JoinGroup"
@@ -329,7 +320,6 @@ class Consumer(SimulatedConsumer):
             self._join_result = result
 
     def request_sync(self) -> ResponseFuture[SyncGroupResult]:
-        """Send a SyncGroup. The leader sends the assignments of all members."""
         self.waiting_for = "SyncGroup"
         join_result = self._join_result
         return self.coordinator.sync_group(
@@ -343,7 +333,7 @@ class Consumer(SimulatedConsumer):
         )
 
     def handle_sync(self, result: SyncGroupResult) -> None:
-        """Handle the response to a SyncGroup. Each position starts at the committed offset, or else at 0."""
+        """Each position starts at the committed offset, or else at 0."""
         self.waiting_for = ""
         if result.error is not Errors.NONE:
             self._handle_error(result.error)
@@ -356,7 +346,7 @@ class Consumer(SimulatedConsumer):
         self.state = ConsumerState.STABLE
 
     def request_heartbeat(self) -> ResponseFuture[Errors]:
-        """Send a Heartbeat. Its error is handled when it arrives; while it joins, REBALANCE_IN_PROGRESS is ignored."""
+        """An error is handled when it arrives; while the member joins, REBALANCE_IN_PROGRESS is ignored."""
         attempt = self._attempt
 
         def handle(error: Errors) -> None:
@@ -374,7 +364,6 @@ class Consumer(SimulatedConsumer):
     def request_commit(
         self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
     ) -> ResponseFuture[CommitErrors]:
-        """Send an OffsetCommit, with the member's generation if `generation` is None."""
         return self.coordinator.offset_commit(
             self.group_id,
             offsets,
@@ -387,7 +376,6 @@ class Consumer(SimulatedConsumer):
         return self.coordinator.leave_group(self.group_id, [MemberIdentity(self.member_id, self.group_instance_id)])
 
     def _assign(self) -> dict[str, bytes]:
-        """Run the assignor that the group chose. Return the assignment of each member as bytes."""
         if self._join_result is None:
             return {}
         members = []
@@ -416,7 +404,6 @@ class Consumer(SimulatedConsumer):
         self._handle_error(error)
 
     def _send_again(self) -> None:
-        """Join again, whatever was sent."""
         self._ignore_earlier_responses()
         self.state = ConsumerState.JOINING
 

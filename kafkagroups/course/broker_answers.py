@@ -17,10 +17,7 @@ _BROKERS = (("new", "4.3.1"), ("classic", "3.9.2"))
 
 
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
-    """Print whether a real broker of this version had the same result as this package.
-
-    `verb` is what the broker did, in the printed sentence, for example "answered" or "stored".
-    """
+    """Print whether a real broker of this version had the same result as this package."""
     if our_result == broker_result:
         print(f"✓ a {version} broker {verb} the same")
     else:
@@ -30,8 +27,7 @@ def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb:
 def compare_epochs_with_broker(name: str, group: ModernGroup, answer: dict[str, Any], version: str) -> None:
     """Print the state and the epochs of a loaded group, and whether a real broker answered the same.
 
-    The group is a consumer, share or streams group, whose members' epochs are compared, too. `answer` is the broker's
-    description of it, as in `read_answers`.
+    The group is a consumer, share or streams group, whose members' epochs are compared, too.
     """
     epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
     print(f"{name:<9} {group.state.value}, {epochs}, {len(group.offsets)} offsets", end="  ")
@@ -79,7 +75,7 @@ def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:
 
 
 def read_answered_offsets(log: str) -> dict[tuple[str, str], int]:
-    """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1"."""
+    """Return the committed offsets that a real broker answered after it had loaded a log, as in `read_answers`."""
     offsets_by_group = read_answers(log)["offsets"]
     return {
         (group, partition): answer["offset"]
@@ -116,7 +112,7 @@ def print_crafted_log(name: str) -> None:
 
 
 def _shorten(name: str, group_id: str) -> str:
-    """Return the letter of a group id. The group ids of the log "b24" begin with "b24.g.", "b24.h." and so on."""
+    """The group ids of the log "b24" begin with "b24.g.", "b24.h." and so on."""
     return group_id.removeprefix(f"{name}.").partition(".")[0]
 
 

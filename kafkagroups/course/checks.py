@@ -2,8 +2,7 @@
 
 `check` compares the learner's value with the solution's value, or the results of both functions for the exercise's
 cases. It prints a line that begins with the result (✓ passed, ✗ failed, ! error, · not attempted), and a sentence about
-a mistake that learners often make. It never raises an error, so that a wrong answer does not stop the notebook, and it
-stops a function that does not end (`limit_time`).
+a mistake that learners often make. It stops a function that does not end (`limit_time`).
 """
 
 from __future__ import annotations
@@ -155,8 +154,6 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
 def _find_known_mistake(
     exercise: Exercise, results: list[Any], failed_case: tuple[Any, ...], failed_result: Any
 ) -> str | None:
-    """Return the text about the mistake that gives the learner's result in the failed case, and in the most cases."""
-
     def count_agreements(function: AnyFunction) -> int:
         pairs = zip(exercise.cases, results, strict=True)
         return sum(_are_same(_call(function, arguments), result) for arguments, result in pairs)

@@ -25,14 +25,8 @@ _PARTITION = "orders-0"
 
 @dataclass(frozen=True)
 class Members:
-    """How the group's members behave. The only member joins on day 0.
-
-    Attributes
-    ----------
-    topic
-        The topic that the member reads. "" means that the group never has members.
-    leaves_on
-        The day on which the member leaves, or None if it stays.
+    """How the group's only member behaves, which joins on day 0. It reads `topic` ("": the group never has members),
+    and leaves on the day `leaves_on` (None: it stays).
     """
 
     topic: str
@@ -54,8 +48,8 @@ def find_deletion_days(
 ) -> dict[tuple[int, int], int | None]:
     """Return the day of the deletion, or None, for each commit day and each choice of members, by their numbers.
 
-    One coordinator has a group for each case. The members send no heartbeats, but their session timeout is longer than
-    the simulation, so they stay until they leave.
+    The members send no heartbeats, but their session timeout is longer than the simulation, so they stay until they
+    leave.
     """
     broker = start_broker(
         kafka=kafka,

@@ -54,7 +54,7 @@ def open_incident(name: str) -> Path:
 def show_worked_solution(name: str) -> None:
     """Run the commands of an incident's worked solution, and show their outputs, the cause and the prevention.
 
-    The commands run in a new copy of the incident's folder. Raises UsageError if there is no incident with this name.
+    The commands run in a new copy of the incident's folder.
     """
     incident = find_incident(name)
     folder = make_scratch_folder() / incident.folder_name

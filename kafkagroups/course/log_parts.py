@@ -33,8 +33,7 @@ _PRODUCER_ID = 1
 def list_part_results(path: str | Path) -> list[PartResult]:
     """Return the results of the smallest parts of a log: one for each line that counts.
 
-    An offset in a transaction counts if the next marker of its producer commits, and a tombstone always. The path is as
-    in `read_lines`. Raises UsageError if there is no log at this path.
+    An offset in a transaction counts if the next marker of its producer commits, and a tombstone always.
     """
     results: list[PartResult] = []
     for log in open_logs(path):
@@ -75,10 +74,7 @@ def _read_position(line: NewestLine) -> int:
 
 
 def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key, int]:
-    """Merge the results of all parts, two at a time, in an order that depends only on the seed.
-
-    Returns the offsets that count.
-    """
+    """Merge the results of all parts, two at a time, in an order that depends only on the seed."""
     dice = random.Random(seed)
     remaining = list(results)
     while len(remaining) > 1:

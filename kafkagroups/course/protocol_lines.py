@@ -189,7 +189,6 @@ def _get(message: Any, field: str) -> Any:
 
 
 def _read_records(batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogRecord, Record]]:
-    """Yield each record with its batch. Control records and unreadable records are left out."""
     for batch in batches:
         if batch.is_control:
             continue

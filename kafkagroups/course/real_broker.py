@@ -153,7 +153,7 @@ class RealBroker:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """Stop the process. SIGTERM comes first: after SIGKILL the next start waits for the old session to end."""
+        """SIGTERM comes first: after SIGKILL the next start waits for the old session to end."""
         if self.process is None:
             return
         self.process.terminate()
@@ -172,7 +172,7 @@ class RealBroker:
         return [self._java, *QUICK, logging, "-cp", f"{find_jars(self.version)}/*", *words]
 
     def _run(self, *words: str) -> None:
-        """Run a tool of the jars in the folder. Raises UsageError with its output if it fails."""
+        """Raises UsageError with its output if it fails."""
         done = subprocess.run(self._command(*words), cwd=self.folder, capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
             raise UsageError(describe_failure(f"{words[0]} failed", done.stdout + done.stderr))
@@ -186,7 +186,7 @@ def describe_failure(what: str, log: str) -> str:
 def find_reason(log: str) -> str:
     """Return the last error of a broker's log in one line: the message, and the first cause of its exception.
 
-    If no message is an error, this is the last line that is not empty. Stack frames are left out.
+    If no message is an error, this is the last line that is not empty.
     """
     lines = [line.rstrip() for line in log.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
     errors = [number for number, line in enumerate(lines) if line.startswith(("ERROR ", "FATAL "))]

@@ -1,7 +1,4 @@
-"""Lessons 06 and 07: scripts of requests, what follows a crash, and groups in a certain situation.
-
-`GroupLife` (group_life.py) sends the requests of several consumers to one group.
-"""
+"""Lessons 06 and 07: scripts of requests, what follows a crash, and groups in a certain situation."""
 
 from __future__ import annotations
 

@@ -38,10 +38,7 @@ def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndVal
 def encode_records(
     offset: int, timestamp_ms: int, pairs: list[KeyAndValue], attributes: int = 0, producer_id: int = -1
 ) -> bytes:
-    """Return a batch of these keys and values, all with the same timestamp. `offset` is that of its first record.
-
-    `attributes` are the flags `TRANSACTIONAL` and `CONTROL`.
-    """
+    """Return a batch of these keys and values, all with the same timestamp. `offset` is that of its first record."""
     records = [LogRecord(offset + index, timestamp_ms, key, value) for index, (key, value) in enumerate(pairs)]
     producer_epoch = -1 if producer_id == -1 else 0
     return encode_batch(records, attributes=attributes, producer_id=producer_id, producer_epoch=producer_epoch)

@@ -5,8 +5,6 @@
 - Soft state is lost in a crash: the state during a rebalance, pending member ids, the members that have not sent
   SyncGroup, the requests that wait for a response, and the timers.
 
-A pending member id was returned to a new client that has not joined with it yet (KIP-394).
-
 A commit has one of three states:
 
 - *Pending*: a commit outside a transaction whose append is not answered yet (`prepare`).

@@ -54,8 +54,6 @@ def get_topic_partition(record: Record) -> TopicPartition:
 
 
 class LogKey(NamedTuple):
-    """A decoded key in a log. Only an offset record has a `partition`."""
-
     decoded: DecodedKey
     group_id: str | None
     partition: TopicPartition | None

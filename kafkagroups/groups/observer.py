@@ -85,8 +85,6 @@ RecordT = TypeVar("RecordT")
 
 
 class GroupKey(NamedTuple):
-    """The key of a group record without the group id."""
-
     record_type: int
     detail: str
 
@@ -117,7 +115,6 @@ class NewestValues(Generic[RecordT]):
         self.records[key] = record
 
     def delete(self, key: GroupKey, offset: int) -> None:
-        """A tombstone can delete the whole group."""
         self._end([key], Fate.DELETED, offset)
         if key.record_type in GROUP_ENDING_TYPES:
             self._end(list(self.records), Fate.DELETED, offset, has_same_key=False)

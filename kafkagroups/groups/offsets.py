@@ -181,7 +181,6 @@ class Offsets:
         return {partition: None for groups in self.pending.values() for partition in groups.get(group, ())}
 
     def copy_group(self, group: str) -> GroupOffsetsCopy:
-        """Return a copy of one group's offsets, which `replace_group` can put back."""
         pending = {producer: dict(groups[group]) for producer, groups in self.pending.items() if group in groups}
         return GroupOffsetsCopy(dict(self.committed.get(group, {})), pending)
 

@@ -24,12 +24,11 @@ becomes the group's offset only if the committed offset is older. A group record
 transaction. Record type 2 is the record of a classic group. In the new coordinator a tombstone of type 2 deletes a
 group of any type, and a value of type 2 replaces a group of any type.
 
-Simpler than Kafka: during a load on a broker, the log can grow and another broker can become the leader. The broker
-therefore checks the high watermark and the coordinator epoch. Here the log does not change during a load, so these
-checks are not needed. `fold` does not start what a broker starts after a load: the session timers, the expiration and
-the check of group.max.size.
-Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules);
-CoordinatorLoaderImpl, OffsetMetadataManager.replay and GroupMetadataManager.replay (4.0.2 to 4.3.1).
+Simpler than Kafka: during a load on a broker, the log can grow and another broker can become the leader, so the broker
+checks the high watermark and the coordinator epoch. Here the log does not change. `fold` does not start what a broker
+starts after a load: the session timers, the expiration and the check of group.max.size. Source:
+GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules); CoordinatorLoaderImpl,
+OffsetMetadataManager.replay and GroupMetadataManager.replay (4.0.2 to 4.3.1).
 """
 
 from __future__ import annotations
@@ -94,8 +93,6 @@ class LoadedPartition:
 
 
 class CountBytes(Protocol):
-    """Gets the number of bytes that an engine has read since the last call."""
-
     def __call__(self, count: int, /) -> None: ...
 
 
@@ -255,8 +252,6 @@ REFUSALS_AFTER_COMMIT = {
 
 @dataclass
 class NewShard(Shard):
-    """What one partition's log contains, as the new coordinator reads it."""
-
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
         self.offsets = Offsets.copy_of(self.offsets, observer)
         keys = LogKeys(self.dialect)
@@ -312,7 +307,6 @@ class NewShard(Shard):
             self.keep_classic_group(build_group(self.partition, record, offset, self.dialect))
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
-        """Raises LoadFailed if the coordinator's release refuses the record."""
         group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]
         group = self._find_decoded_group(group_id)
         # Type 15: the partition states of a share group.

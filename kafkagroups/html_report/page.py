@@ -6,9 +6,9 @@ allowed, by its hash, so no element has a style attribute or an event handler.
 A log can come from anyone, so Jinja2 escapes what would be markup in its names, and helpers.py makes control and format
 characters visible.
 
-The facts are the load of a path, its statistics, its verdict, and what happened over time. A first reading finds who
-wrote how much. It looks only at the group id and the committed offset, which have fixed places, and chooses the
-groups whose history a second reading takes from their records, as `timeline` does. Damage ends the log, as in a load.
+A first reading finds who wrote how much. It looks only at the group id and the committed offset, which have fixed
+places, and chooses the groups whose history a second reading takes from their records, as `timeline` does. Damage ends
+the log, as in a load.
 """
 
 from __future__ import annotations
@@ -201,7 +201,6 @@ class LogFacts:
 
     @property
     def assumptions(self) -> list[str]:
-        """What was assumed about the partition count, and which partitions the folder lacks."""
         return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
 
     @property
@@ -220,7 +219,6 @@ class LogFacts:
 
     @property
     def open_transactions(self) -> list[tuple[int | None, OpenTransaction]]:
-        """The partition of each open transaction, and the transaction; the oldest one first."""
         pairs = [(number, one) for number, part in self.stats.partitions.items() for one in part.open_transactions]
         return sorted(pairs, key=lambda pair: (pair[1].since_ms, pair[1].first_offset))
 
@@ -243,7 +241,6 @@ class LogFacts:
 
     @staticmethod
     def list_offsets(group: AnyGroup) -> list[tuple[TopicPartition, OffsetAndMetadata | None, int | None]]:
-        """The topic partitions of a group, each with its committed offset and its pending one."""
         pending = {key: commit.offset for commits in group.pending.values() for key, commit in commits.items()}
         return [(key, group.offsets.get(key), pending.get(key)) for key in sorted({*group.offsets, *pending})]
 
@@ -270,16 +267,8 @@ def read_facts(topic: OpenTopic) -> LogFacts:
 
 @dataclass(frozen=True)
 class Report:
-    """A report on logs.
-
-    Attributes
-    ----------
-    html
-        The page: one HTML document, which contains everything that it needs.
-    findings
-        The findings of all paths, of `stats` and `check`.
-    problems
-        A line for each partition that is damaged or whose load fails, as in `Groups.problems`.
+    """A report on logs. `html` is the page, one document that contains everything that it needs. `findings` are those
+    of `stats` and `check`, and `problems` those of `Groups.problems`, of all paths.
     """
 
     html: str = field(repr=False)

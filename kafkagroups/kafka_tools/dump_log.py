@@ -80,10 +80,8 @@ def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOL
 
 
 def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) -> Iterator[tuple[Frame, bytes]]:
-    """Yield the frames of the batches that the tool prints, each with its bytes.
-
-    The tool does not check checksums. At an incomplete batch, it ends the segment without an error. Raises ToolCrashed
-    at a batch with an impossible length or magic.
+    """The tool does not check checksums. At an incomplete batch, it ends the segment without an error. Raises
+    ToolCrashed at a batch with an impossible length or magic.
     """
     for frame, data in read_frames(file, max_batch_bytes=max_batch_bytes):
         if frame.state is FrameState.TOO_LARGE:
@@ -96,7 +94,6 @@ def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) ->
 
 
 def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect, record_range: RecordRange) -> None:
-    """Write the lines of a batch and of its records in the range; nothing if no record is in the range."""
     try:
         if batch.compression is CompressionType.ZSTD and kafka < (2, 1):
             raise ToolCrashed(f"{batch.file}, byte {batch.position}: zstd is supported from Kafka 2.1 on")

@@ -26,8 +26,7 @@ and parseGroupMetadata (2.8.2); CoordinatorRecordMessageParser (4.3.1); the dump
 errors: captured messages of GroupCoordinatorRecordSerde (errors.jsonl of 4.3.1, limits.jsonl of 4.4.0, in tests);
 ByteBufferAccessor.java and ByteUtils.java (4.3.1).
 
-The console consumer prints one line per record. The first column is the first version with the format. CommitTime and
-ExpirationTime are in ms since 1970:
+The console consumer prints one line per record. CommitTime and ExpirationTime are in ms since 1970:
 
     0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
     0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime …,ExpirationTime …]
@@ -176,8 +175,8 @@ def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Versio
 def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version) -> list[MemberMetadata]:
     """Return the group's members in the order in which Kafka's Scala tools print them, that of a hash map.
 
-    `value` is the value of the group's record. Of two members with the same id, only the later one is returned. Raises
-    ToolCrashed if the tool cannot load the group.
+    Of two members with the same id, only the later one is returned. Raises ToolCrashed if the tool cannot load the
+    group.
     Source: GroupMetadata.loadGroup and GroupMetadata.add (tags 1.0.1 to 3.7.0); what the tool of 2.8.2 prints.
     """
     by_id: dict[str, MemberMetadata] = {}
@@ -240,7 +239,7 @@ def format_json_pair(log_record: LogRecord, dialect: Dialect) -> str:
 
 
 def _read_key(key: bytes, dialect: Dialect) -> tuple[DecodedKey, str]:
-    """Return a decoded key and its JSON. Many records have the same key, so the result for few bytes is kept."""
+    """Many records have the same key, so the result for few bytes is kept."""
     decoded = decode_key(key, dialect)
     return decoded, _format_message(key_to_json(Record(decoded.type, decoded.content, None, None)))
 

@@ -102,7 +102,6 @@ def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, 
 
 
 def schema_ddl(columns: Iterable[Column]) -> str:
-    """Return the schema of these columns as Spark writes it."""
     return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
 
 

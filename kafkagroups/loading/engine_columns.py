@@ -100,7 +100,6 @@ def copy_records(
 
 
 def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str, pa.Array]) -> pa.RecordBatch:
-    """`made` has the columns that are not among the engine's."""
     schema = arrow_schema(columns)
     arrays = []
     for field in schema:

@@ -4,8 +4,7 @@ The readable engine is in groups/replay.py; its name is "python". The native eng
 distribution of its own, which need not be installed; its name is "compiled".
 
 Threads of the readable engine would only block each other, so each of its threads lets a worker fold its logs: a
-process of the same Python (`Workers`). A worker answers with messages, which are pickled and go through its stdin and
-stdout: the number of bytes that it has read since its last number, and then what `fold` has returned or raised.
+process of the same Python (`Workers`).
 
 Python's own multiprocessing is not used: on macOS, its workers import the caller's `__main__` again, which fails in a
 script without a `__main__` guard. These workers get only the caller's `sys.path`.

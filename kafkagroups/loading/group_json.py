@@ -68,7 +68,7 @@ def _modern_json(group: ModernGroup) -> dict[str, Any]:
 
 
 def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
-    """Return a member of a consumer, share or streams group. Its records have topic ids instead of topic names."""
+    """Its records have topic ids instead of topic names."""
     metadata = member.metadata
     target = group.targets.get(member.member_id)
 
@@ -209,7 +209,6 @@ def offsets_json(offsets: ReadOnlyOffsets) -> dict[str, Any]:
 
 
 def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """Return pending commits as tuples, sorted by partition and producer."""
     commits = [
         (partition, producer_id, offset)
         for producer_id, offsets in pending.items()

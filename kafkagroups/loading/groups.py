@@ -163,20 +163,10 @@ class Groups(Mapping[str, AnyGroup]):
     A group is built when you first use it, and is then always the same object. If you change a group, other loads of
     the same log do not contain the change.
 
-    Attributes
-    ----------
-    coordinator, kafka
-        The coordinator that loaded the log ("classic" or "new"), and its Kafka version.
-    partitions
-        By partition number: how much was read of the partition, and how its load ended. The number is None if the name
-        of the log's folder has no number.
-    groups
-        The same groups as in this mapping. A classic group is a `Group`. A consumer, share or streams group is a
-        `ModernGroup`.
-    orphans
-        By group id: offsets that the coordinator keeps although the group does not exist.
-    partitions_of
-        By group id: all partitions with records of the group, also of groups that no longer exist.
+    `groups` are the same groups as in this mapping: a classic group is a `Group`; a consumer, share or streams group is
+    a `ModernGroup`. `partitions` says, by partition number (None if the name of the log's folder has none), how much
+    was read, and how the load ended. `orphans` are, by group id, offsets that the coordinator keeps although the group
+    does not exist, and `partitions_of` all partitions with records of the group, also of groups that no longer exist.
 
     Examples
     --------
@@ -198,7 +188,6 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def topic_partitions(self) -> TopicPartitions:
-        """The partition count of `__consumer_offsets`, how it was found, and whether it was changed."""
         if self.decided_partitions is None:
             self.decided_partitions = self.topic.decide(self.partitions_of)
         return self.decided_partitions
@@ -273,7 +262,6 @@ class Groups(Mapping[str, AnyGroup]):
         return (self.get(group_id) or self.orphans[group_id]) if self.answers_offsets(group_id) else None
 
     def select(self, group_ids: Collection[str]) -> Groups:
-        """Return the same load with only these groups, for output."""
         return replace(
             self,
             groups=self.groups.select(group_ids),

@@ -44,9 +44,8 @@ from kafkagroups.records.dialects import Dialect
 class OpenTopic:
     """The logs of a topic, and the rules by which one coordinator loads them.
 
-    `path` is used in messages, and tells a folder of partition folders from one partition. `partitions` is the count
-    that the caller gave. `engine` is a name, because a worker of Spark, whose machine can lack the native engine,
-    chooses again.
+    `path` is used in messages, and tells a folder of partition folders from one partition. `engine` is a name, because
+    a worker of Spark, whose machine can lack the native engine, chooses again.
     """
 
     logs: Sequence[Log]

@@ -106,15 +106,9 @@ NO_TIMES = LogTimes()
 class PartitionCountChange:
     """A change of the topic's partition count.
 
-    Attributes
-    ----------
-    groups
-        The ids of the groups whose newest record is in their home partition of the new count, with older ones in the
-        old one.
-    since_ms
-        The time of their first record in the new one, in ms since the epoch. The change was not later.
-    possible_counts
-        The old counts that agree with the log, in ascending order, with `from_count`.
+    `groups` are those whose newest record is in their home partition of the new count, with older ones in the old one.
+    `since_ms` is the time of their first record in the new one, so the change was not later. `possible_counts` are the
+    old counts that agree with the log, in ascending order, with `from_count`.
     """
 
     from_count: int
@@ -128,7 +122,6 @@ class PartitionCountChange:
         return row | ({"possible_from": self.possible_counts} if len(self.possible_counts) > 1 else {})
 
     def describe_old_counts(self) -> str:
-        """Return the possible old counts as words, for example "3, 5 or 50"."""
         *others, last = [str(count) for count in self.possible_counts]
         return f"{', '.join(others)} or {last}" if others else last
 
@@ -137,17 +130,10 @@ class PartitionCountChange:
 class TopicPartitions:
     """The partition count of the topic `__consumer_offsets`, and how it was found.
 
-    Attributes
-    ----------
-    origin
-        "option" (the caller gave the count), "folder" (the folder shows it) or "unknown".
-    misplaced_groups
-        The ids of the groups whose newest record is not in their home partition, or for which this cannot be decided.
-        They keep a folder from showing a count.
-    missing
-        The partitions that a folder lacks. If the count is unknown, some after its last one can be missing, too.
-    beyond
-        The partitions at the path that a topic with the count of the caller does not have.
+    `origin` is "option" (the caller gave the count), "folder" (the folder shows it) or "unknown". `misplaced_groups`
+    keep a folder from showing a count: their newest record is not in their home partition, or this cannot be decided.
+    `missing` are the partitions that a folder lacks; if the count is unknown, some after its last one can be missing,
+    too. `beyond` are those that a topic with the count of the caller does not have.
     """
 
     count: int | None = None

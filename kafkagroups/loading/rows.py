@@ -219,7 +219,6 @@ def new_tables(folder: str) -> Iterator[str]:
 
 
 def write_tables(groups: Groups, folder: str) -> WrittenTables:
-    """Write the tables of loaded groups into a folder (a path or a URI)."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 

@@ -90,22 +90,12 @@ Count = Annotated[int, Meta(ge=0, le=MAX_INT64)]
 class Saved(Struct, frozen=True, forbid_unknown_fields=True):
     """One partition of a snapshot: its segment, up to which position of the log it holds, and what it cannot say.
 
-    Attributes
-    ----------
-    file, size, checksum
-        The name of the segment ("" if the load has failed: the partition then has no groups), its number of bytes, and
-        their CRC-32C.
-    batches, records
-        Those of the segment. The numbers in `loaded` are those of the log.
-    seen
-        The ids of groups that have records in the log, but none in the segment.
-    ends
-        For each segment of the log that was read, in order: the position after its last batch.
-    last_batch
-        The position of the last batch before these ends, and the CRC-32C of its bytes, which say that it is the same
-        log. None if there is no such batch; the next load then reads all of the log.
-    max_batch_bytes
-        The limit of a decompressed batch with which the log was read.
+    `file` is the name of the segment ("" if the load has failed: the partition then has no groups), and `checksum` the
+    CRC-32C of its bytes. `batches` and `records` are those of the segment, while the numbers in `loaded` are those of
+    the log. `seen` are the ids of groups that have records in the log, but none in the segment. `ends` has the position
+    after the last batch of each segment of the log that was read. `last_batch` is the position of the last batch before
+    these ends, and the CRC-32C of its bytes, which say that it is the same log; if it is None, the next load reads all
+    of the log. `max_batch_bytes` is the limit with which the log was read.
     """
 
     partition: Annotated[int, Meta(ge=0, le=MAX_INT32)] | None
@@ -187,7 +177,6 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
 
 
 def commit_save(folder: Path, dialect: Dialect, partitions: Iterable[Saved]) -> None:
-    """Replace the snapshot of a folder, and delete the segments that are no longer used."""
     manifest = Manifest(FORMAT, dialect.coordinator, dialect.kafka, list(partitions))
     manifest = msgspec.structs.replace(manifest, checksum=manifest.compute_checksum())
     new_manifest = folder / f"{_MANIFEST}.new"
@@ -380,16 +369,11 @@ __all__ = ["KeptPartition", "Snapshot", "take_snapshot"]
 
 @dataclass
 class KeptPartition:
-    """One partition of a snapshot: a log, and the shard that it gives.
+    """One partition of a snapshot: a log, which begins with this partition's segment if it is `saved`, and the shard
+    that it gives.
 
-    Attributes
-    ----------
-    log
-        The log that gives the shard; with `saved`, it begins with this partition's `segment`.
-    source
-        The real log, from its start; None if only a saved snapshot was read.
-    folded
-        The shard, with the counts of the whole log; None until it is needed.
+    `source` is the real log, from its start; None if only a saved snapshot was read. `folded` is the shard, with the
+    counts of the whole log; None until it is needed.
     """
 
     log: Log
@@ -534,14 +518,8 @@ class _Batches:
 
 @dataclass
 class Snapshot:
-    """The state of each partition of a topic, as one coordinator reads it. A snapshot never changes.
-
-    Attributes
-    ----------
-    partitions
-        By partition number: a partition.
-    notes
-        A line for each reason why more of a log was read than what is new.
+    """The state of each partition of a topic, by its number, as one coordinator reads it. A snapshot never changes.
+    `notes` has a line for each reason why more of a log was read than what is new.
     """
 
     dialect: Dialect

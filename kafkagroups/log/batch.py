@@ -288,10 +288,7 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
-    """Append the records of a batch, and return the position after the last one.
-
-    Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record.
-    """
+    """Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record."""
     base_offset = batch.base_offset
     base_timestamp = batch.base_timestamp
     base_sequence = batch.base_sequence

@@ -1,8 +1,8 @@
 """The batches in a segment's bytes: parsing them, their bytes as spans, and the holes between them.
 
-A broker writes the offsets of a partition without holes. So a missing offset belongs to a record that the log cleaner
-has removed. The header of a batch says how many records the batch contains, but not which offsets are missing. So a
-hole is a range of offsets, and the number of records that are missing in this range.
+A broker writes the offsets of a partition without holes, so a missing offset belongs to a record that the log cleaner
+has removed. The header of a batch says how many records the batch contains, but not which offsets are missing, so a
+hole is a range of offsets and the number of records missing in it.
 """
 
 from __future__ import annotations

@@ -14,9 +14,7 @@ if the pass has read no data batch of its transaction (`CleanedTransactions`). T
 immediately, and unused markers from the delete horizon on. docs/facts/cleaner.yaml lists all rules, with their places
 in Kafka's code.
 
-A transaction begins with a producer's first transactional batch, and ends with the producer's marker, a control record
-of type COMMIT or ABORT. A producer is active if its last batch is recent (`find_active_producers`). Two rules are
-different from Kafka's:
+A producer is active if its last batch is recent (`find_active_producers`). Two rules are different from Kafka's:
 
 - The leader of a partition checks sequence numbers. This module does not, because the batches are already in the log.
 - A broker takes a producer's epoch from markers. This module also takes it from a control batch whose marker the
@@ -519,26 +517,12 @@ DELETE_RETENTION_MS = 86_400_000
 class CleanerConfig:
     """The settings of a pass.
 
-    Attributes
-    ----------
-    now_ms
-        The time of the pass, in ms since 1970. None means the newest timestamp in the log.
-    delete_retention_ms
-        The topic's setting delete.retention.ms.
-    first_dirty
-        The Kafka offset where the dirty part begins. None means the start of the log.
-    first_uncleanable
-        The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows
-        (`read_log`).
-    segment_bytes
-        How many bytes the segments of a group have together at most, before the pass.
-    map_entries
-        The number of keys that fit into the offset map.
-    producer_expiration_ms
-        A producer without a batch in this time before `now_ms` is not active. -1 means that producers never expire.
-    max_decompressed_message_bytes
-        The setting max.decompressed.message.bytes of the broker or the topic, which 4.2.2 and 4.4.0 have: the largest
-        size of one record in a compressed batch. The default is Kafka's, and larger than any record.
+    `now_ms` is the time of the pass, in ms since 1970; None: the newest timestamp in the log. The dirty part begins at
+    the offset `first_dirty` (None: the start of the log) and ends at `first_uncleanable` (None: the highest that Kafka
+    allows, `read_log`). `segment_bytes` limits the segments of a group together, before the pass, and `map_entries` the
+    keys in the offset map. A producer without a batch in `producer_expiration_ms` before `now_ms` is not active; -1:
+    producers never expire. `max_decompressed_message_bytes`, a setting that 4.2.2 and 4.4.0 have, is the largest size
+    of one record in a compressed batch; the default is Kafka's, and larger than any record.
     """
 
     now_ms: int | None = None
@@ -671,7 +655,6 @@ def _clean_group(
 
 
 def copy_segment(segment: Segment, out: Path) -> Segment:
-    """Copy a segment to the folder `out`, up to its last valid batch."""
     path = os.path.join(out, segment_name(segment.base_offset))
     with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)

@@ -9,9 +9,9 @@ A path is a segment, a folder of segments, or a folder of partition folders (`op
 is read as a whole, when the load reaches this segment. Error messages show a URI without its password and its query
 parameters.
 
-A new folder (`new_folder`) or file (`new_file`) exists as a whole or not at all. A run writes beside its output, under
-a name with UNFINISHED, and renames at the end. So a run that is killed, or a disk that is full, leaves nothing that a
-later command could take for whole, and a second run into the same output is refused while the first one writes.
+`new_folder` and `new_file` write beside their output, under a name with UNFINISHED, and rename at the end. So a run
+that is killed, or a full disk, leaves nothing that a later command could take for whole, and a second run into the same
+output is refused while the first one writes.
 """
 
 from __future__ import annotations
@@ -228,7 +228,6 @@ class RemoteSegments(Mapping[str, BytesLike]):
 
 
 def public_uri(uri: str) -> str:
-    """Return a URI without its password, query parameters and fragment."""
     parts = _split(uri)
     return f"{parts.scheme}://{re.sub(':[^@]*@', '@', parts.netloc)}{parts.path}"
 

@@ -191,8 +191,6 @@ _LAST_OFFSET_DELTA_POSITION = 23
 
 
 class FrameState(Enum):
-    """What is at the position where a batch should begin."""
-
     WHOLE = "whole"
     """A batch that is complete. Its checksum can be wrong."""
     INCOMPLETE = "incomplete"

@@ -160,7 +160,6 @@ class Log:
         return self.read_until(lambda batch: False)
 
     def read_until(self, is_end: Callable[[Batch], bool], notes: Notes | None = None) -> Iterator[Batch]:
-        """Yield the batches before the first one for which `is_end` returns true."""
         notes = Notes() if notes is None else notes
         next_offset = self.start_offset
         unread: Log | None = self

@@ -99,18 +99,10 @@ READ_TYPES: dict[int, VersionRange] = {
 class Dialect:
     """The rules by which one coordinator of one Kafka version reads records.
 
-    Attributes
-    ----------
-    version
-        The Kafka version as numbers; for the classic coordinator, at most (3, 9). It decides which fields are read.
-    skips_unknown_types
-        Whether the coordinator skips a record of an unknown type.
-    reads_unknown_versions
-        Whether the coordinator reads a value of an unknown version like a value of the nearest known version.
-    rules_of
-        `kafka` is in `CHECKED_VERSIONS`: None.
-        Versions in `CHECKED_VERSIONS` have the same rules: the nearest of these versions.
-        Otherwise: `kafka`. The rules come only from Kafka's source.
+    `version` is the Kafka version as numbers, for the classic coordinator at most (3, 9), and decides which fields are
+    read. With `reads_unknown_versions`, the coordinator reads a value of an unknown version like a value of the nearest
+    known version. `rules_of` is None if `kafka` is in `CHECKED_VERSIONS`, and otherwise the nearest of these versions
+    that has the same rules. If there is none, it is `kafka`, and the rules come only from Kafka's source.
     """
 
     coordinator: Coordinator

@@ -124,10 +124,8 @@ UUID_BYTES = 16
 class MessageFormat:
     """Everything that decides how a message is encoded (`make_format`, structs.py).
 
-    version           the version of the message
-    flexible          whether this version is flexible
-    kafka             the Kafka version that reads or writes the message; it decides which tagged fields exist
-    newest_version    the newest version of the message that the Kafka version has
+    `kafka` is the Kafka version that reads or writes the message, which decides which tagged fields exist, and
+    `newest_version` the newest version of the message that it has.
     """
 
     version: int
@@ -185,7 +183,6 @@ class Wire(ABC):
         """Append the bytes of a value to `out`. Raises UsageError if the value is not of this type."""
 
     def to_json(self, value: Any, form: MessageFormat) -> Any:
-        """Return the JSON of a value, as Kafka writes it."""
         return value
 
     @abstractmethod

@@ -65,7 +65,6 @@ def _writers_of_tombstone(record_type: int) -> VersionRange:
 def _writers_of_value(
     record_type: int, value_version: int | None, has_expire_timestamp: bool, first_version: Version
 ) -> VersionRange:
-    """`first_version` is the first Kafka version that has all fields that are set in the value."""
     candidates = [written for written in find_written_values(record_type) if written.version == value_version]
     if record_type == 1 and value_version == 1 and not has_expire_timestamp:
         # Since 2.1, Kafka writes version 1 only for a commit with an expire timestamp.
@@ -79,7 +78,6 @@ def _writers_of_value(
 
 
 def _find_first_version(message: Message) -> Version:
-    """Return the first Kafka version that has all fields that are set in a message."""
     first_version: Version = (0,)
     cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
     for spec in _find_limiting_fields(cls):

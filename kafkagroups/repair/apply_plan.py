@@ -1,8 +1,7 @@
 """The application of a rescue plan: compare the plan with a cluster, and commit the offsets that differ.
 
-Nothing is written into `__consumer_offsets` directly: each group's coordinator gets an OffsetCommit request, as from
-Kafka's admin client. A group is refused if it has members, and an offset if its topic or partition does not exist, or
-if it is negative or outside the partition's log. Everything is checked again right before a group is written.
+A group is refused if it has members, and an offset if its topic or partition does not exist, or if it is negative or
+outside the partition's log. Everything is checked again right before a group is written.
 
 A commit does not depend on earlier ones, so an interrupted application can be repeated.
 """

@@ -5,9 +5,9 @@ because they create a missing topic when they receive a Metadata request.
 Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest;
 CreateTopicsRequest.json; ProduceRequest.json.
 
-The connection has the security settings, and a limit of its waits. It uses the package kafka-python (`pip install
-'kafkagroups[live]'`), but not its consumer. An error that a user can fix is a UsageError of one line. Only one request
-is sent at a time, so a copy of the topic takes longer than with other clients.
+It uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a user can fix
+is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than with other
+clients.
 Source: kafka.net.manager and kafka.net.connection (kafka-python 3.0).
 """
 
@@ -47,22 +47,11 @@ MIN_REPORTED_SECONDS = 2.0
 class Security:
     """The security settings of a connection.
 
-    Attributes
-    ----------
-    protocol, mechanism
-        Kafka's settings security.protocol and sasl.mechanism. `mechanism` is None without SASL.
-    user, password
-        The user and the password for SASL.
-    service
-        The Kerberos service name of the brokers, for the mechanism GSSAPI.
-    cafile
-        A PEM file with the brokers' certificate authorities. None means those of the system.
-    certfile, keyfile
-        PEM files with the client's certificate and private key. If `keyfile` is None, the key is in `certfile`.
-    key_password
-        The password of the private key; None if it is not encrypted.
-    check_hostname
-        Whether the host name in a broker's certificate must be the name of the broker.
+    `protocol` and `mechanism` are Kafka's settings security.protocol and sasl.mechanism (None without SASL), and
+    `service` is the Kerberos service name of the brokers, for the mechanism GSSAPI. The files are in the format PEM:
+    `cafile` has the brokers' certificate authorities (None: those of the system), and `certfile` the client's
+    certificate, with its private key if `keyfile` is None. `key_password` is None if the key is not encrypted.
+    `check_hostname` says whether the host name in a broker's certificate must be the name of the broker.
     """
 
     protocol: str = "PLAINTEXT"
@@ -331,7 +320,7 @@ class NoSuchTopic(TopicRefused): ...
 def ask_any_broker(cluster: Cluster, request: Any, read: Callable[[Any], T]) -> T:
     """Ask one broker after another until `read` can use a response, and return its result.
 
-    If `read` raises a KafkaError, the next broker is asked. Raises NoBroker if no broker responds.
+    Raises NoBroker if no broker responds.
     """
     from kafka.errors import KafkaError
 
@@ -401,7 +390,7 @@ def ask_leaders(
 ) -> tuple[dict[int, Any], dict[int, str]]:
     """Ask the leaders of partitions. Return two dicts by partition: the responses and the errors.
 
-    `build_request` gets the partitions of one leader. An error that can be temporary is retried. Raises TopicRefused.
+    An error that can be temporary is retried. Raises TopicRefused.
     """
     from kafka import errors as kafka_errors
 

@@ -335,7 +335,6 @@ Step = Commit | Tombstone | DeleteGroup | Marker | Roll | Cut | CutTime | Clean
 
 
 def _name(partition: TopicPartition) -> str:
-    """A topic-partition for a sentence, which says which reading of its text was taken."""
     return f"{partition} ({partition.reading})" if partition.reading else str(partition)
 
 
@@ -496,24 +495,21 @@ def edit(
 ) -> Edit:
     """Copy the log of one partition, carry out steps on the copy in order, and return what they did.
 
+    Only what is before the first damaged batch is copied, as a broker's recovery would keep it.
+
     Parameters
     ----------
-    path
-        A partition directory. It is never changed.
-    out
-        A new or empty folder for the segments.
+    path, out
+        A partition directory, which is never changed, and a new or empty folder for the segments.
     steps
         Each step is a pair of the name and the text of an option of the command `edit`, for example ("commit",
         "billing:orders-0=42"), or an object of `kafkagroups.repair.edit`. The name alone is enough for "roll".
-    coordinator
-        "classic" or "new": the coordinator that would write the new records. None means the one that wrote the log.
-    kafka
-        The Kafka version that would write the new records. None means that their layout is that of the log's records.
+    coordinator, kafka
+        The coordinator, "classic" or "new", and the Kafka version that would write the new records. None means the
+        coordinator that wrote the log, and the layout of the log's records.
     partitions
         The partition count of `__consumer_offsets`. With it, steps on a group that another partition stores are
         refused.
-    delete_retention_ms
-        The topic's setting delete.retention.ms, for cleaning passes.
 
     Raises
     ------
@@ -522,10 +518,6 @@ def edit(
         number is out of range. `out` is then empty.
     InvalidLog, InvalidRecord
         Kafka's cleaner would fail in a pass. `out` is then empty.
-
-    Notes
-    -----
-    Only what is before the first damaged batch is copied, as a broker's recovery would keep it.
 
     Examples
     --------
@@ -596,8 +588,9 @@ def append(
 ) -> Edit:
     """Append records to a copy of a partition's log: commits, tombstones, group deletions and markers, in this order.
 
-    Each parameter takes one text or several. The paths, the writer, the errors and the result are those of `edit`,
-    which also carries out steps in another order.
+    Each parameter takes one text or several: `commit` is "GROUP:TOPIC-PARTITION=OFFSET", and with "@MS" behind it, the
+    commit has this time in ms since 1970 instead of the newest timestamp in the log; `tombstone` is
+    "GROUP:TOPIC-PARTITION", `delete_group` a group id, and `marker` "commit:PRODUCER_ID" or "abort:PRODUCER_ID".
 
     Parameters
     ----------

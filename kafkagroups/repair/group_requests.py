@@ -58,8 +58,6 @@ class GroupState(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """The committed offset of a partition, or why it could not be fetched."""
-
     offset: int | None
     metadata: str = ""
     error: str | None = None

@@ -70,7 +70,7 @@ class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
     """A committed offset of the plan.
 
     `apply_rescue` commits `offset` and `metadata`, and never the `leader_epoch` of the commit, because another cluster
-    has other epochs. `partition` and `record_offset` are where the record is in `__consumer_offsets`.
+    has other epochs.
     """
 
     offset: _Int64
@@ -83,8 +83,7 @@ class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
 class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
     """A commit that is not in the plan, and why.
 
-    `offset` is None if it cannot be read, and for a share group, whose offsets are in another topic. `partition` and
-    `record_offset` are where the record is.
+    `offset` is None if it cannot be read, and for a share group, whose offsets are in another topic.
     """
 
     why: Why
@@ -132,12 +131,10 @@ class RescuePlan:
 
     @property
     def problems(self) -> list[str]:
-        """A line for each partition of the log that is damaged, and for each whose load fails."""
         return self._read_origin("problems")
 
     @property
     def other_groups(self) -> list[str]:
-        """The groups of the log that match no pattern of the plan."""
         return self._read_origin("other_groups")
 
     def _read_origin(self, name: str) -> list[str]:

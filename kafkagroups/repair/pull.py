@@ -11,7 +11,7 @@ below it are dropped. The last batch can be incomplete; it is dropped and reques
 
 The pull of a partition ends at the high watermark that it had at the start. If the log cleaner has removed the last
 batches below this offset, a response contains no batch below it, and the pull is complete, too. Checksums are not
-checked, so damage on the broker's disk is also damage in the copy. There are no fetch sessions.
+checked, so damage on the broker's disk is also damage in the copy.
 Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
 KafkaApis.handleFetchRequest (4.3.1).
 
@@ -87,28 +87,13 @@ def pull(
 ) -> PullResult:
     """Pull the partitions of a running cluster into files `out`/__consumer_offsets-N/<base offset>.log.
 
-    Even after an error, the files contain only whole batches.
+    Even after an error, the files contain only whole batches. `bootstrap` is HOST:PORT of a broker, or of several,
+    separated by commas, and `out` a new or empty folder. `partitions` None means all, and `security` None PLAINTEXT.
+    `progress` is called with the number of offsets that were pulled, and the number of all offsets. `max_wait` limits
+    all waits together, in seconds, and `on_wait` is called with a message about a longer wait (`Waits`).
 
-    Parameters
-    ----------
-    bootstrap
-        HOST:PORT of a broker, or of several brokers, separated by commas.
-    out
-        A new or empty folder.
-    partitions
-        The partitions to pull. None means all.
-    security
-        The security settings of the connections. None means PLAINTEXT.
-    progress
-        Called with the number of offsets that were pulled, and the number of all offsets.
-    max_wait, on_wait
-        The limit of all waits together, in seconds, and what is called with a message about a longer wait (`Waits`).
-
-    Raises
-    ------
-    UsageError
-        kafka-python is not installed, no broker responds, the topic or a partition does not exist, the user has no
-        permission, the folder is not empty, or `max_wait` is not above 0.
+    Raises UsageError if kafka-python is not installed, no broker responds, the topic or a partition does not exist, the
+    user has no permission, the folder is not empty, or `max_wait` is not above 0.
     """
     folder = Path(out)
     with connect(bootstrap, security, Waits(max_wait, on_wait)) as cluster:
@@ -235,8 +220,6 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
 
 
 class SegmentWriter:
-    """Writes the segments of one partition. Even after an error, they contain only whole batches."""
-
     def __init__(self, folder: Path, start_offset: int) -> None:
         self.folder = folder
         self.bytes = 0

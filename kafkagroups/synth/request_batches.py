@@ -242,7 +242,6 @@ def count_batch_records(settings: Settings, events: Array) -> Array:
 
 
 def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
-    """Set in `is_live` which offsets are live after these requests."""
     batch_type = requests["batch_type"]
     has_offset_records = batch_type <= TOMBSTONES
     is_transactional = batch_type & TXN_BIT != 0

@@ -1,9 +1,4 @@
-"""Exercises of lesson 10: which records remain after a pass, when a tombstone goes, and why a partition grows.
-
-A pass of the log cleaner first fills the offset map with the newest offset of each key, and then removes every record
-that has a newer record with the same key. It never changes the active segment, which is the last one, and stops at the
-last stable offset, the first offset of the oldest open transaction.
-"""
+"""Exercises of lesson 10: which records remain after a pass, when a tombstone goes, and why a partition grows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover after members have died.
-
-A protocol is the name of an assignor. In the join phase, the coordinator waits for a JoinGroup of each member.
-"""
+"""Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover after members have died."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Exercises of lesson 03: a varint, a marker in a hex dump, and a change that a checksum does not notice.
-
-A varint has seven bits of its number in each byte. Zigzag first makes the number non-negative: 0, -1, 1, -2 become
-0, 1, 2, 3.
-"""
+"""Exercises of lesson 03: a varint, a marker in a hex dump, and a change that a checksum does not notice."""
 
 from __future__ import annotations
 

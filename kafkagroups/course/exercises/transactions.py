@@ -1,8 +1,4 @@
-"""Exercises of lesson 08: replay a log with transactions, an offset after two markers, a transaction that hangs.
-
-To replay a log means to compute the committed offsets from its lines (`Line` in log_lines.py). An offset of a
-transaction is pending until a commit marker commits the pending offsets of its producer, or an abort marker drops them.
-"""
+"""Exercises of lesson 08: replay a log with transactions, an offset after two markers, a transaction that hangs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lesson 04: a commit on its way from the client to the replicas in two coordinators, and a power cut at each step.
-
-After each step, the figure shows where an offset is, and, if the reader cuts the power, what the next broker answers
-with all records of the log and with those that the replicas have confirmed.
-"""
+"""Lesson 04: a commit on its way from the client to the replicas in two coordinators, and a power cut at each step."""
 
 from __future__ import annotations
 
@@ -84,7 +80,6 @@ def watch_commit(kafka: str) -> list[Moment]:
 
 
 def _observe(broker: GroupCoordinator, confirmed_end: int, answer: str) -> Moment:
-    """Return what is where now. The replica has the records below `confirmed_end`."""
     manager = broker.manager
     if isinstance(manager, PartitionedGroups):
         newest = manager.find_runtime(_GROUP).shard.offsets.committed[_GROUP].get(_PARTITION)
@@ -116,8 +111,6 @@ def _read_log(broker: GroupCoordinator) -> str:
 
 
 class CommitAndPowerCut(Figure):
-    """A commit of 6 of the group `dashboard` for orders-0, after one of 5, with Kafka 4.3.1 and 3.9.2."""
-
     def __init__(self) -> None:
         self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
         controls = (

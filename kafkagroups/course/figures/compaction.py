@@ -1,7 +1,6 @@
 """Lesson 10: a small log as a tape, and what three passes of the log cleaner do with each record.
 
-`kafkagroups.compact` cleans the log. The keys A, B, C and D are offsets of the group `shop`. The reader can let the
-active segment begin earlier, and can leave the transaction open.
+`kafkagroups.compact` cleans the log. The keys A, B, C and D are offsets of the group `shop`.
 """
 
 from __future__ import annotations
@@ -100,8 +99,6 @@ _END_OF_OPEN = "Nearly the whole log remains. It grows until the transaction end
 
 
 class Compaction(Figure):
-    """Three passes of the log cleaner over a log of 18 records."""
-
     def __init__(self) -> None:
         folder = make_scratch_folder()
         controls = (
@@ -251,7 +248,7 @@ def _draw_segments(log: Path, present: list[int], active_start: int) -> list[Mar
 
 
 def _draw_record(place: int, offset: int, entry: _Entry, result: str | None, word: str) -> list[Mark]:
-    """Draw a record at its place in the file. A removed record leaves no gap there."""
+    """A removed record leaves no gap there."""
     x, y = _find_place(place)
     middle = x + (_CELL_WIDTH - 3) / 2
     is_gone = result is not None and result.endswith("gone")

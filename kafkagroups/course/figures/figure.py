@@ -38,16 +38,10 @@ _METADATA_KEY = "kafkagroups_figure"
 class Control:
     """A control of a figure, which `Box.choice` names.
 
-    Attributes
-    ----------
-    is_sequence
-        The options are steps, which the reader plays or goes through; otherwise alternatives.
-    initial
-        The option that the figure shows first.
-    jumps
-        For each option, another control and its option, which the figure then chooses as well, or None.
-    is_answer
-        The value in the free input decides this control: new content shows its initial option. Other controls stay.
+    The options of a sequence are steps, which the reader plays or goes through; otherwise they are alternatives.
+    `initial` is the option that the figure shows first. `jumps` has, for each option, None, or another control and its
+    option, which the figure then chooses as well. With `is_answer`, new content from the free input shows the initial
+    option, while other controls stay.
     """
 
     name: str
@@ -74,16 +68,9 @@ class FreeInput:
 class Content:
     """Everything that a figure shows.
 
-    Attributes
-    ----------
-    height
-        The height of every scene, so that the page below the figure does not move.
-    controls
-        At least one control.
-    scenes
-        A scene for each combination of options, by the numbers of the options in the order of `controls`.
-    free_input
-        A field whose value the kernel answers with new scenes, or None.
+    Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
+    combination of options, by the numbers of the options in the order of `controls`, of which there is at least one.
+    The kernel answers a value of `free_input` with new scenes.
     """
 
     title: str
@@ -159,7 +146,6 @@ class Figure(anywidget.AnyWidget):
         return list(self.content.scenes[options].text if options else self.first_scene.text)
 
     def image_html(self) -> str:
-        """Return the first scene as an HTML image with a text alternative. It needs no script."""
         scene = self.first_scene
         address = encode_data_address(draw_svg(scene, self.content.height, self.content.title))
         alternative = escape("\n".join([self.content.title, *scene.text]), quote=True)
@@ -173,7 +159,6 @@ class Figure(anywidget.AnyWidget):
         return f'<div class="kg-figure-page"><script type="application/json">{data}</script></div>'
 
     def _repr_mimebundle_(self, **arguments: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Return the live figure for Jupyter, and its image and text for pages without a kernel."""
         bundle, metadata = super()._repr_mimebundle_(**arguments) or ({}, {})
         image_and_text = {
             "text/html": self.image_html(),
@@ -183,12 +168,10 @@ class Figure(anywidget.AnyWidget):
 
 
 def read_fingerprint(metadata: Mapping[str, Any]) -> str | None:
-    """Return the fingerprint of the figure in a notebook's output, or None."""
     return metadata.get(_METADATA_KEY)
 
 
 def page_script() -> str:
-    """Return the script and style elements that draw every figure of a page without a kernel."""
     script = f"{Figure._esm}\nmountAll(document);\n"
     return f'<style>{Figure._css}</style>\n<script type="module">\n{script}</script>'
 

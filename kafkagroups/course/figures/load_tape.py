@@ -1,7 +1,6 @@
 """Lesson 11: a read head moves over a log, and each record drops into the memory of two coordinators.
 
-Both coordinators really load the log up to each record. At the end, two brokers answer a fetch. The reader chooses
-whether the last record is a tombstone or has a value of zero bytes, which no coordinator can read.
+Both coordinators really load the log up to each record. At the end, two brokers answer a fetch.
 """
 
 from __future__ import annotations
@@ -132,8 +131,6 @@ class _Memory:
 
 
 class LoadTape(Figure):
-    """A log of ten records, loaded by both coordinators."""
-
     def __init__(self) -> None:
         folder = make_scratch_folder()
         controls = (
@@ -174,7 +171,7 @@ def _encode_entry(entry: _Entry) -> KeyAndValue:
 
 
 def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
-    """Return the memory after each step. A load that fails keeps its memory until it ends."""
+    """A load that fails keeps its memory until it ends."""
     read_memory = _read_classic_maps if coordinator is _CLASSIC else _read_groups
     count = len(_LOG)
     fails = bool(load(log, coordinator.name, kafka=coordinator.kafka).failed)
@@ -279,7 +276,6 @@ def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool) -> It
 def _draw_chips(
     coordinator: _Coordinator, memory: _Memory, loaded: int, is_end: bool, is_broken: bool
 ) -> Iterator[Mark]:
-    """Draw the memory, and under each cell that is not loaded the copy that will drop from it."""
     name = coordinator.name
     for offset, entry in enumerate(_LOG):
         if offset >= loaded and entry.ends is None:
@@ -338,7 +334,6 @@ def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iter
 
 
 def _find_differences(classic: _Memory, new: _Memory) -> Sequence[int]:
-    """Return the columns in which only one coordinator has a chip, or the two have different offsets."""
     columns = sorted({*classic.chips, *new.chips})
     return [column for column in columns if _read_value(classic, column) != _read_value(new, column)]
 

@@ -13,8 +13,6 @@ from zlib import crc32
 
 
 class Tone(StrEnum):
-    """The state of a mark."""
-
     PLAIN = "plain"
     LIVE = "live"
     NEW = "new"
@@ -66,17 +64,14 @@ def find_hue(name: str) -> int:
 
 
 def find_colours(tone: Tone) -> Colours:
-    """Return the colours of a tone on a light page."""
     return _mix_colours(tone, _LIGHT_LINES, PAGE_COLOUR, _LIGHT_INK)
 
 
 def find_fill(hue: str) -> str:
-    """Return the colour that fills a box of a hue on a light page."""
     return _mix(hue, PAGE_COLOUR, 0.2)
 
 
 def find_dark_colours() -> dict[str, str]:
-    """Return the colour on a dark page for each colour on a light one."""
     pairs = [(PAGE_COLOUR, _DARK_PAGE)]
     for tone in Tone:
         dark = _mix_colours(tone, _DARK_LINES, _DARK_PAGE, _DARK_INK)

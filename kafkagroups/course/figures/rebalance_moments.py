@@ -47,14 +47,8 @@ class Lane:
 class Moment:
     """The group after an event.
 
-    Attributes
-    ----------
-    action
-        The request and its response, or what happened without a request.
-    written
-        The records in the log, one entry for each append.
-    loaded, lost
-        What the next coordinator would load, and what a failover would lose.
+    `action` is the request and its response, or what happened without one, and `written` the records in the log, one
+    entry for each append. `loaded` and `lost` are what the next coordinator would load, and what a failover would lose.
     """
 
     time_s: float
@@ -279,6 +273,5 @@ def _check_member(life: GroupLife, death: Death) -> None:
 
 
 def _is_news(event: Event) -> bool:
-    """Return whether an event without a change of the group is shown after a death."""
     is_plain = event.response in ("", "NONE")
     return bool(event.written_lines or event.late_responses) or not is_plain

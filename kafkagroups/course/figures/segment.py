@@ -39,8 +39,6 @@ class Recovery:
 
 
 class Segment(Figure):
-    """The batches of a segment's bytes, drawn to scale."""
-
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.batches = tuple(read_batches(data))

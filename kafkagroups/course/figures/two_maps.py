@@ -57,16 +57,12 @@ _STEP_COUNT = 7
 
 
 class _State(NamedTuple):
-    """The coordinator's memory: the record that counts, and the record that waits for each producer."""
-
     counts: int | None
     counted_offset: int | None
     waits: dict[int, int]
 
 
 class TwoMaps(Figure):
-    """A log with two transactions, loaded record by record."""
-
     def __init__(self) -> None:
         folder = make_scratch_folder()
         after_records = [f"after record {offset}" for offset in range(_STEP_COUNT - 2)]
@@ -108,7 +104,6 @@ def _load_state(log: Path, until: int) -> _State:
 
 
 def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_past_end: bool) -> Scene:
-    """Draw the scene after `loaded` records. `is_past_end`: the log has no more records than these."""
     state = states[loaded]
     before = states[loaded - 1] if loaded else state
     marks: list[Mark] = [

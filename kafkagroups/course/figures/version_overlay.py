@@ -1,8 +1,4 @@
-"""Lesson 01: the same commit in several value versions, and what a reader of a wrong version makes of the bytes.
-
-Below the row of each version, with its fields in common columns, is the row of the fields that the chosen reader cuts
-out of the same bytes.
-"""
+"""Lesson 01: the same commit in several value versions, and what a reader of a wrong version makes of the bytes."""
 
 from __future__ import annotations
 
@@ -96,10 +92,8 @@ READERS = (
 class VersionOverlay(Figure):
     """The same commit in several value versions, and a reader that the lesson's reader chooses.
 
-    Parameters
-    ----------
-    *records
-        The keys and the values of the commits. Without records: a commit of `billing` from the logs of three releases.
+    `records` are the keys and the values of the commits; without them, it is a commit of `billing` from the logs of
+    three releases.
     """
 
     def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
@@ -223,7 +217,6 @@ def _draw(records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader |
 
 
 def _find_sides(written: Reading) -> dict[int, tuple[float, float]]:
-    """Return the x of the left and the right side of each byte. The bytes of a column fill it evenly."""
     sides: dict[int, tuple[float, float]] = {}
     for names, x, width in _COLUMNS:
         fields = [field for field in written.fields if field.name in names]

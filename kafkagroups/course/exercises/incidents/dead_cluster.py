@@ -57,7 +57,6 @@ ABORTED_PRODUCER_ID = 4002
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write all 50 partitions of the offsets topic, as they are on the disk after the power failure."""
     for partition in range(PARTITIONS):
         path = folder / f"__consumer_offsets-{partition}" / segment_name(0)
         path.parent.mkdir(parents=True)
@@ -74,8 +73,7 @@ def write(folder: Path, seed: int) -> None:
 class _Night:
     """The commits of all groups, minute by minute.
 
-    The random numbers decide how far the other groups are. The times of commits, and the offsets of the groups in the
-    questions, are the same for every seed.
+    The times of commits, and the offsets of the groups in the questions, are the same for every seed.
     """
 
     def __init__(self, log: IncidentLog, random: Random) -> None:

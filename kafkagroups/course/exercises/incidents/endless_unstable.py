@@ -65,7 +65,7 @@ class _Processes:
         self.log.commit(GROUP, offsets, time_ms, producer_id=producer_id)
 
     def end_transaction(self, process: int, time_ms: int, *, commits: bool, producer_epoch: int = 0) -> None:
-        """Append a marker. After an abort, the process goes back to its positions and uses a new producer."""
+        """After an abort, the process goes back to its positions and uses a new producer."""
         producer_id = self.producers[process]
         self.log.end_transaction(PARTITION, producer_id, time_ms, commits=commits, producer_epoch=producer_epoch)
         if commits:
@@ -79,7 +79,6 @@ class _Processes:
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write the partition of `receipt-totals` from Saturday to Thursday. The cleaner runs on Sunday evening."""
     random = Random(seed)
     name = name_partition(GROUP)
     uncleaned = folder / "uncleaned"

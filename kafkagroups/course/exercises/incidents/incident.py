@@ -1,4 +1,4 @@
-"""The incidents of lesson 14: logs with a cause to find. Texts are in Markdown files, and modules write the logs.
+"""The incidents of lesson 14: logs with a cause to find.
 
 `slow_failover.md` is a page for people: what was seen, each question with its answer and the wrong answers that are
 likely, the hints, the worked solution, the cause and the prevention. `slow_failover.py` has the function `write`, which
@@ -104,22 +104,10 @@ class Step:
 class Incident:
     """One incident. Incidents are numbered from 1 to 10 in the order of their levels.
 
-    Attributes
-    ----------
-    level
-        1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
-    title
-        What people say, in a few words.
-    complaint
-        What people saw, as Markdown paragraphs. It does not name the cause.
-    server_log
-        Lines of the broker's or the client's log, as a Markdown block, or "".
-    write
-        Writes the log into a new folder. The same seed gives the same bytes.
-    prevention
-        The measures against the next incident of this kind, as a Markdown list.
-    replicas
-        The subfolders with the log of one broker each; "" is the incident's folder itself.
+    Level 1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
+    `complaint` is what people saw, without the cause, and `server_log` lines of the broker's or the client's log, or
+    "". `write` writes the log into a new folder, and the same seed gives the same bytes. `replicas` are the subfolders
+    with the log of one broker each; "" is the incident's folder itself.
     """
 
     number: int
@@ -139,7 +127,6 @@ class Incident:
 
     @property
     def folder_name(self) -> str:
-        """For example "01-growing-partition"."""
         return f"{self.number:02d}-{self.name.replace('_', '-')}"
 
 

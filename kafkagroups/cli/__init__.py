@@ -1,7 +1,7 @@
 """The command line: the commands, exit codes, and one module per command.
 
-Each command's module has the texts ARGUMENTS (options.py says how to read them) and EXAMPLES, a function `add_steps` if
-it has steps, and the function `run`, which returns the exit code:
+Each command's module has the texts ARGUMENTS (options.py) and EXAMPLES, and the function `run`, which returns the exit
+code:
 
 - 0: success.
 - 1: failure. If the data is bad, its readable part is printed on stdout, and the first error on stderr.

@@ -86,8 +86,8 @@ def answer_each(
 ) -> int:
     """Ask about each PATH, print the answers, and return the exit code. A PATH that is wrong does not stop the others.
 
-    `ask` gets the topic of a PATH, or what `subjects` yields, the topic first. It returns one answer or a list of them.
-    The problems are lines about bad data, for stderr. With --fail-on-findings, the answers have findings.
+    `ask` gets the topic of a PATH, or what `subjects` yields, the topic first. The problems are lines about bad data,
+    for stderr.
     """
     statuses: list[int] = []
     has_findings = False

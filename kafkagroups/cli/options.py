@@ -1,6 +1,6 @@
-"""The options of the commands: how they are declared, what their texts mean, and what several commands do with them.
+"""The options of the commands: how they are declared, and what their texts mean.
 
-A command declares its arguments as its help shows them, one after another, in a text `ARGUMENTS`:
+A command declares its arguments, as its help shows them, in a text `ARGUMENTS`:
 
     PATH...              a positional argument; `...`: one or more; `[PATH]`: it may be missing
     --until N            an option; the name of its value decides what it means (TYPES)

@@ -1,10 +1,10 @@
-"""What the commands print: lines, tables and findings for people, JSON, a line for each error, and progress displays.
+"""What the commands print: lines, tables, findings, JSON, errors, and progress displays.
 
 A text for people is as wide as COLUMNS says, or as the terminal, or DEFAULT_WIDTH in a file or a pipe. It wraps only
 between words, so that a path, a name or a number can be copied.
 
-Names and metadata in a log can contain any character, so texts escape those that could change a terminal's display.
-JSON needs none of this, because `json.dumps` escapes every character that is not ASCII.
+Names and metadata in a log can contain any character, so texts escape those that could change a terminal's display, and
+JSON every character that is not ASCII.
 """
 
 from __future__ import annotations
@@ -302,8 +302,7 @@ def spinner(path: str) -> Iterator[None]:
 def progress_bar(unit: str = "bytes", min_total: int = MIN_BYTES_FOR_BAR) -> Iterator[Report | None]:
     """Yield a function that shows one progress bar for each step. If stderr is not a terminal, yield None.
 
-    `unit` is what the bars count, such as bytes. A step with a total below `min_total` units has no bar. The bars
-    disappear at the end of the `with` block.
+    A step with a total below `min_total` units has no bar. The bars disappear at the end of the `with` block.
     """
     if not sys.stderr.isatty():
         yield None

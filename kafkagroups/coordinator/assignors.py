@@ -1,19 +1,19 @@
 """The assignors: those of Kafka's clients, which the leader of a classic group runs, and those of the broker.
 
-Members are sorted as in Kafka: first static members by instance id, then dynamic members by member id.
+As in Kafka, static members come first, by instance id, then dynamic members, by member id.
 
-- `range` divides each topic on its own: each member that subscribes gets consecutive partitions, and the first members
-  get one more if the partitions cannot be divided evenly.
+- `range` divides each topic on its own: its subscribers get consecutive partitions, and the first ones get one more if
+  it does not come out even.
 - `roundrobin` (clients) takes the partitions in the order of topic and number, and each goes to the next subscriber.
-- `sticky` (clients) is as even as possible, and a member keeps as many of its partitions as possible. If several
-  assignments are equally even, Kafka may choose another one.
+- `sticky` (clients) is as even as possible, and a member keeps as many of its partitions as possible. Of several
+  equally even assignments, Kafka may choose another one.
 - `uniform` (broker) keeps what members have. If all members have the same topics, each member keeps up to its share,
   and the rest goes to the members below their share. Otherwise the free partitions go to the subscribers with the
   fewest partitions, the most contested topics first; then, topic by topic, partitions move from the fullest to the
   emptiest subscriber, until no topic can be balanced better, or after 16 rounds.
 
-If the broker's assignors have several equally good choices, the order of members and topics decides, which in Kafka is
-that of Java's hash maps (groups/map_orders.py). Simpler than Kafka: racks are ignored.
+Where the broker's assignors have equally good choices, the order of members and topics decides, that of Java's hash
+maps (groups/map_orders.py). Simpler than Kafka: racks are ignored.
 Source: RangeAssignor, RoundRobinAssignor, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor (3.9);
 RangeAssignor, UniformAssignor, UniformHomogeneousAssignmentBuilder, UniformHeterogeneousAssignmentBuilder (4.3.1).
 """

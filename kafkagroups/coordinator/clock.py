@@ -1,4 +1,4 @@
-"""A clock that the caller advances, timers that run when they are due, and those of a consumer group's members.
+"""A clock that the caller advances, its timers, and those of a consumer group's members.
 
 A `Timer` replaces Kafka's delayed operations (DelayedHeartbeat, DelayedJoin, DelayedSync): if the expected event comes
 in time, the caller cancels it. Timers with the same time run in the order of their creation. A consumer group's timers

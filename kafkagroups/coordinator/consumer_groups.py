@@ -3,9 +3,8 @@
     heartbeat ──▶ subscription changed? ──▶ new group epoch ──▶ new targets ──▶ one step of this member
                   records 5, 16             3                   7, 6            8
 
-A handler reads the replayed group, and returns the records of everything that the heartbeat changes; the members' part
-in this is consumer_members.py, the targets are consumer_targets.py. What is not in the log lives here: the timers of
-the members, and which groups have patterns that are being resolved.
+A handler reads the replayed group, and returns the records of everything that the heartbeat changes. What is not in the
+log lives here: the timers of the members, and which groups have patterns that are being resolved.
 
 Simpler than Kafka: tombstones of type 4, which a log of Kafka 4.0 can need, are not written.
 Source: GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave, maybeUpdateRegularExpressions,

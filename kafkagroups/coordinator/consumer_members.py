@@ -2,7 +2,7 @@
 
 A member's own assignment follows its target in three steps, so that a partition never has two owners:
 
-- Unrevoked: the member must give partitions back. Until it reports that it has done so, it stays in its old epoch.
+- Unrevoked: until the member reports that it has given partitions back, it stays in its old epoch.
 - Unreleased: the member is in the new epoch, but some of its partitions still belong to others.
 - Stable: the member has what its epoch gives it.
 

@@ -1,7 +1,7 @@
 """The topics of the cluster as a coordinator sees them, the subscriptions and patterns of a consumer group, and its
 targets.
 
-A consumer group stores a hash of the topics that its members subscribe to. If the hash of the present topics differs, a
+A consumer group stores a hash of the topics that its members subscribe to. If that of the present topics differs, a
 topic was created, deleted or expanded, and the group needs new targets.
 
 Simpler than Kafka: brokers have no racks, so the hash contains none. A version of the topics is only their number.

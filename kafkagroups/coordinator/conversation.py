@@ -1,6 +1,6 @@
 """The file of a recorded conversation: a header, then requests and events, and the fields that each line must have.
 
-A shape describes a JSON value. A shape is one of:
+A shape, which describes a JSON value, is one of:
 
     a type            a value of that type (`bytes` is base64 text)
     {name: shape}     an object with these fields; if a name ends with `?`, the field may be missing

@@ -1,8 +1,7 @@
 """What the requests need from a coordinator's memory and log.
 
-The rules of joins, rebalances and checks are the same in both coordinators, and reach memory and log through
-`GroupStore`. `GroupMetadataManager` (manager.py) is the classic one: one cache, changed when the log answers.
-`PartitionedGroups` (partitioned_groups.py) is the new one: a state machine for each partition, changed by the records.
+The rules of joins, rebalances and checks are the same in both coordinators, and reach memory and log through a
+`GroupStore`: the cache of manager.py up to 3.9, the state machines of partitioned_groups.py since 4.0.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ def _ignore_group(group: LivingGroup) -> None:
 class GroupStore(ABC):
     """The groups and offsets of the partitions that this broker leads.
 
-    `owned` and `loading` are partitions; `epochs` has the newest coordinator epoch of each, which grows with each
-    election, so that a late call is ignored. `on_loaded` and `on_unloaded` are called for each group of a partition.
+    `owned` and `loading` are partitions; `epochs` has the newest coordinator epoch of each, so that a late call is
+    ignored.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:

@@ -1,12 +1,11 @@
 """The log that a coordinator appends to: its interface, on disk, and with answers that are held back.
 
-A broker answers an append when all replicas have the batch (acks=all), or when the append has failed. The answer is
-therefore passed to a callback, now or later.
+A broker answers an append when all replicas have the batch (acks=all), or when the append has failed, so a callback
+gets the answer, now or later.
 
-The leader epoch of a partition is a number that grows with each new leader, and a commit contains that of the last
-consumed record (KIP-320). If a leader fails, the next one may have a shorter log, or other records at a committed
-offset. A consumer that starts there asks where the commit's leader epoch ends (`offset_for_leader_epoch`); if this is
-below the committed offset, the log was truncated. The leader of the consumed partition answers, not the coordinator.
+A commit contains the leader epoch of the last consumed record (KIP-320), because the next leader may have a shorter
+log, or other records at a committed offset. A consumer that starts there asks the leader of the consumed partition
+where this epoch ends (`offset_for_leader_epoch`); if that is below the committed offset, the log was truncated.
 Source: ReplicaManager.appendRecords, ProducerAppendInfo.checkProducerEpoch, LeaderEpochFileCache.endOffsetFor (3.9).
 """
 
@@ -253,9 +252,9 @@ UNDEFINED = -1
 def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> tuple[int, int]:
     """Return the largest leader epoch in the log that is not above `epoch`, and the offset at which this epoch ends.
 
-    `epochs` are pairs of a leader epoch and the offset of its first record, in ascending order; `log_end` is the offset
-    after the log's last record. The answer is (-1, -1) if `epoch` is -1, because the commit has none, or above the
-    log's epochs. If all epochs in the log are above `epoch`, it is `epoch` and the first offset of the first epoch.
+    `epochs` are pairs of a leader epoch and the offset of its first record, in ascending order; `log_end` is the end of
+    the last one. The answer is (-1, -1) if `epoch` is -1, because the commit has none, or above the log's epochs. If
+    all epochs in the log are above `epoch`, it is `epoch` and the first offset of the first epoch.
 
     Examples
     --------

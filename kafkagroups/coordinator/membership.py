@@ -1,8 +1,8 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup, with the checks in Kafka's order.
 
-A static member has an instance id, which the client sets (KIP-345). After a restart its client joins without a member
-id, and the coordinator gives the instance id a new member id. A dynamic member has no instance id. A pending member id
-was returned to a new dynamic member, which must join again with this id (KIP-394).
+A static member has an instance id, which the client sets (KIP-345); a dynamic member has none. After a restart, a
+static member joins without a member id, and gets a new one. A pending member id was returned to a new dynamic member,
+which must join again with this id (KIP-394).
 Source: GroupCoordinator.handleJoinGroup, doNewMemberJoinGroup, doCurrentMemberJoinGroup, acceptJoiningMember,
 updateStaticMemberAndRebalance, handleSyncGroup, validateSyncGroup, handleHeartbeat, validateHeartbeat,
 handleLeaveGroup, GroupMetadata.replaceStaticMember (3.9; tags 2.8.2 and 1.0.1 where the version matters).

@@ -1,7 +1,6 @@
 """The requests about offsets and groups: commits, deletions and expiry, and the answers from the cache.
 
-A commit is checked first: may the client commit, do the topics exist, is the client a member of the group? Then the
-manager stores the offsets in the log and the cache.
+A commit is checked first, and then the manager stores its offsets in the log and the cache.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest; GroupCoordinator.handleCommitOffsets,
 handleTxnCommitOffsets, handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9; tags 2.8.2 and 1.0.1);
 GroupMetadataManager.cleanupGroupMetadata (3.9).

@@ -1,8 +1,7 @@
 """The new coordinator's groups: commits, fetches, deletions and the expiration as handlers of each partition's runtime.
 
 Joins and rebalances are those of the classic coordinator (membership.py, rebalance.py), which change a classic group in
-memory and write its record. A group that a request creates without a record becomes visible with the next batch of its
-partition.
+memory and write its record.
 Source: GroupCoordinatorShard.java, OffsetMetadataManager.java, GroupMetadataManager.java (4.3.1).
 """
 
@@ -144,8 +143,8 @@ class PartitionedGroups(GroupStore):
     ) -> None:
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 
-        Without it, the group of a refused JoinGroup would exist until the next load only. If the append fails, the
-        group is gone, and a JoinGroup that still waits gets the error.
+        Without this record, the group of a refused JoinGroup would exist only until the next load. If the append fails,
+        the group is gone, and a JoinGroup that still waits gets the error.
         """
         if is_new:
             empty_group = self.build_group(group.group_id)

@@ -1,8 +1,8 @@
 """The APIs of a conversation: from request JSON to the coordinator's call, and to the response JSON of each version.
 
 The JSON is that of Kafka's own generated classes: in every version, fields have the names of the newest version, and
-bytes are base64 text. So a field and the argument or attribute for it differ only in how names are written, apart from
-the names in `JSON_NAMES`. A response has only the fields that exist in its version.
+bytes are base64 text. So a field and the argument or attribute for it differ only in how names are written (apart from
+`JSON_NAMES`). A response has only the fields that exist in its version.
 Source: the request and response schemas of 3.9 and 4.3.1, KafkaApis.scala.
 """
 

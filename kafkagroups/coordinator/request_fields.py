@@ -1,7 +1,7 @@
 """Which values a request can contain: the types of its fields.
 
-Each field of a request has a type of Kafka's request schemas. Python callers can pass a value that does not fit, for
-example a producer epoch of 40,000. `check_fields` then raises UsageError before the coordinator changes anything.
+Python callers can pass a value that does not fit into its field, for example a producer epoch of 40,000. `check_fields`
+then raises UsageError before the coordinator changes anything.
 
     text                                at most 32767 bytes in UTF-8; no half of a surrogate pair
     producer epoch                      int16

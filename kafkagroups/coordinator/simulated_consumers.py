@@ -1,7 +1,6 @@
 """Simulated consumers: what a Kafka client sends between `subscribe` and `close`, in regular polls or at random.
 
-`SimulatedConsumer` is what the consumers of both protocols share: positions, commits, and responses that a poll handles
-when they have arrived. `poll` sends the next request, unless one waits for its response.
+`SimulatedConsumer` is what the consumers of both protocols share.
 
 `Consumer` speaks the classic protocol:
 
@@ -14,8 +13,8 @@ member id. After FENCED_INSTANCE_ID it stops, because another process has its in
 again.
 
 Simpler than Kafka: consumers commit only in `commit`, send one request at a time and count records instead of reading
-them. `Consumer` supports only the eager protocol, in which a member gives up all partitions before a rebalance. Source:
-AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
+them. `Consumer` supports only the eager protocol, in which a member gives up all partitions before a rebalance.
+Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
 from __future__ import annotations
@@ -102,11 +101,8 @@ Result = TypeVar("Result")
 
 
 class ConsumerState(Enum):
-    """What the consumer does next.
-
-    JOINING, and in the classic protocol SYNCING, send the request of this name. RECONCILING and ACKNOWLEDGING belong to
-    the new protocol: the consumer has a new target, and then tells that it has reached it. A STABLE consumer sends
-    heartbeats, and a GONE one sends nothing.
+    """What the consumer does next. JOINING, and in the classic protocol SYNCING, send the request of this name. In the
+    new protocol, the consumer has a new target in RECONCILING, and tells in ACKNOWLEDGING that it has reached it.
     """
 
     JOINING = "joining"

@@ -57,13 +57,12 @@ def start_broker(
 
     `logs` are the logs of the offsets topic, or a folder of partition folders, which are copied so that the lesson's
     data does not change; None: the topic is empty. `topics` has the partition count of each topic, whose id is made
-    from its name; None: every topic exists. `authorize` says whether the client may do an operation, from the
-    operation, and the type and the name of the resource. With `holds_answers`, `broker.manager.logs` is a `HeldLogs`:
-    the replicas confirm an append only when its `release` is called. `settings_changes` are the settings
+    from its name; None: every topic exists. `authorize` says whether the client may do an operation on a resource, from
+    the operation and the resource's type and name. With `holds_answers`, the replicas confirm an append only when
+    `broker.manager.logs.release` is called (`HeldLogs`). `settings_changes` are the settings
     (`kafkagroups.coordinator.Settings`) that differ from the version's defaults.
 
-    Member ids are the client's name and a number; a real broker's are random. Raises UsageError if no coordinator of
-    this package has the rules of the version `kafka`.
+    Raises UsageError if no coordinator of this package has the rules of the version `kafka`.
     """
     settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):
@@ -156,8 +155,7 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
 def end_transaction(broker: GroupCoordinator, group: str, producer_id: int, *, commits: bool) -> str:
     """Do what a transaction coordinator does at the end of a transaction: append its marker and tell the coordinator.
 
-    The marker is appended to the partition that stores `group`, with producer epoch 0. Returns "COMMIT" or "ABORT". The
-    broker's logs must be on disk.
+    The marker goes into the partition that stores `group`, with producer epoch 0. Returns "COMMIT" or "ABORT".
     """
     logs = broker.manager.logs
     disk_logs = logs.logs if isinstance(logs, HeldLogs) else logs

@@ -42,8 +42,7 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
     """Return what a broker with these loaded groups would return for OffsetFetch requests, by group id and "orders-0".
 
     An answer is a dict of offset, leader epoch and metadata, or the name of an error. If `require_stable` is true, it
-    is UNSTABLE_OFFSET_COMMIT for a partition with a pending commit. For a group that is not loaded, there are no
-    partitions.
+    is UNSTABLE_OFFSET_COMMIT for a partition with a pending commit.
     """
     answers: dict[str, Any] = {}
     for name in names:

@@ -1,8 +1,8 @@
 """Check, hint and solution: the functions that a learner calls for an exercise.
 
-`check` compares the learner's value with the solution's value, or the results of both functions for the exercise's
-cases. It prints a line that begins with the result (✓ passed, ✗ failed, ! error, · not attempted), and a sentence about
-a mistake that learners often make. It stops a function that does not end (`limit_time`).
+`check` compares the learner's value, or the results of the learner's function for the exercise's cases, with the
+solution's. It prints a line that begins with the result (✓ passed, ✗ failed, ! error, · not attempted), and a sentence
+about a mistake that learners often make. It stops a function that does not end (`limit_time`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class TookTooLong(BaseException):
 def limit_time(seconds: float) -> Iterator[None]:
     """Stop the `with` block with TookTooLong after some seconds of real time.
 
-    The timer of Unix works only in the main thread, where a notebook runs its cells. In another thread, and on a system
-    without this timer, the block has no limit.
+    The timer of Unix works only in the main thread, where a notebook runs its cells; elsewhere, the block has no limit.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield

@@ -36,8 +36,7 @@ class Members:
 def find_deletion_day(kafka: str, *, commit_day: int, leaves_on: int, retention: int) -> int | None:
     """Return the day on which a Kafka version deletes an offset, or None if it stays until day 21.
 
-    The only member commits on `commit_day` the offset of a topic that it reads, and leaves on `leaves_on`. `retention`
-    is in days.
+    The only member commits on `commit_day` the offset of a topic that it reads, and leaves on `leaves_on`.
     """
     return find_deletion_days(kafka, (commit_day,), (Members("orders", leaves_on),), retention)[0, 0]
 

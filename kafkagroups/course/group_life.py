@@ -1,7 +1,6 @@
 """Lessons 06, 07 and 09: one group and its consumers, whose requests are the steps of a script.
 
-States, responses and records come from the coordinator, and the consumers are simulated. A late response is sent only
-during a later request or while time passes.
+States, responses and records come from the coordinator, and the consumers are simulated.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from kafkagroups.records.serde import Record, decode
 class Event:
     """A request of a client, as text, or a time in which no request was sent.
 
-    `time_s` counts from the start of the `GroupLife`. `client` is "" without a request, and `response` is "waits"
-    without a response. `late_responses` arrived during this event, but answer earlier requests. `written_lines` has the
-    records that the event appended to the group's partition.
+    `time_s` counts from the start of the `GroupLife`. `late_responses` arrived during this event, but answer earlier
+    requests. `written_lines` has the records that the event appended to the group's partition.
     """
 
     time_s: float
@@ -141,8 +139,8 @@ class GroupLife:
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> Step:
         """Send an OffsetCommit request with an offset for each partition, such as "orders-0".
 
-        If no consumer has this name, the request comes from a client that is not a member. Without `generation`, the
-        request has the consumer's, or -1 if there is no consumer.
+        If no consumer has this name, the request comes from a client that is not a member, with generation -1 by
+        default.
         """
         consumer = self.consumers.get(name)
         commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}

@@ -38,8 +38,7 @@ class Page:
 def open_incident(name: str) -> Path:
     """Write the log and the page of an incident, show the page, and return the folder relative to the current one.
 
-    If an incident is opened again, its log is written again, and other files in its folder stay. Raises UsageError if
-    there is no incident with this name, for example "growing_partition".
+    Raises UsageError if there is no incident with this name, for example "growing_partition".
     """
     incident = find_incident(name)
     folder = FOLDER / incident.folder_name

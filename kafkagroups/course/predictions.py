@@ -39,8 +39,7 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
 def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
     """Fold away everything that the `with` block prints and displays, until there is a prediction.
 
-    Use it where the output of a program contains the answer. If the block raises an error, its output is shown. Without
-    `answer`, the output says enough.
+    Use it where the output of a program contains the answer. If the block raises an error, its output is shown.
     """
     if prediction is not ...:
         yield

@@ -1,7 +1,7 @@
 """Lesson 13: the records of consumer, share and streams groups as short lines.
 
-The records contain ids, so the names are collected from the log first: a member's record contains the name of its
-client, and the record of a commit contains the id and the name of the topic.
+The records contain ids, so the names are collected from the log first: of clients from the records of members, and of
+topics from those of commits.
 """
 
 from __future__ import annotations

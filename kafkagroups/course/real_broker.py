@@ -71,9 +71,8 @@ def has_jars(version: str) -> bool:
 class RealBroker:
     """One broker of a `version` in `EXTRA_SETTINGS`. It can start and stop many times, and keeps its data in `folder`.
 
-    Use it in a `with` statement, which stops the broker also after an error or Ctrl-C. `partitions` and `segment_bytes`
-    are those of `__consumer_offsets`. Raises NoJava without Java 17 or newer, and UsageError if the folder cannot be
-    prepared.
+    Use it in a `with` statement, which stops the broker also after an error or Ctrl-C. Raises NoJava without Java 17 or
+    newer, and UsageError if the folder cannot be prepared.
     """
 
     extra_ports = 0

@@ -3,8 +3,7 @@
 The real broker (Kafka 4.3.1) needs Java, its jars (`make brokers KAFKA=4.3.1`) and kafka-python. If something is
 missing, the plan is compared with what a real broker answered after the right plan (data/incidents/dead-cluster.json).
 
-If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started, so that a test does not depend on
-the machine.
+If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ _HEARTBEAT_INTERVAL_S = 3
 
 
 class ScriptRequest(NamedTuple):
-    """A call of a method of `GroupLife`, `delay_s` after the previous one. `wait` sends no request.
+    """A call of a method of `GroupLife`, `delay_s` after the previous one.
 
     Only `first_version` and later versions get the request. For example, a new consumer sends a second JoinGroup since
-    Kafka 2.2, because the response to the first JoinGroup contains only a member id.
+    Kafka 2.2, because the response to the first one contains only a member id.
     """
 
     delay_s: float

@@ -57,7 +57,7 @@ def write_small_log(
 ) -> None:
     """Write a log with one record in each batch, from offset 0, and a segment from each offset of `segment_starts`.
 
-    A record is a key and a value, or the end of a transaction. With it stands its producer id, or 0 outside a
+    A record is a key and a value, or the end of a transaction; with it stands its producer id, or 0 outside a
     transaction. Without `timestamp_ms` for all records, they are a millisecond apart, from `START_MS` on.
     """
     segments: dict[int, bytes] = {}

@@ -1,7 +1,7 @@
 """A living classic group in a coordinator's cache: its members with states, votes and timers, and its offsets.
 
-- Hard state is in records, so a load restores it: generation, protocol type, protocol, leader, the members with their
-  subscriptions, assignments and timeouts, the time of the last state change, and the offsets.
+- Hard state is in records, so a load restores it: generation, protocol type, protocol, leader, members, the time of the
+  last state change, and the offsets.
 - Soft state is lost in a crash: the state during a rebalance, pending member ids, the members that have not sent
   SyncGroup, the requests that wait for a response, and the timers.
 
@@ -51,9 +51,8 @@ class NotAppended(Exception):
 class GroupOffsets:
     """The offsets of one group.
 
-    `committed` and `transactions`, the offsets of open transactions by producer id, are hard state: the log contains
-    them. The other fields are soft state: a crash loses them. `has_plain_commit` and `has_transactional_commit` say
-    what came in the current generation.
+    `committed` and `transactions`, the offsets of open transactions by producer id, are hard state; the others are soft
+    state. `has_plain_commit` and `has_transactional_commit` say what came in the current generation.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)

@@ -245,10 +245,8 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
 
 
 def _build_member(metadata: MemberMetadata, protocol_type: str, value_version: int | None, dialect: Dialect) -> Member:
-    """The member gets its session timeout as its rebalance timeout in two cases:
-
-    - Value version 0: the record has no field for the rebalance timeout.
-    - Later value versions: the rebalance timeout in the record is -1, and the new coordinator loads the record.
+    """The member gets its session timeout as its rebalance timeout if the record has none (value version 0), and in the
+    new coordinator also if it is -1.
     """
     rebalance_timeout = metadata.rebalance_timeout
     lacks_timeout = value_version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1)

@@ -20,9 +20,8 @@ existing group. The load also fails if a tombstone comes too early, for example 
 
 Before a record sets an epoch, a group's epoch and assignment epoch are 1 (before 4.3: 0), and a member's epoch is 0.
 
-Simpler than Kafka: this module does not store all parts of the records. It leaves out metadata hashes of share and
-streams groups, the topics in records of types 4, 9 and 15, and settings of assignors. The responses that describe a
-loaded group do not contain these parts.
+Simpler than Kafka: parts that no response about a loaded group contains are not stored: metadata hashes of share and
+streams groups, the topics in records of types 4, 9 and 15, and settings of assignors.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 

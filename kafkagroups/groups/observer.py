@@ -1,7 +1,6 @@
 """What happens to each record while a log is loaded: fates, and the callbacks that report them.
 
-`NewestValues` is the rule by which both engines find the fates of group records: records of classic, consumer, share
-and streams groups that are not offset records.
+`NewestValues` is the rule by which both engines find the fates of all records that are not offset records.
 """
 
 from __future__ import annotations

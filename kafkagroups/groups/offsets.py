@@ -1,7 +1,6 @@
 """Committed offsets of loaded groups, and pending offsets of open transactions.
 
-`Offsets` contains the committed and the pending offsets of many groups. The rules of the two coordinators differ, so
-they call these methods differently (replay.py):
+The rules of the two coordinators differ, so they call these methods differently (replay.py):
 
                              classic                              new
     the newer commit         is in the later batch of the log     has the later record in the log

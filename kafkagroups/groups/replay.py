@@ -1,7 +1,6 @@
 """A shard, which is what one partition's log contains, and the readable engine that folds a log into it (`fold`).
 
-The native engine (loading/native.py) returns shards as well. A simple group has offset records but no group record. The
-table shows how Kafka's two coordinators differ:
+A simple group has offset records but no group record. The table shows how Kafka's two coordinators differ:
 
                                   classic (Scala, up to 3.9)            new (Java, from 4.0)
     a commit is transactional if  its batch has the transactional bit   its batch has a producer id
@@ -24,10 +23,10 @@ becomes the group's offset only if the committed offset is older. A group record
 transaction. Record type 2 is the record of a classic group. In the new coordinator a tombstone of type 2 deletes a
 group of any type, and a value of type 2 replaces a group of any type.
 
-Simpler than Kafka: during a load on a broker, the log can grow and another broker can become the leader, so the broker
-checks the high watermark and the coordinator epoch. Here the log does not change. `fold` does not start what a broker
-starts after a load: the session timers, the expiration and the check of group.max.size. Source:
-GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules); CoordinatorLoaderImpl,
+Simpler than Kafka: the log does not change during a load, so the high watermark and the coordinator epoch are not
+checked. `fold` does not start what a broker starts after a load: the session timers, the expiration and the check of
+group.max.size.
+Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules); CoordinatorLoaderImpl,
 OffsetMetadataManager.replay and GroupMetadataManager.replay (4.0.2 to 4.3.1).
 """
 

@@ -1,14 +1,13 @@
 """The page: the facts of each path, laid out by `page.html.j2`.
 
-The page makes no request and runs no script, and its Content-Security-Policy forbids both: only its own style is
-allowed, by its hash, so no element has a style attribute or an event handler.
+The page makes no request and runs no script, and its Content-Security-Policy allows only its own style, by its hash, so
+no element has a style attribute or an event handler.
 
 A log can come from anyone, so Jinja2 escapes what would be markup in its names, and helpers.py makes control and format
 characters visible.
 
-A first reading finds who wrote how much. It looks only at the group id and the committed offset, which have fixed
-places, and chooses the groups whose history a second reading takes from their records, as `timeline` does. Damage ends
-the log, as in a load.
+A first reading, which looks only at group ids and committed offsets, because they have fixed places, finds who wrote
+how much, and chooses the groups whose history a second reading takes from their records.
 """
 
 from __future__ import annotations

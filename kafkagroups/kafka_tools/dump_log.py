@@ -1,9 +1,8 @@
 """The text of Kafka's own dump tool, kafka-dump-log.sh, by version.
 
-The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. The
-text ends where the tool crashes: at a batch with an impossible length or magic, or at a record without a key, and
-before 3.8 also at a record that it cannot read. Each line of the table begins with the first version that has the
-change:
+The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. It
+ends where the tool crashes: at a batch with an impossible length or magic, or at a record without a key, and before 3.8
+also at a record that it cannot read. Each line of the table begins with the first version that has the change:
 
     0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
     0.11    the sizes of key and value, "keysize: … valuesize: …", are next to each other and before "magic: …"

@@ -1,9 +1,8 @@
 """The text of a record as Kafka's dump tool prints it, and as the console consumer prints it with its formatters.
 
-The dump tool prints keys and values before 3.8 in three formats, and since 3.8 as Kafka's JSON.
+The dump tool (dump_log.py) prints keys and values before 3.8 in three formats, and since 3.8 as Kafka's JSON.
 
-The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first version with the format. All brackets
-and braces are part of the text:
+The first column is the first version with the format. All brackets and braces are part of the text:
 
     0.10.2   key: offset::GROUP:TOPIC:PARTITION   payload: OFFSET:METADATA
              key: metadata::GROUP                 payload: TYPE:PROTOCOL:GENERATION:{MEMBER=[TOPIC-0, …]:USERDATA,…}
@@ -310,8 +309,8 @@ def drop_unknown_tags(value: Any) -> Any:
 def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
     """Return the message of Kafka's exception for a record that `decode` (serde.py) refused with the error `error`.
 
-    Kafka's reader of a field throws an exception that describes the problem. A second exception contains its message,
-    the part of the record (key or value) and the part's version. If the bytes end too early, the first exception is a
+    Kafka's reader of a field throws an exception that describes the problem, and a second one contains its message, the
+    part of the record (key or value) and the part's version. If the bytes end too early, the first exception is a
     BufferUnderflowException, whose message is null.
     """
     path = (error.field or "key").split(".")

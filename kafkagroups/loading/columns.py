@@ -4,12 +4,11 @@
 table is `partition`: the number of the partition of `__consumer_offsets`, or -1 if the name of the log's folder has no
 number.
 
-A column `…_ms` has a time in ms since the epoch, as the log stores it. The column with the same name but without `_ms`
-has the same time as a timestamp, which is null if its year is outside pandas' range.
+A column `…_ms` has a time in ms since the epoch, as the log stores it, and the one without `_ms` the same time as a
+timestamp, which is null if its year is outside pandas' range.
 
-A row is a dict with a value for each column except the timestamps, which come from the `…_ms` columns. A column that is
-not in a row is null. In Arrow, half of a surrogate pair in a text becomes `?`, because UTF-8 cannot encode it
-(records/wire.py). pyarrow is imported only when it is needed.
+A row is a dict with a value for each column except the timestamps; a column that is not in it is null. In Arrow, half
+of a surrogate pair in a text becomes `?`, because UTF-8 cannot encode it (records/wire.py).
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """The readable and the native engine: chooses one of them, and folds several logs with it.
 
-The readable engine is in groups/replay.py; its name is "python". The native engine is in native.py, and in a
-distribution of its own, which need not be installed; its name is "compiled".
+The readable engine, "python", is in groups/replay.py; the native one, "compiled", is in native.py and in a distribution
+of its own, which need not be installed.
 
-Threads of the readable engine would only block each other, so each of its threads lets a worker fold its logs: a
-process of the same Python (`Workers`).
+Threads of the readable engine would only block each other, so each lets a worker fold its logs: a process of the same
+Python, with the caller's `sys.path` (`Workers`).
 
 Python's own multiprocessing is not used: on macOS, its workers import the caller's `__main__` again, which fails in a
-script without a `__main__` guard. These workers get only the caller's `sys.path`.
+script without a `__main__` guard.
 
-Every way out ends the workers. If the consumer stops, fails, or is interrupted by Ctrl-C, the parent kills them; if the
-parent is killed, they see that their stdin is closed. A terminal sends Ctrl-C to all processes of a command, so the
-workers are started with that signal blocked and leave the answer to the parent.
+Every way out ends the workers: if the consumer stops or fails, the parent kills them, and if the parent is killed, they
+see that their stdin is closed. A terminal sends Ctrl-C to all processes of a command, so the workers are started with
+that signal blocked and leave the answer to the parent.
 """
 
 from __future__ import annotations

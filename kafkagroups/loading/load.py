@@ -1,8 +1,7 @@
 """A broker's load: folds each log into a shard, and adds the shards to one coordinator's cache.
 
-The cache combines the shards of all partitions and decides which groups exist. It keeps only the parts of each group,
-from which `Groups` builds the group when it is first used (groups.py). If a group does not exist but has offsets, these
-offsets are called an orphan.
+The cache combines the shards of all partitions and decides which groups exist. If a group does not exist but has
+offsets, these offsets are called an orphan.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (classic coordinator, 3.9); CoordinatorRuntime and
 GroupCoordinatorShard.onLoaded (new coordinator, 4.3.1).
 """

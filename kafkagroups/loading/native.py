@@ -1,10 +1,10 @@
 """The native engine: folds one log into a shard, or hands the log over to the readable engine.
 
-The engine is the module `kafkagroups_engine`, a distribution of its own that is written in Rust (engine/). It reads
-segments and returns columns: committed and pending offsets, the group records that still count, and, on request, what
-the records come to, the fate of each one, and the batches of some groups. It holds no rule that the readable engine
-(groups/replay.py) does not have, and it knows no group: the records that are not offset records are replayed here, by
-the code of the readable engine.
+The engine is the module `kafkagroups_engine`, which is written in Rust (engine/). It reads segments and returns
+columns: committed and pending offsets, the group records that still count, and, on request, what the records come to,
+the fate of each one, and the batches of some groups. It holds no rule that the readable engine (groups/replay.py) does
+not have, and it knows no group: the records that are not offset records are replayed here, by the code of the readable
+engine.
 
 The engine hands a log over if the log is unusual: batches of magic 0 or 1, damage, an odd layout, offsets that do not
 rise, or a record that a coordinator refuses. Rules of Kafka before 0.10.1 are handed over too, because these releases

@@ -6,10 +6,9 @@ one with the largest timestamp, in its home partition of n. If two partitions ha
 records have no timestamps, the count is unknown.
 
 - One partition alone (a partition folder or a segment as PATH) never shows the count.
-- A folder with only partition 0 shows a topic of one partition. If it is a copy from a larger topic, this is wrong, but
-  no answer depends on it.
-- A folder with the first n partitions of a topic with 2n partitions shows n. This can also be wrong, but the groups in
-  the folder have the same home partition with both counts.
+- A folder with only partition 0 shows a topic of one partition. If this is wrong, no answer depends on it.
+- A folder with the first n partitions of a topic with 2n partitions shows n, but its groups have the same home
+  partition with both counts.
 
 If the partition count was changed, older records of a group stay in the home partition of the old count.
 """

@@ -3,8 +3,7 @@
 Committed offsets that are still in the columns of the native engine are copied without a row for each
 (engine_columns.py), which is much faster.
 
-Each table is in one file, DIR/<table>/part-0.parquet. DIR is a folder on this machine, or a URI that pyarrow can open,
-for example s3://bucket/folder.
+Each table is in one file, DIR/<table>/part-0.parquet, where DIR is a local folder, or a URI that pyarrow can open.
 """
 
 from __future__ import annotations

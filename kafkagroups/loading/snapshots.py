@@ -7,10 +7,10 @@
 
 A saved snapshot is a log itself: for each partition, a compacted segment, and in `snapshot.json` the position up to
 which it holds and what a segment cannot say (`Saved`). To advance it, a load reads this segment and then the rest of
-the real log, as one log, with either engine. If the log before the position is not the same any longer, for example
-because Kafka's cleaner has compacted it, all of the log is read again, and a note says so.
+the real log, as one log. If the log before the position has changed, for example because Kafka's cleaner has compacted
+it, all of it is read again, and a note says so.
 
-The segment has the records that still count, with their offsets. These records count:
+The segment has, with their offsets, the records that still count:
 
 - the record of each committed offset, in a batch without a producer, because its transaction is decided;
 - the record of each pending offset, in a batch with its producer and epoch, because its transaction is not;
@@ -23,8 +23,8 @@ is written at the offset of one that is left out. If a tombstone of another type
 classic group says so, because it deletes any group.
 
 Every record stays in its batch, and the last batch stays even if it is empty, so that the copy ends where the log ends.
-All of this needs offsets that rise. They fall only in logs that no broker wrote, and of these a snapshot keeps all
-batches. Kafka before 0.10.1 keeps offsets in a cache apart from the groups, so there are no snapshots for it.
+All of this needs offsets that rise; of other logs, which no broker wrote, a snapshot keeps all batches. Kafka before
+0.10.1 keeps offsets in a cache apart from the groups, so there are no snapshots for it.
 
 A save first writes new segments, then replaces `snapshot.json`, and then deletes the segments that `snapshot.json` no
 longer names.
@@ -162,7 +162,7 @@ def prepare_folder(folder: Path) -> None:
 def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
     """Write a file to the disk, and return the number of its bytes and their CRC-32C.
 
-    An old file of this name is removed first. So a symbolic link in the folder never leads to another file, and a named
+    An old file of this name is removed first, so a symbolic link in the folder never leads to another file, and a named
     pipe is never waited for.
     """
     size = checksum = 0
@@ -550,8 +550,7 @@ class Snapshot:
         """Return a new snapshot that also contains the batches that were appended after this one.
 
         Only the saved segment of a partition and the new batches are read, unless the log has changed or its load had
-        failed. The parameters are those of `kafkagroups.load`. Raises UsageError if there is no log, and InvalidLog if
-        the saved segment is damaged.
+        failed. Raises UsageError if there is no log, and InvalidLog if the saved segment is damaged.
         """
         return self.advance_logs([log.limit_batches(max_batch_bytes) for log in open_logs(path)], engine=engine)
 
@@ -584,9 +583,8 @@ class Snapshot:
         """Save the snapshot into a new or empty folder, or replace the snapshot in an existing folder.
 
         `max_growth` says how many new batches for each batch of a segment in the folder are not yet worth writing the
-        segment again; the folder can then have an earlier snapshot, and the next load reads the new batches again.
-        Raises UsageError if the folder cannot be written, or if it contains files but no snapshot, and InvalidLog if a
-        log that the snapshot has read has changed since.
+        segment again; the next load then reads them again. Raises UsageError if the folder cannot be written, or if it
+        contains files but no snapshot, and InvalidLog if a log that the snapshot has read has changed since.
         """
         directory = Path(folder)
         try:

@@ -6,8 +6,8 @@ except for control batches and aborted transactions. It is full when it contains
 cover the rest of the dirty part; as in Kafka, a full map also refuses records whose key it already has.
 
 A record stays if the offset map has no newer record of its key, and if it is not an expired tombstone. The pass cleans
-all segments from the start of the log to the last offset that the map covers, divides them into groups of neighbours,
-and writes each group as one segment.
+all segments up to the last offset that the map covers, divides them into groups of neighbours, and writes each group as
+one segment.
 
 The cleaner may remove the tombstones of a batch at the delete horizon, a time in the batch's header. A marker is unused
 if the pass has read no data batch of its transaction (`CleanedTransactions`). The filter discards aborted data
@@ -16,14 +16,14 @@ in Kafka's code.
 
 A producer is active if its last batch is recent (`find_active_producers`). Two rules are different from Kafka's:
 
-- The leader of a partition checks sequence numbers. This module does not, because the batches are already in the log.
+- Sequence numbers are not checked, because the batches are already in the log.
 - A broker takes a producer's epoch from markers. This module also takes it from a control batch whose marker the
-  cleaner has removed. The epoch is the same, because the cleaner keeps an empty control batch only if the batch has the
-  producer's newest epoch.
+  cleaner has removed: it is the same, because the cleaner keeps an empty control batch only if it has the producer's
+  newest epoch.
 
-Simpler than Kafka: this module does not limit the size of a group's index files, and does not split a segment whose
-offsets differ by more than an int32. So segments can begin at other offsets than Kafka's, but the records that stay are
-the same. The offset map is a dict of MD5 hashes with about 170 bytes for an entry, and not one byte buffer with 24.
+Simpler than Kafka: the size of a group's index files is not limited, and a segment whose offsets differ by more than an
+int32 is not split. So segments can begin at other offsets than Kafka's, but the records that stay are the same. The
+offset map is a dict of MD5 hashes, and not one byte buffer.
 Source (4.3.1): Cleaner.java; LogToClean.java; LogCleanerManager.java; MemoryRecords.filterTo; SkimpyOffsetMap.java;
 ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java; CleanedTransactionMetadata.java.
 """
@@ -226,7 +226,8 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
 
     If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
     at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
-    not at all. Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment.
+    not at all. Damaged bytes end the log, as in a broker's recovery, and the damaged segment is then the active
+    segment.
     """
     segments = list_segments(log)
     segment_of_path = {segment.path: segment for segment in segments}

@@ -1,12 +1,11 @@
 """The compression codecs of batches: gzip, snappy, lz4 and zstd, as Kafka's clients write them.
 
-Before magic 2 (the batch format since Kafka 0.11), clients wrote lz4 with a wrong checksum of the header (KAFKA-3160).
-Kafka's reader accepts this checksum, too.
+Before magic 2, clients wrote lz4 with a wrong checksum of the header, which Kafka's reader accepts, too (KAFKA-3160).
 
 Snappy data has the format of snappy-java's SnappyOutputStream: 8 fixed bytes, two int32 versions, then chunks, each an
 int32 length in bytes and a raw snappy block. Data without the 8 fixed bytes is one raw snappy block.
 
-A few bytes can be the compressed form of gigabytes. So `decompress` has a limit, and never uses much more memory than
+A few bytes can be the compressed form of gigabytes, so `decompress` has a limit, and never uses much more memory than
 twice this limit.
 Source: Compression.java (4.3.1); Lz4BlockInputStream.java (4.3.1); snappy-java's SnappyInputStream.
 """

@@ -5,13 +5,12 @@
                                            contain settings of the file system as query parameters:
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
 
-A path is a segment, a folder of segments, or a folder of partition folders (`open_logs`, segments.py). A remote segment
-is read as a whole, when the load reaches this segment. Error messages show a URI without its password and its query
-parameters.
+A remote segment is read as a whole, when the load reaches this segment. Error messages show a URI without its password
+and its query parameters.
 
-`new_folder` and `new_file` write beside their output, under a name with UNFINISHED, and rename at the end. So a run
-that is killed, or a full disk, leaves nothing that a later command could take for whole, and a second run into the same
-output is refused while the first one writes.
+`new_folder` and `new_file` write beside their output, and rename at the end. So a run that is killed, or a full disk,
+leaves nothing that a later command could take for whole, and a second run into the same output is refused while the
+first one writes.
 """
 
 from __future__ import annotations
@@ -53,9 +52,8 @@ _ODD_NAMES = {
 def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
     """Return the log of a folder `__consumer_offsets-N` that contains segments, or of one segment's file.
 
-    Iterate over the log to read its batches. It ends, as if it were damaged, before a batch that has more than
-    `max_batch_bytes` when it is decompressed. Raises UsageError if the path does not exist, cannot be read or contains
-    no log, or if `max_batch_bytes` is below 1.
+    It ends, as if it were damaged, before a batch that has more than `max_batch_bytes` when it is decompressed. Raises
+    UsageError if the path does not exist, cannot be read or contains no log, or if `max_batch_bytes` is below 1.
 
     >>> log = open_log("data/harbour/1.0.1/__consumer_offsets-9")
     >>> next(iter(log)).base_offset

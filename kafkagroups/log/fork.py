@@ -1,10 +1,10 @@
 """The fork of two replicas of a partition: the first offset at which their logs differ.
 
-Two replicas fork if both append records at the same offsets, each as the leader of another leader epoch. This happens
-after an unclean leader election, or if a leader loses records that it did not write to its disk.
+Two replicas fork if both append records at the same offsets, each as the leader of another leader epoch: after an
+unclean leader election, or if a leader loses records that it did not write to its disk.
 
-The log cleaner of each replica works on its own, so a record can be missing in one of the replicas although the
-replicas never forked. A missing record is explained by cleaning in these cases:
+The log cleaner of each replica works on its own, so a record can be missing in one of them although they never forked.
+A missing record is explained by cleaning in these cases:
 
 - A later record with the same key is in the log.
 - The record is a tombstone, or a later record with the same key was a tombstone that was removed, too.

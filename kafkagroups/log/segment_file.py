@@ -7,7 +7,7 @@ from batch to batch:
 
 In magic 2, `offset` is the Kafka offset of the first record, and the header also contains the difference between the
 first and the last offset. In magic 0 and 1, `offset` is the Kafka offset of the message, or of the last message in a
-compressed wrapper. Checksums are not checked here, but in batches.py.
+compressed wrapper.
 
 Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; Records.java.
 """

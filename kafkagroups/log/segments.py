@@ -72,26 +72,14 @@ class Notes:
 
 @dataclass(eq=False, repr=False)
 class Log:
-    """The log of one partition. Iterate over it to read its batches; several iterations do not disturb each other.
+    """The log of one partition. Several iterations do not disturb each other.
 
-    Attributes
-    ----------
-    segments
-        The paths of the segments, in order; with `content`, their names.
-    partition
-        The partition number in the folder's name; None if the folder is not named like a partition.
-    content
-        The bytes of each segment by its name, if the segments are in memory or in a remote file system; otherwise None.
-    ranges
-        The byte range of some segments that belongs to the log, by path.
-    known_size
-        The size in bytes, if it was found with the files.
-    start_offset
-        The base offset in the first segment's name; 0 if the file is not named like a segment.
-    damage, gaps, zeros
-        The `Notes` of the last reading that has reached the end of the log. If there was none, the log is read.
-    start_failure
-        A file of the folder whose name ends the start of a broker; None if there is none.
+    `segments` are paths, in order; with `content`, the bytes of segments in memory or in a remote file system, they are
+    its keys. `partition` is the number in the folder's name, or None, and `start_offset` the base offset in the first
+    segment's name, or 0. `ranges` has the byte range of some segments that belongs to the log. `known_size` is the size
+    in bytes, if it was found with the files. `damage`, `gaps` and `zeros` are the `Notes` of the last reading that has
+    reached the end of the log; if there was none, the log is read. `start_failure` is a file of the folder whose name
+    ends the start of a broker.
     """
 
     path: str
@@ -457,8 +445,7 @@ class Stop:
     """Where a reader stops, at an offset or at a time, whichever comes first.
 
     It stops before the first batch whose base offset is `until_offset` or higher, or that contains a timestamp after
-    `until_time` (ms since 1970). A batch is read as a whole or not at all, so the last one can contain offsets above
-    `until_offset`.
+    `until_time` (ms since 1970). A batch is read as a whole or not at all.
     """
 
     until_offset: int | None = None

@@ -1,8 +1,7 @@
 """Dialects: which records a group coordinator reads, by Kafka version.
 
-Kafka has two group coordinators: the classic coordinator (Scala, up to 3.9) and the new coordinator (Java, from 3.7
-on). In 3.7 to 3.9, the new coordinator is a preview. A dialect is the reading rules of one coordinator and one Kafka
-version.
+Kafka has two group coordinators: the classic one (Scala, up to 3.9) and the new one (Java, from 3.7 on, until 3.9 as a
+preview). A dialect is the reading rules of one coordinator and one Kafka version.
 
 The table shows which record types and value versions the coordinators read. Each line begins with the first Kafka
 version that has a change; "0" stands for all versions before 0.9. What a line does not mention is the same as in the
@@ -24,8 +23,8 @@ and 1. "group values" are the value versions of group records (type 2):
 
 `READ_TYPES` lists the versions that read each record type above 2. refusals.py lists the records that the new
 coordinator refuses only in some releases.
-Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordSerde.java; records of captured
-brokers; records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
+Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordSerde.java; records of captured brokers;
+records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
 """
 
 from __future__ import annotations

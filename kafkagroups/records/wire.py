@@ -1,16 +1,15 @@
 """The wire types of Kafka's record schemas: integers, uuid, string, bytes and array, with Java's rules for text.
 
-A length comes before the bytes of a string, and a count before the elements of an array. Some versions of a message are
-flexible: they have compact lengths, and tagged fields (structs.py).
+Some versions of a message are flexible: they have compact lengths, and tagged fields (structs.py).
 
     type     versions that are not flexible      flexible versions (compact)
     string   int16 length, -1 = null             uvarint length + 1, 0 = null
     bytes    int32 length, -1 = null             uvarint length + 1, 0 = null
     array    int32 count,  -1 = null             uvarint count + 1,  0 = null
 
-Integers have 1, 2, 4 or 8 bytes and are big-endian; a uuid has 16 bytes. Kafka treats every negative length
-as null, and refuses null if the field cannot be null. It also refuses an array whose count is larger than the number of
-bytes after the count.
+Integers have 1, 2, 4 or 8 bytes and are big-endian; a uuid has 16 bytes. Kafka treats every negative length as null,
+and refuses null if the field cannot be null. It also refuses an array whose count is larger than the number of bytes
+after the count.
 
 A uvarint is an unsigned integer of variable length: seven bits per byte, the low bits first; the high bit of a byte is
 1 if another byte follows.

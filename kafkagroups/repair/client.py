@@ -5,9 +5,9 @@ because they create a missing topic when they receive a Metadata request.
 Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest;
 CreateTopicsRequest.json; ProduceRequest.json.
 
-It uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a user can fix
-is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than with other
-clients.
+The connection uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a
+user can fix is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than
+with other clients.
 Source: kafka.net.manager and kafka.net.connection (kafka-python 3.0).
 """
 

@@ -4,8 +4,8 @@ A step is a class. `_STEPS` has its text on the command line, and `run` carries 
 ":" ends a group id, because no topic name contains one.
 
 New records follow the end of the log, with the partition leader epoch of the last batch and the layout of the log's
-writer. Without a time, a record gets the newest timestamp in the log, never that of a clock. Batches are not
-compressed, and have magic 2 (since Kafka 0.11).
+writer. Without a time, a record gets the newest timestamp in the log. Batches are not compressed, and have magic 2
+(since Kafka 0.11).
 
 A marker has the producer epoch of the producer's last batch, and the epoch of the transaction coordinator in the
 producer's last marker, or 0. A higher epoch could make a broker refuse later markers of the real coordinator.
@@ -16,15 +16,15 @@ classic coordinator writes one for the group only if the log has a record of it;
 too. A running coordinator deletes only a group without members. Here, a group with members is deleted as well, with the
 tombstones that Kafka writes when it converts such a group to another type. Three parts are different from Kafka's:
 
-- Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, a group with members is
-  deleted as a whole, so the tombstone follows those of the members.
+- Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, the tombstone follows those
+  of the members.
 - The classic coordinator deletes a group with pending commits, and a later load of its log fails. Here, this is
   refused.
-- Before Kafka deletes a share group, it writes a value of type 15, and the share coordinator deletes the state of the
-  group's partitions. That state is in another topic, and it stays.
+- Before Kafka deletes a share group, it writes a value of type 15, and the share coordinator deletes the group's state,
+  which is in another topic, and stays here.
 
-Source (4.3.1): GroupCoordinatorShard.deleteGroups; OffsetMetadataManager.deleteAllOffsets;
-createGroupTombstoneRecords of ConsumerGroup, ShareGroup, StreamsGroup.
+Source (4.3.1): GroupCoordinatorShard.deleteGroups; OffsetMetadataManager.deleteAllOffsets; createGroupTombstoneRecords
+of ConsumerGroup, ShareGroup, StreamsGroup.
 Source (3.9): GroupMetadataManager.cleanupGroupMetadata.
 """
 
@@ -588,21 +588,10 @@ def append(
 ) -> Edit:
     """Append records to a copy of a partition's log: commits, tombstones, group deletions and markers, in this order.
 
-    Each parameter takes one text or several: `commit` is "GROUP:TOPIC-PARTITION=OFFSET", and with "@MS" behind it, the
-    commit has this time in ms since 1970 instead of the newest timestamp in the log; `tombstone` is
+    The paths, the writer, the errors and the result are those of `edit`, which also carries out steps in another order.
+    Each parameter takes one text or several: `commit` is "GROUP:TOPIC-PARTITION=OFFSET", or with "@MS" behind it, a
+    commit with this time in ms since 1970 instead of the newest timestamp in the log; `tombstone` is
     "GROUP:TOPIC-PARTITION", `delete_group` a group id, and `marker` "commit:PRODUCER_ID" or "abort:PRODUCER_ID".
-
-    Parameters
-    ----------
-    commit
-        "GROUP:TOPIC-PARTITION=OFFSET" or "GROUP:TOPIC-PARTITION=OFFSET@MS". MS is the time of the commit, in ms since
-        1970; without it, the newest timestamp in the log.
-    tombstone
-        "GROUP:TOPIC-PARTITION".
-    delete_group
-        A group id.
-    marker
-        "commit:PRODUCER_ID" or "abort:PRODUCER_ID".
 
     Examples
     --------
@@ -629,12 +618,8 @@ def cut(path: str | Path, out: str | Path, offset: int | None = None, *, time: i
     """Copy a partition's log up to an offset, or up to a time in ms since 1970, as `edit` does.
 
     Whole batches are removed, as when a broker truncates its log: the first batch that contains this offset or a higher
-    one, or a timestamp after this time, and everything after it.
-
-    Raises
-    ------
-    UsageError
-        As for `edit`, or `offset` and `time` are both given or both missing.
+    one, or a timestamp after this time, and everything after it. Raises UsageError as `edit` does, or if `offset` and
+    `time` are both given or both missing.
     """
     if offset is not None and time is None:
         return edit(path, out, [("cut", offset)])

@@ -3,11 +3,11 @@
 Where the original is damaged, the copy ends, as a broker's recovery cuts a log. Zeros at the end of a segment are not
 copied.
 
-A cut removes whole batches, like a broker that truncates its log. Segments that begin above the offset are deleted. If
-no segment is left, an empty one with this base offset is created.
+A cut removes whole batches, like a broker that truncates its log, and the segments that begin above the offset; if none
+is left, an empty one with this base offset is created.
 
-Batches without a producer id show by their sequence number which coordinator wrote them. The new coordinator writes 0.
-The classic one writes -1 for group records and tombstones, and 0 for committed offsets.
+Batches without a producer id show by their sequence number which coordinator wrote them: the new one writes 0, the
+classic one -1 for group records and tombstones, and 0 for committed offsets.
 Source (4.3.1): UnifiedLog.truncateTo; LocalLog.truncateTo; LogSegment.truncateTo; UnifiedLog.roll;
 LogCleanerManager.maybeTruncateCheckpoint; PartitionWriter.
 Source (3.9): GroupMetadataManager. Captured logs of 1.0.1 to 4.4.0.

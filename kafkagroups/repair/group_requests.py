@@ -4,7 +4,7 @@ FindCoordinator names the broker that is a group's coordinator. If the coordinat
 request is sent again after a wait.
 
 Offsets are committed without a membership: generation -1 and an empty member id, as Kafka's admin client does. A
-coordinator refuses this commit if the group has members, so a group that gets a member after the last check is safe.
+coordinator refuses this commit if the group has members, so a group that got one after the last check is safe.
 Source (4.3.1): FindCoordinatorRequest.json; DescribeGroupsRequest.json; ListGroupsRequest.json;
 OffsetFetchRequest.json; OffsetCommitRequest.json; validateOffsetCommit in ClassicGroup and in ConsumerGroup.
 """

@@ -2,10 +2,10 @@
 
 The plan is a file of JSON that people may edit, and `apply_rescue` commits its offsets to another cluster. A typing
 error must not silently change what is committed, so unknown, missing and repeated fields and values of a wrong type are
-errors. Only fields that inform people can be missing or null. `TopicPartition.parse` reads a topic-partition.
+errors. Only fields that inform people can be missing or null.
 
 A planned offset is only useful if the records of its topic have kept their offsets: because the topic's files were
-copied, or by a tool that keeps offsets. MirrorMaker does not keep them.
+copied, or by a tool that keeps offsets, as MirrorMaker does not.
 """
 
 from __future__ import annotations

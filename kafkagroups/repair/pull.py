@@ -6,16 +6,14 @@ A consumer is not used, because it hides control batches and splits batches into
 - ListOffsets returns a partition's log start offset and high watermark (the end of the replicated log).
 - Fetch, with isolation level read_uncommitted, returns bytes of the leader's segments.
 
-A broker sends whole batches, so the first one in a response can begin below the requested offset. Batches that end
-below it are dropped. The last batch can be incomplete; it is dropped and requested again.
+A broker sends whole batches, so the first one in a response can begin below the requested offset; those that end below
+it are dropped. The last batch can be incomplete; it is dropped and requested again.
 
 The pull of a partition ends at the high watermark that it had at the start. If the log cleaner has removed the last
 batches below this offset, a response contains no batch below it, and the pull is complete, too. Checksums are not
 checked, so damage on the broker's disk is also damage in the copy.
 Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
 KafkaApis.handleFetchRequest (4.3.1).
-
-Brokers before 0.11 are not supported: they convert batches to another format (see also client.py).
 """
 
 from __future__ import annotations

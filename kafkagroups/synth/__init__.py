@@ -1,11 +1,11 @@
 """Synthetic `__consumer_offsets` topics of any size, with busy and quiet groups.
 
 A batch is the result of one request: a group commits some of its offsets, or some of its offsets expire, or the group
-gets a new generation. Transactions of several groups overlap. A marker (a control record) ends a transaction. A
-transaction without a marker hangs: it stays open forever.
+gets a new generation. Transactions of several groups overlap. A transaction without a marker hangs: it stays open
+forever.
 
-Simpler than Kafka: the topics of `write` follow the rules below. So the counts that `write` returns are exact, and they
-are the same for the classic and the new coordinator:
+Simpler than Kafka: `write` follows the rules below, so the counts that it returns are exact, and the same for the
+classic and the new coordinator:
 
 - A transaction is one batch of commits. If it does not hang, it ends before the group sends another request.
 - Each hanging transaction has its own producer. A group with a hanging transaction writes no more tombstones.

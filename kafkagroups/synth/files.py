@@ -1,10 +1,9 @@
 """The segments of a partition: batches are copied from templates and compressed.
 
 A template is one batch of a type and a width, as a coordinator writes it. A variable is a value that differs between
-its batches, such as the base offset. The template has placeholders for the variables: numbers and names that occur
-nowhere else in it, so a search finds their positions. A column has the values of one variable, one for each batch. Some
-columns have several slots, because a batch contains several values: the n-th offset that a batch commits is in slot n
-of the column "offset".
+its batches, such as the base offset. It has placeholders for the variables: numbers and names that occur nowhere else
+in it, so a search finds their positions. A column has the values of one variable, one for each batch. Some columns have
+several slots: the n-th offset that a batch commits is in slot n of the column "offset".
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ EXERCISES: dict[str, Exercise] = {
 
 @functools.cache
 def run_solutions() -> dict[str, Any]:
-    """Run all solutions in the order of the lessons, and return the functions and values that they define, by name.
+    """Return the functions and values that all solutions define, by name.
 
     A check compares the learner's answer with them, so a solution that a learner reads is the one that the check runs.
     """

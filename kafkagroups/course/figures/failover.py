@@ -1,8 +1,4 @@
-"""Lesson 05: a failover of partition 9 to another broker, and a client that asks for an offset.
-
-The figure asks three coordinators with replicas of the shop's log in each phase, and tells four answers apart: an
-offset of −1, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS and UNSTABLE_OFFSET_COMMIT.
-"""
+"""Lesson 05: a failover of partition 9 to another broker, and a client that asks for an offset."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The base class of the course's figures: pictures that move, with and without a kernel.
 
-Python computes every scene of a figure from the package's own code. `figure.js` only draws the scenes and switches
-between them. A figure has four forms:
+Python computes every scene from the package's own code, and `figure.js` draws the scenes and switches between them. A
+figure has four forms:
 
 - live in JupyterLab, as an anywidget. The kernel can compute new scenes if the reader types a value.
 - on a page without a kernel: `page_html`, with the same JavaScript module and all scenes.
@@ -69,8 +69,8 @@ class Content:
     """Everything that a figure shows.
 
     Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
-    combination of options, by the numbers of the options in the order of `controls`, of which there is at least one.
-    The kernel answers a value of `free_input` with new scenes.
+    combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
+    `free_input` with new scenes.
     """
 
     title: str

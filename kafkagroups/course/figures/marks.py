@@ -1,7 +1,7 @@
 """The marks of a picture: boxes, labels, arrows and curves, with a tone for each.
 
 If two scenes contain a mark with the same key, a browser moves the mark from its old place to its new place. Lengths
-are in pixels of a picture that is `WIDTH` pixels wide. The origin is the upper left corner.
+are in pixels of a picture that is `WIDTH` pixels wide, with the origin in the upper left corner.
 
 Meaning never rests on a tone alone: a mark that matters also has a word, a dashed border or a hatch.
 """

@@ -1,7 +1,7 @@
 """The colours of the course, in light and in dark, for its figures and its opening pictures.
 
 A tone says in which state a thing is, and colours its border and its words. A hue says which group or key it belongs
-to, and fills it. Both also stand in words, so that no meaning rests on colour alone.
+to, and fills it.
 """
 
 from __future__ import annotations

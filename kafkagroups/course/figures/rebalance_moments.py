@@ -1,7 +1,7 @@
 """Lesson 06: the run of a group of two members, what the coordinator has at each moment, and what a failover loses.
 
-The coordinator has the rules of Kafka 4.3. Sessions last ten seconds instead of the default of 45, so that they fit the
-picture. After each event, a follower loads the log, as the next coordinator would after a failover.
+Sessions last ten seconds instead of the default of 45, so that they fit the picture. After each event, a follower loads
+the log, as the next coordinator would after a failover.
 """
 
 from __future__ import annotations

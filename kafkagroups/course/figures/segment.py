@@ -178,10 +178,7 @@ def recover(data: bytes, broken: ByteChange | None) -> Recovery:
 
 
 def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
-    """Return a byte in each part of the fourth batch (or of the last one), and one of the first and of the last batch.
-
-    Recovery keeps nothing if the first batch breaks, and nearly all if the last one does.
-    """
+    """Return a byte in each part of the fourth batch (or the last one), and one of the first and of the last batch."""
     batch = batches[min(3, len(batches) - 1)]
     positions = [batch.position + last for _, last in _BROKEN_FIELDS]
     positions += [batch.position + batch.size - 20, batches[0].position + 80, len(data) - 1]

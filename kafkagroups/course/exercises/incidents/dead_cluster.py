@@ -2,7 +2,7 @@
 
 Four things went wrong with the offsets topic of this cluster:
 
-- At 02:00, the topic was widened from 25 to 50 partitions. After the restart at 02:10, the groups of `MOVED` look for
+- At 02:00, the topic was widened from 25 to 50 partitions. Since the restart at 02:10, the groups of `MOVED` look for
   their offsets in another partition. Somebody set them by hand, except those of `OVERLOOKED`, which begins again.
 - At 02:20, a program wrote two records into partition 20 that no broker of this version can read.
 - At 02:25, the producer of `PAYMENTS` was killed in a transaction.

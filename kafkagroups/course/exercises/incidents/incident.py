@@ -1,8 +1,7 @@
 """The incidents of lesson 14: logs with a cause to find.
 
-`slow_failover.md` is a page for people: what was seen, each question with its answer and the wrong answers that are
-likely, the hints, the worked solution, the cause and the prevention. `slow_failover.py` has the function `write`, which
-makes the log.
+`slow_failover.md` is a page for people: what was seen, the questions, the hints, the worked solution, the cause and the
+prevention. `slow_failover.py` has the function `write`, which makes the log.
 """
 
 from __future__ import annotations

@@ -146,7 +146,6 @@ def _describe_healing(change: Change, result: Replicas) -> str:
 
 
 def _describe_start(change: Change, older: Any) -> str:
-    """Say where the newer replica's group was at the fork, and how much consumers that restarted then read twice."""
     if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
         return ""
     if not change.before:

@@ -105,7 +105,7 @@ def _is_needed(requirement: Any) -> bool:
 
 
 def _check_engine() -> Result:
-    """Check that the native engine fits this package. A missing one is ok, because everything works without it."""
+    """A missing engine is ok, because everything works without it."""
     try:
         engine = importlib.import_module(NATIVE_ENGINE)
     except ModuleNotFoundError:

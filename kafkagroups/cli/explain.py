@@ -146,9 +146,6 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
 
 
 def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
-    """Return the records that the text shows: the last ones, the important ones, and each backward commit with the
-    commit before. At `failed_at` the load of a partition fails; the records before it that would count are shown.
-    """
     if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
     previous_commit: dict[tuple[int | None, TopicPartition], RecordFate] = {}

@@ -122,7 +122,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _split_arguments(arguments: str) -> Iterator[tuple[str, str]]:
-    """Yield the form and the help of each argument. The help is "" for a title, and for options of SHARED."""
     for entry in re.split(r"\n+(?=\S)", arguments.strip()):
         form, _, help_text = re.sub(r"\n +", " ", entry).partition("  ")
         if help_text or form.endswith(":"):
@@ -176,7 +175,7 @@ def _parse_value(parse: Callable[[str], Any], text: str) -> Any:
 
 
 def _parse_text(text: str) -> str:
-    """Return a text as UTF-8 has it. Bytes that are no UTF-8 can only be part of a path."""
+    """Bytes that are no UTF-8 can only be part of a path."""
     return re.sub("[\udc80-\udcff]", "\ufffd", text)
 
 
@@ -321,10 +320,7 @@ def list_errors(error: UsageError | InvalidRecord) -> list[str]:
 
 
 def parse_hex(text: object, name: str) -> bytes | None:
-    """Return the bytes that are written as hex digits, or None for None.
-
-    Raises UsageError that names the argument `name`.
-    """
+    """Raises UsageError that names the argument `name`."""
     if text is None:
         return None
     try:
@@ -334,10 +330,7 @@ def parse_hex(text: object, name: str) -> bytes | None:
 
 
 def find_connection(args: Options) -> dict[str, Any]:
-    """Return how to reach the cluster, for a function that connects.
-
-    Raises UsageError if the password file is unreadable.
-    """
+    """Raises UsageError if the password file is unreadable."""
     login = (args.security_protocol, args.sasl_mechanism, args.user, _read_password(args.password_file))
     key_password = os.environ.get("KAFKAGROUPS_KEY_PASSWORD")
     files = (args.cafile, args.certfile, args.keyfile, key_password)

@@ -90,10 +90,6 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
 
 
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:
-    """Print how far the positions that went back had been, and what the group reads twice.
-
-    If a position stands still while others moved on, print the last moves of all of them.
-    """
     rewound = [
         f"  {each.describe_rewound().removesuffix('.')}; {each.describe_last_move()}." for each in history.rewound
     ]

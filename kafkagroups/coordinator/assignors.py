@@ -166,10 +166,7 @@ Target = dict[str, list[int]]
 
 
 def add_partition(target: Target, topic_id: str, partition: int) -> Target:
-    """Return the target with one partition more. A new topic comes first, as `HashMap.computeIfAbsent` puts it.
-
-    The order matters for the next assignment, if two topics are in one bucket of Java's map.
-    """
+    """A new topic comes first, as `HashMap.computeIfAbsent` puts it."""
     if topic_id not in target:
         target = {topic_id: [], **target}
     target[topic_id].append(partition)
@@ -273,9 +270,8 @@ class TargetedMember:
 
 @dataclass(frozen=True)
 class GroupToAssign:
-    """What an assignor knows.
-
-    `members` are in the order of Kafka's hash map. `assigned` are the partitions in the targets that the group has now.
+    """`members` are in the order of Kafka's hash map. `assigned` are the partitions in the targets that the group has
+    now.
     """
 
     members: Mapping[str, TargetedMember]

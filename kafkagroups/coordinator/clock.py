@@ -82,7 +82,7 @@ SHORTEST_DELAY_MS = 1
 
 
 class MemberTimers:
-    """The timers of all members. `expire` is called with a timer's key, and the epoch for which it was started."""
+    """`expire` is called with a timer's key, and the epoch for which it was started."""
 
     def __init__(self, clock: Clock, expire: Callable[[TimerKey, int | None], None]) -> None:
         self.clock = clock

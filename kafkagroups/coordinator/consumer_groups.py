@@ -97,10 +97,7 @@ class MemberChange:
 
 
 class ConsumerGroups:
-    """The consumer groups of the partitions that this broker leads.
-
-    `group_configs` are the settings of single groups, by group id, with Kafka's names.
-    """
+    """`group_configs` are the settings of single groups, by group id, with Kafka's names."""
 
     def __init__(
         self, store: PartitionedGroups, image: TopicImage, group_configs: Mapping[str, Mapping[str, str]]

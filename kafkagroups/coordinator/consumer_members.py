@@ -88,7 +88,7 @@ class ConsumerMember:
 
 
 def update_metadata(metadata: ConsumerGroupMemberMetadataValue, **fields: Any) -> ConsumerGroupMemberMetadataValue:
-    """Return the record of a member after a request. What is None or -1 in the request stays as it was."""
+    """What is None or -1 in the request stays as it was."""
     given = {name: value for name, value in fields.items() if value not in (None, -1)}
     return msgspec.structs.replace(metadata, **given)
 

@@ -52,7 +52,7 @@ FIELD_SHAPES: dict[str, Shape] = {
 
 
 def shape(*names: str, **others: Shape) -> Shape:
-    """Return the shape of an object with these fields. `others` are fields whose shape depends on the request."""
+    """`others` are fields whose shape depends on the request."""
     return {**{name: FIELD_SHAPES[name.rstrip("?")] for name in names}, **others}
 
 

@@ -178,10 +178,7 @@ class GroupStore(ABC):
     def after(
         self, group: ClassicGroup, delay_ms: int, action: Callable[[], None], *, is_in_join: bool = False
     ) -> Cancellable:
-        """Run the action for the group after a delay.
-
-        `is_in_join` says whether a JoinGroup of the group is being handled, which ends with `end_join`.
-        """
+        """`is_in_join` says whether a JoinGroup of the group is being handled, which ends with `end_join`."""
         return self.clock.after(delay_ms, action)
 
     @abstractmethod
@@ -280,7 +277,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
-        """Delete these partitions' offsets in all groups. Return how many committed offsets were deleted.
+        """Delete these partitions' offsets in all groups, and return how many committed ones there were.
 
         `topic_ids` are the ids of the deleted topics, by name.
         """

@@ -79,10 +79,7 @@ class NewBatch:
 
 
 def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0) -> NewBatch:
-    """Return a marker, the control batch that ends a transaction.
-
-    `timestamp` is in ms since 1970. `epoch` is the transaction coordinator's epoch, not the producer's.
-    """
+    """`timestamp` is in ms since 1970. `epoch` is the transaction coordinator's epoch, not the producer's."""
     key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
     return NewBatch(
         [(key, encode_end_transaction_marker(epoch))],

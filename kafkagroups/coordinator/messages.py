@@ -92,7 +92,7 @@ class OffsetCommit:
 class FetchedOffset:
     """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed.
 
-    `leader_epoch` -1: none. `topic_id` is the topic's id at the time of the commit; None before 4.1.
+    `topic_id` is the topic's id at the time of the commit; None before 4.1.
     """
 
     offset: int = -1
@@ -239,10 +239,8 @@ def build_join_result(
     with_members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResult:
-    """Return the JoinGroup result for the group's current generation.
-
-    `leader` is the leader's member id in the result; None: the current leader. `with_members` adds all members of the
-    group, as the leader needs them.
+    """`leader` is the leader's member id in the result; None: the current leader. `with_members` adds all members of
+    the group, as the leader needs them.
     """
     leader_id = group.leader if leader is None else leader
     members = group.ordered_members() if with_members else []

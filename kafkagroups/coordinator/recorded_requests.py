@@ -217,7 +217,7 @@ def txn_offset_commit(coordinator: GroupCoordinator, request: Request) -> Answer
 def _commit(
     coordinator: GroupCoordinator, verb: Callable[..., ResponseFuture[CommitErrors]], request: Request
 ) -> Answer:
-    """Send a commit. The topics of the response have ids if those of the request have.
+    """The topics of the response have ids if those of the request have.
 
     Since Kafka 2.0, versions 0 and 1 of TxnOffsetCommit get COORDINATOR_NOT_AVAILABLE instead of
     COORDINATOR_LOAD_IN_PROGRESS, because their clients fail at COORDINATOR_LOAD_IN_PROGRESS.
@@ -431,7 +431,7 @@ def _write_consumer(described: DescribedConsumer, names: Mapping[str, str]) -> J
 
 
 def _write_partitions(partitions: Mapping[str, Collection[int]], names: Mapping[str, str] | None = None) -> Json:
-    """Return an assignment. `names` are the names of the topics by id, for a response that contains them."""
+    """`names` are the names of the topics by id, for a response that contains them."""
     topics = [
         {
             "topicId": topic_id,
@@ -474,10 +474,7 @@ FIRST_RELEASE_BY_API = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
 
 
 def handle(coordinator: GroupCoordinator, request: Request) -> Answer:
-    """Send one request to the coordinator, and return the response.
-
-    If the API does not exist in this Kafka version, a broker would close the connection, so it is never answered.
-    """
+    """If the API does not exist in this Kafka version, a broker would close the connection, so it is never answered."""
     if coordinator.settings.is_before(*FIRST_RELEASE_BY_API.get(request.api, (0,))):
         return ResponseFuture()
     first_versions = FIRST_VERSION_BY_API_AND_FIELD.get(request.api, {})

@@ -51,7 +51,7 @@ class ConsumerSettings:
     def find(self, name: str, group_config: Mapping[str, str]) -> int:
         """Return a group's own setting within the broker's limits; the broker's if the group has none.
 
-        `name` is a field of this class. `group_config` has Kafka's names.
+        `name` is a field of this class.
         """
         config = "consumer." + name.replace("_", ".")
         if (own := group_config.get(config)) is None:

@@ -60,10 +60,7 @@ def write_subscription(
     generation: int = -1,
     version: int = NEWEST_LAYOUT_VERSION,
 ) -> bytes:
-    """Return the bytes of a subscription. `owned` are the partitions that the member has now.
-
-    Layout version 0 contains topics; 1 also owned partitions; 2 and 3 also the generation.
-    """
+    """Layout version 0 contains topics; 1 also owned partitions; 2 and 3 also the generation."""
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
         owned_partitions=_group_by_topic(owned),
@@ -417,10 +414,7 @@ _ACTION_WEIGHTS = (12, 4, 1, 1)
 def poll_regularly(
     consumers: Sequence[SimulatedConsumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS
 ) -> None:
-    """Let the consumers poll one after another, and repeat this every `every_ms` milliseconds.
-
-    The function returns when the clock has advanced by `ms` milliseconds.
-    """
+    """Let the consumers poll one after another, every `every_ms` milliseconds, until the clock has advanced by `ms`."""
     end_ms = clock.now_ms + ms
     while clock.now_ms < end_ms:
         for consumer in consumers:

@@ -1,7 +1,4 @@
-"""Brokers for lessons: start a broker, restart a broker after a crash, start a follower.
-
-A lesson's broker is a `GroupCoordinator` on a simulated clock, so its answers are the same in every run.
-"""
+"""Brokers for lessons: each is a `GroupCoordinator` on a simulated clock, so its answers are the same in every run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lesson 09: the days on which a coordinator deletes offsets.
-
-A coordinator of this package runs on a simulated clock, and the time of an offset's tombstone is the time of its
-deletion.
-"""
+"""Lesson 09: the days on which a coordinator of this package, with a simulated clock, deletes offsets."""
 
 from __future__ import annotations
 

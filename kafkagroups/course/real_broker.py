@@ -1,6 +1,6 @@
 """A real broker in a folder: one node, KRaft, on the loopback only, started and stopped by its process id.
 
-The jars come from Maven Central once (`make brokers`). Nothing expires, nothing is cleaned, and no member times out.
+Nothing expires, nothing is cleaned, and no member times out.
 """
 
 from __future__ import annotations

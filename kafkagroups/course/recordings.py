@@ -86,10 +86,7 @@ class PlayedConversation(Recording):
                 print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deletion}")
 
     def _describe_deletion(self, append: Json) -> str:
-        """Return what an appended batch deleted, for example "2 offsets + the group".
-
-        The recording contains no records, so they are read from our coordinator's log.
-        """
+        """The recording contains no records, so they are read from our coordinator's log."""
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
         record_types = [
             record.record_type for record in log if append["first"] <= record.record_offset <= append["last"]

@@ -218,8 +218,8 @@ class IllegalTransition(Exception):
 class ClassicGroup:
     """A living classic group.
 
-    `kafka` is the broker's version. `state_timestamp` is the time of the last state change, in ms since the epoch; None
-    if the version of the group record is too old to contain it.
+    `state_timestamp` is the time of the last state change, in ms since the epoch; None if the version of the group
+    record is too old to contain it.
     """
 
     group_id: str

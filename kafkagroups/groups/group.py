@@ -162,10 +162,7 @@ class Group:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the group is Empty and has no protocol type, like a group that has only offset records.
-
-        A record of a consumer or streams group can convert a simple group into a consumer or streams group.
-        """
+        """Whether the group is Empty and has no protocol type, like a group that has only offset records."""
         return not self.protocol_type and self.state is ClassicState.EMPTY
 
 

@@ -118,10 +118,7 @@ class LivingShard(NewShard):
 
 
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
-    """Return the living group that a coordinator of this Kafka version creates from a loaded group.
-
-    If the log has no group record, the group became Empty at this time, as in Kafka.
-    """
+    """If the log has no group record, the group became Empty at this time, as in Kafka."""
     has_state_time = loaded.current_state_timestamp is not None
     has_group_record = bool(loaded.members or loaded.generation or loaded.protocol_type or has_state_time)
     group = ClassicGroup(

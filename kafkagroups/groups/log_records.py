@@ -60,7 +60,7 @@ class LogKey(NamedTuple):
 
 
 class LogKeys(dict[bytes | None, LogKey]):
-    """The decoded keys of a log, by their bytes. Most keys occur many times, and each is decoded only once."""
+    """The decoded keys of a log, by their bytes, each of which is decoded only once."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__()

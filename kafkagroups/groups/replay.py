@@ -166,9 +166,8 @@ def has_separate_offset_cache(dialect: Dialect) -> bool:
 
 @dataclass
 class ClassicShard(Shard):
-    """What one partition's log contains, as the classic coordinator reads it.
-
-    Only in a separate offset cache, a tombstone also deletes an offset of another partition's log (`removed_offsets`).
+    """Only in a separate offset cache, a tombstone also deletes an offset of another partition's log
+    (`removed_offsets`).
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)
@@ -432,9 +431,7 @@ def fold_batches(
 
 
 def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-    """Replay batches onto a shard.
-
-    If the load fails as it would on a broker, the error becomes `shard.failure`, and the later batches are only
+    """If the load fails as it would on a broker, the error becomes `shard.failure`, and the later batches are only
     counted.
     """
     unread_batches = iter(batches)

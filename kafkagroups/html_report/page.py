@@ -234,7 +234,6 @@ class LogFacts:
 
     @property
     def largest_groups(self) -> list[str]:
-        """The groups that a broker has after a load, the one with the most bytes in the log first."""
         rows = self.stats.rows
         return sorted(self.groups, key=lambda name: (-rows[name].bytes if name in rows else 0, name))
 
@@ -248,7 +247,6 @@ class LogFacts:
 
 
 def read_facts(topic: OpenTopic) -> LogFacts:
-    """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
     counted = CountedTopic(topic)
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     stats_of_logs = list(counted.read_stats())
@@ -276,7 +274,6 @@ class Report:
 
 
 def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Report:
-    """Return the report on the topics at several paths, and write its page to the file `out`, if one is given."""
     if out is not None:
         _check_out(Path(out), [log for topic in topics for log in topic.logs])
     all_facts = [read_facts(topic) for topic in topics]
@@ -303,7 +300,6 @@ def _check_out(out: Path, logs: Sequence[Log]) -> None:
 
 
 def _compare(all_facts: Sequence[LogFacts]) -> Replicas | None:
-    """Return the comparison of two paths, with the partitions that have a batch in common and then fork."""
     if len(all_facts) != 2:
         return None
     a, b = all_facts

@@ -274,9 +274,7 @@ def _embedded_json(data: bytes, partitions_field: str) -> dict[str, Any] | None:
 
 
 def _decode_embedded(data: bytes, partitions_field: str) -> dict[str, Any] | None:
-    """Return the result of `_embedded_json`.
-
-    - Version below 0: the tool reads version 0.
+    """- Version below 0: the tool reads version 0.
     - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list `partitions_field`
       is not empty.
     """

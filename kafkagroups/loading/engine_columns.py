@@ -74,10 +74,7 @@ def copy_records(
     columns: Sequence[Column],
     fates: tuple[bytes, bytes] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table `records` or `fates` of the engine's columns.
-
-    Raises InvalidLog if these are not as many records as fates, because the log has changed.
-    """
+    """Raises InvalidLog if there are not as many records as fates, because the log has changed."""
     start = 0
     for part in parts:
         rows = part["rows"]

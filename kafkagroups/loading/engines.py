@@ -69,10 +69,8 @@ class Engine:
         threads: int = 0,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Generator[Shard, None, None]:
-        """Yield the shard of each log, in the order of the logs.
-
-        The native engine uses `threads` threads, and the readable engine as many processes, but one for small logs. 0
-        means one per CPU.
+        """The native engine uses `threads` threads, and the readable engine as many processes, but one for small logs.
+        0 means one per CPU.
         """
         thread_count = min(threads or os.cpu_count() or 1, len(logs))
         needs_workers = self.name == "python"
@@ -104,7 +102,7 @@ def create_observed_engine(observer: Observer) -> Engine:
 
 
 def choose_engine(name: str) -> Engine:
-    """Return the engine with this name. "auto" means the native engine if it is installed.
+    """ "auto" means the native engine if it is installed.
 
     Raises UsageError if there is none, or if "compiled" is not installed or has another interface.
     """

@@ -110,10 +110,8 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
 
 
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
-    """Return the partitions of a member of a consumer or share group, by topic id.
-
-    In a consumer group of Kafka 4.3 or newer, these include the partitions that the member has not revoked yet, as in a
-    broker's answers.
+    """In a consumer group of Kafka 4.3 or newer, the partitions include those that the member has not revoked yet, as
+    in a broker's answers.
     """
     assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):

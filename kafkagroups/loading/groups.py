@@ -304,10 +304,8 @@ class Groups(Mapping[str, AnyGroup]):
 
 
 def describe_failure(path: str, partition: int | None, kafka: str, error: str, answers_for_groups: bool = False) -> str:
-    """Return a message that says why the load of a partition fails.
-
-    `answers_for_groups` means that the classic coordinator's load fails at its last step, after the groups were added
-    to the cache.
+    """`answers_for_groups` means that the classic coordinator's load fails at its last step, after the groups were
+    added to the cache.
     """
     message = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
     if answers_for_groups:
@@ -340,10 +338,7 @@ _NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "t
 
 
 def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a frame with a row for each event of a timeline.
-
-    A missing number is NA, because without it, pandas would turn the numbers into floats.
-    """
+    """A missing number is NA, because without it, pandas would turn the numbers into floats."""
     import pandas as pd
 
     frame = pd.DataFrame(list(events), columns=_EVENT_COLUMNS.split())

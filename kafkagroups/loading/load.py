@@ -78,10 +78,8 @@ class OpenTopic:
     def load(
         self, *, engine: Engine | None = None, whole: WholeTopic | None = None, count_bytes: CountBytes = ignore_bytes
     ) -> Groups:
-        """Return the groups that the coordinator has after loading the logs.
-
-        `engine` replaces the topic's engine, for example to observe the load. `whole` describes the topic if these logs
-        are only a part of it.
+        """`engine` replaces the topic's engine, for example to observe the load. `whole` describes the topic if these
+        logs are only a part of it.
         """
         engine = engine or self.chosen_engine
         whole = whole or WholeTopic(self.find_partitions(), {})
@@ -155,9 +153,7 @@ class Cache(ABC):
         """Whether a group has records in several partitions."""
 
     def add(self, shard: Shard) -> None:
-        """Add the shard of a partition, the last step of the partition's load.
-
-        Raises LoadFailed or BadBytes if a broker's load would fail. The cache then has the same content as the
+        """Raises LoadFailed or BadBytes if a broker's load would fail. The cache then has the same content as the
         broker's.
         """
         for group_id in shard.seen_group_ids:

@@ -75,7 +75,7 @@ class HandedOver(Exception):
 
 @cache
 def find_module() -> Any:
-    """Return the module of the engine. KAFKAGROUPS_ENGINE=off means that it counts as not installed.
+    """KAFKAGROUPS_ENGINE=off means that the engine counts as not installed.
 
     Raises ImportError if it is not installed, and UsageError if it does not work or has another interface.
     """
@@ -101,7 +101,7 @@ def find_module() -> Any:
 
 @cache
 def is_available() -> bool:
-    """Return whether "auto" may choose the engine. If it is installed and does not work, say so once on stderr."""
+    """If the engine is installed and does not work, say so once on stderr."""
     try:
         find_module()
     except ImportError:

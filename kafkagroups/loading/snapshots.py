@@ -146,14 +146,12 @@ def has_snapshot(folder: str | Path) -> bool:
 
 
 def name_segment(partition: int | None) -> str:
-    """Return a new name for a segment. Spark can run a task twice, and each run needs its own file."""
+    """Spark can run a task twice, and each run needs a file of its own."""
     return f"{'log' if partition is None else partition}.{uuid4().hex}.log"
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create the folder if needed. Raises UsageError if it cannot be used, or has other files but no snapshot or
-    segments.
-    """
+    """Raises UsageError if the folder cannot be used, or has other files but no snapshot or segments."""
     names = list_folder(folder)
     if _MANIFEST not in names and not all(map(_OWN_NAMES.fullmatch, names)):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
@@ -342,7 +340,7 @@ def _list_other_records(
 def _copy_batch(
     found: FoundBatch, kept: set[int], changed: Mapping[int, KeyAndValue], pending: Mapping[int, str]
 ) -> bytes:
-    """Return a batch with only some of its records. Raises OffsetsFall if it does not have each of them once."""
+    """Raises OffsetsFall if the batch does not have each of the kept records once."""
     batch = found.parse()
     is_pending = not kept.isdisjoint(pending)
     records = []
@@ -603,10 +601,8 @@ class Snapshot:
 
     @classmethod
     def read(cls, folder: str | Path) -> Snapshot:
-        """Return the snapshot that was saved in a folder.
-
-        Raises UsageError if there is none, it has an older format, or a file cannot be opened, and InvalidLog if it is
-        damaged.
+        """Raises UsageError if the folder has no snapshot, it has an older format, or a file cannot be opened, and
+        InvalidLog if it is damaged.
         """
         directory = Path(folder)
         manifest = read_manifest(directory)
@@ -615,7 +611,7 @@ class Snapshot:
 
     @classmethod
     def resume(cls, folder: str | Path, dialect: Dialect) -> Snapshot:
-        """Return the snapshot in a folder to go on with. It is empty if there is none, or if its format is older."""
+        """The snapshot is empty if the folder has none, or if its format is older."""
         if not has_snapshot(folder):
             return cls(dialect)
         try:

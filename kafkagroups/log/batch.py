@@ -209,7 +209,7 @@ class Batch:
 
 
 def record_count(batch: Batch) -> int:
-    """Return the number of records in a batch. A wrapper that cannot be read counts as one record."""
+    """A wrapper that cannot be read counts as one record."""
     if batch.magic >= 2:
         return batch.count
     try:
@@ -266,9 +266,7 @@ def decompress_content(batch: Batch) -> bytes:
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the records of a batch of magic 2. Raises InvalidLog if they cannot be read, or if other bytes follow
-    them.
-    """
+    """Raises InvalidLog if the records cannot be read, or if other bytes follow them."""
     if batch.count < 0:
         raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
     if batch.count == 0:
@@ -362,10 +360,7 @@ _ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
 
 
 def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
-    """Return the varint or varlong at a position, and the position after it.
-
-    Raises IndexError if the data ends inside it, and InvalidLog if it is longer than `max_bytes`.
-    """
+    """Raises IndexError if the data ends inside the varint, and InvalidLog if it is longer than `max_bytes`."""
     byte = data[position]
     if byte < 0x80:
         return _ZIGZAG[byte], position + 1
@@ -392,10 +387,8 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 class BatchFields(TypedDict, total=False):
-    """The fields in the header of a batch that `encode_batch` takes.
-
-    The offsets and timestamps are by default those of the first and the last record, and the largest timestamp; without
-    records, the caller must set them.
+    """The offsets and timestamps are by default those of the first and the last record, and the largest timestamp;
+    without records, the caller must set them.
     """
 
     base_offset: int | None
@@ -410,7 +403,7 @@ class BatchFields(TypedDict, total=False):
 
 
 def encode_batch(records: Sequence[LogRecord], **fields: Unpack[BatchFields]) -> bytes:
-    """Return the bytes of a batch of magic 2. Raises UsageError if a number does not fit into its field."""
+    """Raises UsageError if a number does not fit into its field."""
     header = {"batch_length": 0, "partition_leader_epoch": 0, "magic": 2, "crc": 0, "attributes": 0}
     header |= {"producer_id": NO_PRODUCER_ID, "producer_epoch": -1, "base_sequence": -1, "count": len(records)}
     if records:

@@ -42,7 +42,7 @@ def read_batches(data: BytesLike, file: str | None = None, max_batch_bytes: int 
 def parse_valid_batch(
     frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of a frame with these bytes. Raises InvalidLog if it is not whole or its checksum is wrong."""
+    """Raises InvalidLog if the batch is not whole or its checksum is wrong."""
     batch = parse_batch(frame, data, file, max_batch_bytes)
     if batch.crc != batch.computed_crc:
         reason = f"expected checksum {batch.crc:08x}, the bytes give {batch.computed_crc:08x}"
@@ -57,9 +57,7 @@ def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> B
 
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
-    """Return the batch of a frame with these bytes, without a check of its checksum. Raises InvalidLog if it is not
-    whole.
-    """
+    """Do what `parse_valid_batch` does, but without a check of the checksum."""
     if frame.state is not FrameState.WHOLE:
         raise frame.make_error(file)
     parse = parse_record_batch if frame.magic == 2 else parse_message_set
@@ -80,7 +78,7 @@ class Position(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A whole batch in a segment. `inode` identifies the file; -1 means that the segment is in memory."""
+    """`inode` identifies the file; -1 means that the segment is in memory."""
 
     frame: Frame
     data: bytes

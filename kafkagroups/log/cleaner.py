@@ -207,10 +207,8 @@ class Segment:
 
 @dataclass(frozen=True)
 class LogToClean:
-    """A log with its segments and producers, and where cleaning may begin and end.
-
-    `first_uncleanable` is the base offset of a segment. This one and all later ones stay unchanged, and always the last
-    one, the active segment.
+    """`first_uncleanable` is the base offset of a segment. This one and all later ones stay unchanged, and always the
+    last one, the active segment.
     """
 
     log: Log
@@ -308,10 +306,7 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
 def make_reader(
     step: str, log: Log, segments: Sequence[Segment], report: Progress, max_record_bytes: int
 ) -> Callable[[Segment], Iterator[Batch]]:
-    """Return a function that yields the batches of a segment.
-
-    It raises InvalidLog at a record of more than `max_record_bytes` in a compressed batch.
-    """
+    """The function raises InvalidLog at a record of more than `max_record_bytes` in a compressed batch."""
     total_bytes = sum(segment.size for segment in segments)
     bytes_read = 0
 

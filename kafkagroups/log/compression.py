@@ -65,9 +65,9 @@ def compression_type(attributes: int) -> CompressionType:
 
 
 def decompress(codec: CompressionType, data: bytes, max_bytes: int = MAX_BATCH_BYTES) -> bytes:
-    """Return the decompressed data. Data without a codec has no limit.
+    """Data without a codec has no limit.
 
-    Raises BatchTooLarge if this is more than `max_bytes`, and InvalidLog if the data cannot be decompressed.
+    Raises BatchTooLarge if the result is more than `max_bytes`, and InvalidLog if the data cannot be decompressed.
     """
     try:
         if codec is CompressionType.GZIP:
@@ -91,10 +91,7 @@ def make_size_error(max_bytes: int) -> BatchTooLarge:
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
-    """Return the compressed records of a batch of magic 2.
-
-    For all codecs except snappy, Kafka 4.3.1 writes the same bytes.
-    """
+    """For all codecs except snappy, Kafka 4.3.1 writes the same bytes."""
     if codec is CompressionType.GZIP:
         deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
         body = deflate.compress(data) + deflate.flush()

@@ -110,7 +110,7 @@ _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 
 @dataclass(frozen=True)
 class StartFailure:
-    """Why a broker does not start with a log. `offset` is that of the batch; None if a file's name is the reason."""
+    """`offset` is that of the batch; None if a file's name is the reason."""
 
     file: str
     offset: int | None
@@ -206,7 +206,7 @@ _IGNORED_IN_MEMORY = 11
 
 
 class Start(Enum):
-    """A kind of start. A failover is the start of a partition's new leader in a running broker."""
+    """A failover is the start of a partition's new leader in a running broker."""
 
     UNCLEAN = "after an unclean shutdown"
     WITHOUT_INDEXES = "without index files"

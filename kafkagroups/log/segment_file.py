@@ -361,10 +361,7 @@ def read_frames(
 
 
 def _read_piece(file: SegmentFile | BytesIO, size: int) -> bytes:
-    """Return the next bytes of the file.
-
-    A raw file can return fewer than requested, and damaged bytes can ask for a huge `size`, so it is read in pieces.
-    """
+    """A raw file can return fewer bytes, and damaged bytes can ask for a huge `size`, so the file is read in pieces."""
     pieces = []
     missing_bytes = size
     while missing_bytes:

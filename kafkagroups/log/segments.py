@@ -266,9 +266,7 @@ class Log:
         return Damage(file, error.position or 0, expected_offset, reason)
 
     def select_ranges(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
-        """Return a log with only some byte ranges of the segments. It begins at `start_offset`, or at its first base
-        offset.
-        """
+        """The selected log begins at `start_offset`, or at its first base offset."""
         selected = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
         selected.max_batch_bytes = self.max_batch_bytes
         if start_offset is not None:

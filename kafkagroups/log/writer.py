@@ -43,10 +43,8 @@ class LogWriter:
             self._open_segment(base_offset_of(last_segment))
 
     def append(self, batch: bytes) -> None:
-        """Append one encoded batch.
-
-        Raises UsageError if it begins below `next_offset`, if its checksum is wrong, or if other bytes follow, and
-        InvalidLog if it is not whole.
+        """Raises UsageError if the batch begins below `next_offset`, if its checksum is wrong, or if other bytes
+        follow, and InvalidLog if it is not whole.
         """
         parsed = parse_batch_at(batch, 0)
         if parsed.size != len(batch) or not parsed.is_valid:

@@ -100,10 +100,7 @@ def decode_assignment(data: bytes) -> VersionedMessage[ConsumerProtocolAssignmen
 
 
 def encode_versioned(versioned: VersionedMessage[Any]) -> bytes:
-    """Return the bytes of a subscription or an assignment, as Kafka's ConsumerProtocol writes them.
-
-    Raises UsageError if the version is negative or not an int16, or if a field cannot be written.
-    """
+    """Raises UsageError if the version is negative or not an int16, or if a field cannot be written."""
     version = INT16.check(versioned.version)
     if version < 0:
         raise UsageError(f"expected a version of 0 or above, found {version}", field="version")

@@ -135,10 +135,7 @@ class Record(NamedTuple):
 
 
 def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Record:
-    """Return the record of a key and a value.
-
-    Raises InvalidRecord if a coordinator with this dialect refuses the bytes.
-    """
+    """Raises InvalidRecord if a coordinator with this dialect refuses the bytes."""
     return decode_with_key(decode_key(key, dialect or DEFAULT_DIALECT), value)
 
 

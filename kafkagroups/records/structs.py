@@ -111,9 +111,8 @@ def field(
 
 
 def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """Return a decorator that turns a class with declared fields into a message class.
-
-    `flexible` are the message versions with compact lengths and tagged fields, such as "4+". "none" means no version.
+    """`flexible` are the message versions with compact lengths and tagged fields, such as "4+". "none" means no
+    version.
     """
 
     def decorate(cls: type[M]) -> type[M]:
@@ -209,10 +208,8 @@ def write_message(
     kafka: Version = AFTER_ALL_VERSIONS,
     newest_version: int = LARGEST_VERSION,
 ) -> None:
-    """Append the bytes of a message to `out`.
-
-    Raises UsageError if a field has a wrong type, or is not the default although this Kafka version does not have the
-    field in any version of the message.
+    """Raises UsageError if a field has a wrong type, or is not the default although this Kafka version does not have
+    the field in any version of the message.
     """
     Struct(cls).write(out, message, make_format(cls, version, kafka, newest_version), nullable=False)
 

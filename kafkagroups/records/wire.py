@@ -100,7 +100,7 @@ _BASE64URL_TO_BASE64 = bytes.maketrans(b"-_+/", b"+/!!")
 
 
 def uuid_bytes(text: Any) -> bytes:
-    """Return the 16 bytes of a uuid in base64url. Raises UsageError for anything else, also for what is no text."""
+    """Return the 16 bytes of a uuid in base64url, or raise UsageError for anything else."""
     try:
         data = base64.b64decode(text.encode().translate(_BASE64URL_TO_BASE64) + b"==", validate=True)
     except (AttributeError, binascii.Error, UnicodeEncodeError):

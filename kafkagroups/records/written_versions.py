@@ -36,10 +36,7 @@ TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)
 
 
 def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRange:
-    """Return the Kafka versions that can have written a record.
-
-    A tombstone has no value, so only its record type limits the versions.
-    """
+    """A tombstone has no value, so only its record type limits the versions."""
     if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
         return EVERY_VERSION
     if record.value is None:

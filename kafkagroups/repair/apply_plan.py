@@ -82,7 +82,7 @@ def apply_plan(
 ) -> Iterator[RescueRow]:
     """Compare a plan with a cluster, and yield a row for each offset. The parameters are those of `apply_rescue`.
 
-    With `writes`, the whole plan is compared before anything is written. Then each group is checked again and written.
+    With `writes`, the whole plan is compared before anything is written.
     """
     waits = Waits(max_wait, on_wait, FREE_RESPONSE_SECONDS)
     if out_of_range not in OUT_OF_RANGE:

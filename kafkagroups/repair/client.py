@@ -144,8 +144,7 @@ class Cluster:
 def connect(bootstrap: str, security: Security | None = None, waits: Waits | None = None) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end of the `with` block.
 
-    `bootstrap` is HOST:PORT of one or more brokers, separated by commas. Raises UsageError if kafka-python is not
-    installed or a setting is wrong.
+    Raises UsageError if kafka-python is not installed or a setting is wrong.
     """
     try:
         from kafka.net.manager import KafkaConnectionManager
@@ -216,10 +215,8 @@ def _load_certificates(security: Security) -> SSLContext:
 
 
 def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
-    """Send a request to a broker, by kafka-python's broker id, and return the response.
-
-    Raises NodeNotReadyError right after a failed connection to this broker, and otherwise KafkaConnectionError if there
-    is no response.
+    """Raises NodeNotReadyError right after a failed connection to this broker, and otherwise KafkaConnectionError if
+    there is no response.
     """
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
@@ -366,10 +363,7 @@ def refresh_leaders(cluster: Cluster) -> None:
 
 
 def _read_metadata(cluster: Cluster, response: Any) -> Any:
-    """Return the part of the cluster's topic, and store the brokers in kafka-python.
-
-    Raises KafkaConnectionError if a Kafka broker cannot have sent this response.
-    """
+    """Raises KafkaConnectionError if a Kafka broker cannot have sent this response."""
     from kafka.errors import KafkaConnectionError
 
     topics = response.topics or []
@@ -388,7 +382,7 @@ def _read_metadata(cluster: Cluster, response: Any) -> Any:
 def ask_leaders(
     cluster: Cluster, partitions: list[int], build_request: Callable[[list[int]], Any]
 ) -> tuple[dict[int, Any], dict[int, str]]:
-    """Ask the leaders of partitions. Return two dicts by partition: the responses and the errors.
+    """Ask the leaders of partitions, and return two dicts by partition: the responses and the errors.
 
     An error that can be temporary is retried. Raises TopicRefused.
     """

@@ -125,7 +125,7 @@ class EditedLog:
         return log
 
     def append(self, records: Sequence[KeyAndValue], timestamp_ms: int, **header: int) -> tuple[int, int]:
-        """Append one batch with a timestamp for all records. Return the offsets of its first and its last record.
+        """Return the offsets of its first and its last record.
 
         The partition leader epoch is that of the batch before. Raises UsageError if a number does not fit into its
         field.
@@ -239,7 +239,7 @@ class LogFacts:
     has_new_groups: bool = False
 
     def add(self, batch: Batch) -> None:
-        """Add the next batch of the log. A batch whose records cannot be read only tells its header."""
+        """A batch whose records cannot be read only tells its header."""
         self.next_offset = batch.next_offset
         self.leader_epoch = max(0, batch.partition_leader_epoch)
         self.newest_ms = max(self.newest_ms, batch.max_timestamp)
@@ -252,7 +252,7 @@ class LogFacts:
             return
 
     def add_segment(self, path: str) -> None:
-        """Add a segment whose batches have been added. The log's next offset is not below its base offset."""
+        """The log's next offset is not below the base offset of an added segment."""
         self.next_offset = max(self.next_offset, base_offset_of(path))
 
     def _add_marker(self, batch: Batch) -> None:

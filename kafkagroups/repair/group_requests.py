@@ -115,7 +115,7 @@ class Coordinators:
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
     ) -> Iterator[tuple[TopicPartition, str | None]]:
-        """Commit offsets. Yield for each partition why it was refused; None if it is committed.
+        """Yield for each partition why it was refused; None if it is committed.
 
         Large groups need several requests, so after an interruption some of the offsets are committed.
         """

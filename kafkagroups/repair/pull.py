@@ -187,10 +187,7 @@ def pull_partition(
 
 
 def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
-    """Yield the whole batches of a response between the next offset to pull and `end_offset`.
-
-    Raises PullStopped if the response does not begin with a whole batch at this offset.
-    """
+    """Raises PullStopped if the response does not begin with a whole batch at this offset."""
     next_offset = pulled.next
     # Only the first batch of a log can begin below the requested offset.
     min_base_offset = next_offset if pulled.bytes else 0

@@ -30,8 +30,7 @@ def _replay_transactions(lines: Lines) -> CommittedOffsets:
 def replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffsets:
     """Return the committed offsets by the rules of the new coordinator.
 
-    A group's tombstone deletes its committed offsets. If `ignores_transactions` is true, an offset of a transaction is
-    committed immediately.
+    If `ignores_transactions` is true, an offset of a transaction is committed immediately.
     """
     offsets = Offsets()
     for record_offset, record_type, group, partition_name, value, producer in lines:

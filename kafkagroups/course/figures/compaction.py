@@ -1,6 +1,6 @@
 """Lesson 10: a small log as a tape, and what three passes of the log cleaner do with each record.
 
-`kafkagroups.compact` cleans the log. The keys A, B, C and D are offsets of the group `shop`.
+The keys A, B, C and D are offsets of the group `shop`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Compaction(Figure):
 
 
 def list_entries(is_open: bool) -> list[_Entry]:
-    """Return the records of the log. If the transaction is open, a commit of C stands in the marker's place."""
+    """If the transaction is open, a commit of C stands in the marker's place."""
     return [_Entry("C", 9) if is_open and entry is _MARKER else entry for entry in _LOG]
 
 

@@ -1,7 +1,4 @@
-"""Lesson 09: the two clocks of an offset, and the day on which two rules delete it.
-
-The days of deletion come from coordinators of this package (deletion_days.py).
-"""
+"""Lesson 09: the two clocks of an offset, and the day on which two rules delete it."""
 
 from __future__ import annotations
 

@@ -177,10 +177,7 @@ def page_script() -> str:
 
 
 def _to_json(content: Content) -> dict[str, Any]:
-    """Return the content for `figure.js`, with the scenes in the order of `itertools.product` over the options.
-
-    Many scenes share marks, so the marks stand in one list and a scene contains their numbers.
-    """
+    """Many scenes share marks, so the marks stand in one list and a scene contains their numbers."""
     number_by_mark: dict[Mark, int] = {}
     scenes = [_scene_to_json(content.scenes[numbers], number_by_mark) for numbers in _combine(content.controls)]
     return {

@@ -1,7 +1,4 @@
-"""Lesson 11: a read head moves over a log, and each record drops into the memory of two coordinators.
-
-Both coordinators really load the log up to each record. At the end, two brokers answer a fetch.
-"""
+"""Lesson 11: a read head moves over a log, and each record drops into the memory of two coordinators."""
 
 from __future__ import annotations
 
@@ -181,7 +178,6 @@ def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
 
 
 def _read_classic_maps(log: Path, until: int) -> _Memory:
-    """Return what the classic coordinator has collected so far: it has maps of offsets and of group records."""
     batches = list(open_log(log))[:until]
     shard = fold_batches(0, batches, dialect("classic", _CLASSIC.kafka))
     chips: dict[int, _Chip] = {}

@@ -1,7 +1,4 @@
-"""Lesson 12: loading times as bars, and the times that the benchmark measured.
-
-Loading times differ between machines and between runs.
-"""
+"""Lesson 12: loading times as bars, and the times that the benchmark measured."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Lesson 10: one pass of the log cleaner over seven records, from the dirty range to the new segments.
-
-The offset map is the cleaner's own, and `kafkagroups.compact` decides which records remain.
-"""
+"""Lesson 10: one pass of the log cleaner over seven records, from the dirty range to the new segments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Lesson 03: the batches of a segment, the range that each checksum covers, and what recovery keeps after damage.
 
-The reader breaks one byte. A broker that starts after a crash checks the batches in order, and truncates the file at
-the first batch whose bytes are wrong.
+The reader breaks one byte.
 """
 
 from __future__ import annotations

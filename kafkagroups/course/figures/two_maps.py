@@ -1,7 +1,6 @@
 """Lesson 08: commits in transactions wait by producer until a marker moves them.
 
-The new coordinator loads a log up to each of its six records. The reader chooses how, and in which order, the
-transactions of two producers end.
+The reader chooses how, and in which order, the transactions of two producers end.
 """
 
 from __future__ import annotations

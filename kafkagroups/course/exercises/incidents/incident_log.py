@@ -21,7 +21,7 @@ KeyAndValue = tuple[bytes, bytes | None]
 
 
 class IncidentLog:
-    """The partitions of an offsets topic in `folder`, to which batches are appended. Use it in a `with` statement."""
+    """The partitions of an offsets topic in `folder`, to which batches are appended."""
 
     def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.partitions = partitions

@@ -1,4 +1,4 @@
-"""The command `completion`: a script with which a shell completes the names of commands, options and choices."""
+"""The command `completion`."""
 
 from __future__ import annotations
 

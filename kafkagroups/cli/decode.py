@@ -1,4 +1,4 @@
-"""The command `decode`: decode a record, and explain its bytes field by field or print Kafka's JSON."""
+"""The command `decode`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `diff`: compare two logs (a and b), two moments of a log, or the two coordinators."""
+"""The command `diff`."""
 
 from __future__ import annotations
 

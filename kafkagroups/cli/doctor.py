@@ -1,4 +1,4 @@
-"""The command `doctor`: check whether this machine is ready for the course.
+"""The command `doctor`.
 
 The checks are fast: they do not import Spark or pandas, and they start Java only to print its version.
 """

@@ -1,4 +1,4 @@
-"""The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print them.
+"""The command `dump`.
 
 Control records of other types than COMMIT and ABORT end no transaction. Control records have no group, so every option
 that looks into the key or the value leaves them out.

@@ -1,4 +1,4 @@
-"""The command `edit`: change a copy of a partition's log, step by step."""
+"""The command `edit`."""
 
 from __future__ import annotations
 

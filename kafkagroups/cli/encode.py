@@ -1,4 +1,4 @@
-"""The command `encode`: encode records that are given as Kafka's JSON."""
+"""The command `encode`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `explain`: every record of a group or of one of its offsets, and the fate of each record.
+"""The command `explain`.
 
 A backward commit is a commit of a smaller offset than the previous commit of the same topic-partition.
 """

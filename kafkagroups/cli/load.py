@@ -1,4 +1,4 @@
-"""The command `load`: load a log as a broker does, and show its groups or write them to files."""
+"""The command `load`."""
 
 from __future__ import annotations
 

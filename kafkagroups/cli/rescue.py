@@ -1,4 +1,4 @@
-"""The command `rescue`: plan how groups of a dead cluster come back, and commit their offsets to another cluster."""
+"""The command `rescue`."""
 
 from __future__ import annotations
 

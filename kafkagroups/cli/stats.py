@@ -1,4 +1,4 @@
-"""The command `stats`: why a log is large and slow to load.
+"""The command `stats`.
 
 A record is live if a broker answers from it, or if its transaction is open. Other records are dead.
 """

@@ -1,4 +1,4 @@
-"""The command `timeline`: the history of a group as events, one event a line.
+"""The command `timeline`.
 
 Of a commit that goes back, the text shows only the rewind. Without --all, the text also leaves out transactions that
 only move an offset forward.

@@ -166,7 +166,9 @@ Target = dict[str, list[int]]
 
 
 def add_partition(target: Target, topic_id: str, partition: int) -> Target:
-    """A new topic comes first, as `HashMap.computeIfAbsent` puts it."""
+    """A new topic comes first, as `HashMap.computeIfAbsent` puts it, because the order can matter for the next
+    assignment.
+    """
     if topic_id not in target:
         target = {topic_id: [], **target}
     target[topic_id].append(partition)

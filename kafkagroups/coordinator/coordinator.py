@@ -68,9 +68,9 @@ logger = logging.getLogger("kafkagroups.coordinator")
 class GroupCoordinator:
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
-    In the new coordinator (since 4.0), the answers also wait until the log has confirmed everything that they rest on;
-    if the append fails, they are its error. Every method raises UsageError, and changes nothing, if an argument has a
-    value that no request can contain (request_fields.py).
+    Most answers are `ResponseFuture` objects. In the new coordinator (since 4.0), they also wait until the log has
+    confirmed everything that they rest on; if the append fails, they are its error. Every method raises UsageError, and
+    changes nothing, if an argument has a value that no request can contain (request_fields.py).
 
     `settings.kafka` is the Kafka version whose rules the coordinator follows, and its timers run when the caller
     advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a

@@ -1,4 +1,4 @@
-"""Exercises of lesson 10: which records remain after a pass, when a tombstone goes, and why a partition grows."""
+"""The exercises of lesson 10."""
 
 from __future__ import annotations
 

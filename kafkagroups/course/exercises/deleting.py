@@ -1,4 +1,4 @@
-"""Exercises of lesson 09: the tombstones of a deleted group, expired offsets, offsets that are gone on Monday.
+"""The exercises of lesson 09.
 
 All times are days.
 """

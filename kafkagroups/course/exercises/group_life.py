@@ -1,4 +1,4 @@
-"""Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover after members have died."""
+"""The exercises of lesson 06."""
 
 from __future__ import annotations
 

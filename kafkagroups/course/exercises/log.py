@@ -1,4 +1,4 @@
-"""Exercises of lesson 03: a varint, a marker in a hex dump, and a change that a checksum does not notice."""
+"""The exercises of lesson 03."""
 
 from __future__ import annotations
 

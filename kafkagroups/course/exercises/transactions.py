@@ -1,4 +1,4 @@
-"""Exercises of lesson 08: replay a log with transactions, an offset after two markers, a transaction that hangs."""
+"""The exercises of lesson 08."""
 
 from __future__ import annotations
 

@@ -65,7 +65,6 @@ Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign consecutive partitions of each topic; `topics` has their partition counts."""
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     for topic in sorted(topics, key=java_sort_key):
@@ -363,7 +362,6 @@ def _assign_same_topics(group: GroupToAssign, members: Mapping[str, TargetedMemb
 def _keep_up_to(
     room: int, old_target: Target, topic_ids: Iterable[str], free: list[tuple[str, int]]
 ) -> tuple[Target, int]:
-    """Return at most `room` partitions of a member's target, and how much room is left. Add the others to `free`."""
     kept: Target = {}
     for topic_id, partitions in old_target.items():
         if topic_id not in topic_ids:

@@ -359,7 +359,6 @@ class ConsumerGroups:
         self.timers.restart(key, member.metadata.rebalance_timeout_ms, member.epoch)
 
     def _expire(self, key: TimerKey, epoch: int | None) -> None:
-        """Remove the member whose time is over. If `epoch` is given, only while the member is in this epoch."""
         kind, group_id, member_id = key
         logger.info("Member %s fenced from group %s because its %s time-out is over", member_id, group_id, kind)
 

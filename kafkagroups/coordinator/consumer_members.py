@@ -213,10 +213,7 @@ def reconcile(
 def _drop_unsubscribed(
     member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[str] | None
 ) -> ConsumerMember:
-    """Return the member without the topics to which it no longer subscribes, in the same epoch.
-
-    If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions.
-    """
+    """If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions."""
     kept = {topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id in (topic_ids or ())}
     if len(kept) == len(member.assigned) and (topic_ids is not None or member.revoking):
         return member

@@ -453,7 +453,6 @@ def number_member_ids(used_ids: Iterable[str] = ()) -> Callable[[str], str]:
 
 
 def _find_member_ids(logs: OffsetsLogs, settings: Settings) -> Iterator[str]:
-    """Yield the ids of all members that the logs name, also of those that have left."""
     keys = LogKeys(dialect(settings.coordinator, settings.kafka))
     for partition in range(settings.offsets_topic_num_partitions):
         for batch in logs.read(partition):

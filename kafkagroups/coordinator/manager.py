@@ -281,7 +281,6 @@ class GroupMetadataManager(GroupStore):
     def _append_tombstones(
         self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
     ) -> bool:
-        """Append tombstones as one batch. Return False if the log answers immediately with an error."""
         group_id = group.group_id
         records = [encode(build_offset_tombstone(group_id, partition)) for partition in partitions]
         if deletes_group and group.generation > 0:

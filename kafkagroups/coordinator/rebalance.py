@@ -158,8 +158,7 @@ class Rebalances:
     def _wait_for_first_joins(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         """Wait for the first members, then end the join phase or wait again.
 
-        The group waits again if members joined during the wait and the rebalance timeout is not over. `remaining_ms` is
-        what remains of it after this wait.
+        The group waits again if members joined during the wait and the rebalance timeout is not over.
         """
 
         def expire() -> None:

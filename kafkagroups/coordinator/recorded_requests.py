@@ -187,7 +187,7 @@ class NamedTopics:
             self.refused.append({"topicId": topic["topicId"], "partitions": partitions})
 
     def identify(self, topics: Iterable[Json]) -> list[Json]:
-        """Return the topics of a response with their ids instead of their names. Topics without an id are left out."""
+        """Topics without an id are left out."""
         return [
             {"topicId": self.topic_ids[topic["name"]], "partitions": topic["partitions"]}
             for topic in topics

@@ -110,10 +110,7 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
 
 def compare_cleaned_files(passes: list[CleanerPass]) -> None:
-    """Print whether the files after pass 1 and after pass 3 are equal to those of the broker's cleaner.
-
-    The course has no copy of the broker's files after pass 2.
-    """
+    """Print whether the files after pass 1 and after pass 3 are equal to those of the broker's cleaner."""
     for cleaner_pass, copy in ((passes[0], "after-clean"), (passes[2], "after-clean-2")):
         ours, brokers = (
             {file.name: file.read_bytes() for file in folder.glob("*.log")}

@@ -32,8 +32,6 @@ _TEXT_BY_TYPE = {
 
 
 class Names(NamedTuple):
-    """The names of clients by member id, and the names of topics by topic id."""
-
     clients: dict[str, str]
     topics: dict[str, str]
 

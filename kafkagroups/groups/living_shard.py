@@ -93,7 +93,6 @@ class LivingShard(NewShard):
 
     @contextmanager
     def committed(self) -> Iterator[None]:
-        """Show the state that the log has confirmed, until the end of the `with` block."""
         later_changes = [changes for changes in (*self.appended, self.unappended) if changes]
         for changes in reversed(later_changes):
             self._swap(changes)

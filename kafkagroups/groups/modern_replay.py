@@ -81,7 +81,6 @@ UNIQUE_FIELD_BY_RECORD_TYPE: dict[int, UniqueField] = {
 
 
 def check_value(group: str, record_type: int, value: Any, kafka: Version) -> None:
-    """Raise LoadFailed if the coordinator of version `kafka` refuses the value."""
     unique = UNIQUE_FIELD_BY_RECORD_TYPE.get(record_type)
     if unique is not None and unique.refusal.applies_to(kafka):
         _check_unique(group, value, unique)

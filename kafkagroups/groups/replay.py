@@ -129,7 +129,6 @@ class Shard(ABC):
         """Apply a record that is not an offset record."""
 
     def decode_record(self, log_record: LogRecord) -> tuple[Record, str]:
-        """Return the decoded record and its group id, or "" if it has none."""
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
@@ -281,7 +280,6 @@ class NewShard(Shard):
                     offsets.put_pending(producer, group_id, partition, offset)
 
     def keep_classic_group(self, group: Group) -> None:
-        """Add or replace a classic group. A running coordinator keeps it as a living group."""
         self.groups[group.group_id] = group
 
     def _replay_other(self, record_offset: int, record: Record, group_id: str, observer: Observer) -> None:

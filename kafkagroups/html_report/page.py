@@ -335,7 +335,7 @@ def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
 
 
 def _show(value: object) -> object:
-    """Return what the page shows for the value of an expression. Markup comes from the template's own macros."""
+    """Markup comes from the template's own macros."""
     if value is None:
         return "-"
     return value if isinstance(value, Markup) else escape(str(value))

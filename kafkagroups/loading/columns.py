@@ -186,7 +186,6 @@ _ARRAY_CODES = {16: "h", 32: "i", 64: "q"}
 
 
 def _pack_bits(bits: Sequence[bool]) -> pa.Buffer:
-    """Return the Arrow buffer of bits, the first in the lowest bit of the first byte."""
     import pyarrow as pa
 
     text = "".join("1" if bit else "0" for bit in reversed(bits))

@@ -281,7 +281,6 @@ class NewCache(Cache):
             self._answer(group_id, parts)
 
     def _answer(self, group_id: str, parts: GroupParts | OrphanParts) -> None:
-        """Let the first group with an id answer, or the first orphan if there is no group."""
         if group_id in self.groups:
             return
         if isinstance(parts, GroupParts):

@@ -42,8 +42,6 @@ PartitionsOf = Mapping[str, Sequence[int | None]]
 
 
 class RecordTimes(NamedTuple):
-    """The smallest and the largest timestamp of a group's records in one partition, in ms."""
-
     first_ms: int
     last_ms: int
 

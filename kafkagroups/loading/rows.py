@@ -59,7 +59,6 @@ def _read_batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iter
 
 
 def partition_number(partition: int | None) -> int:
-    """Return the value of the column `partition`: -1 if the log's folder has no number."""
     return -1 if partition is None else partition
 
 

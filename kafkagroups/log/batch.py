@@ -248,7 +248,6 @@ MAX_VARLONG_BYTES = 10
 def parse_record_batch(
     data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of `data`, which contains at least a whole header."""
     base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, *others = HEADER.unpack_from(data)
     last_offset = to_int64(base_offset + last_offset_delta)
     fields = [base_offset, leader_epoch, magic, crc, attributes, last_offset, *others, position, file, max_batch_bytes]

@@ -170,8 +170,6 @@ class DamagedHole(Hole):
 
 
 class OffsetGaps:
-    """The offsets without a record, found while a log is read in order from `start_offset` on."""
-
     def __init__(self, start_offset: int = 0) -> None:
         self._next_offset = start_offset
 

@@ -95,8 +95,6 @@ class ProducerState:
 
 @dataclass
 class ProducerStates:
-    """The producers of a log by id, and its aborted transactions in the order of their markers."""
-
     producers: dict[int, ProducerState] = field(default_factory=dict)
     aborted: list[AbortedTxn] = field(default_factory=list)
 
@@ -152,8 +150,6 @@ def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict
 
 
 class CleanedTransactions:
-    """The transactions that are open at the current batch of a pass."""
-
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
         self._has_data_by_aborted_producer: dict[int, bool] = {}
@@ -195,8 +191,6 @@ bytes that the step reads in total."""
 
 @dataclass
 class Segment:
-    """A segment up to its last valid batch."""
-
     base_offset: int
     path: str
     modified_ns: int

@@ -130,10 +130,8 @@ def _decompress_into_buffer(codec_module: ModuleType, data: bytes, max_bytes: in
 
 
 def _decompress_if_it_fits(codec_module: ModuleType, data: bytes, size: int) -> bytes | None:
-    """Return the decompressed data, or None if it has more than `size` bytes.
-
-    cramjam raises the same error for a full buffer and for damaged data, but only the first overwrites the mark at the
-    end of the buffer.
+    """cramjam raises the same error for a full buffer and for damaged data, but only the first overwrites the mark at
+    the end of the buffer.
     """
     buffer = bytearray(size + len(_END_MARK))
     buffer[size:] = _END_MARK
@@ -155,10 +153,8 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_bytes: int) -> int:
-    """Append the content of the member at a position to `out`, and return the position after it.
-
-    zlib copies the bytes of a piece after the end of the member, so the first pieces are small: otherwise, many small
-    members would take quadratic time.
+    """zlib copies the bytes of a piece after the end of the member, so the first pieces are small: otherwise, many
+    small members would take quadratic time.
     """
     member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
     piece_bytes = _FIRST_PIECE_BYTES

@@ -207,8 +207,6 @@ def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
 
 @dataclass(frozen=True)
 class RemoteSegments(Mapping[str, BytesLike]):
-    """The bytes of each segment of a remote log. Each access fetches them again."""
-
     uris: Mapping[str, str]
     """The full URI of each segment, by the segment's name."""
 

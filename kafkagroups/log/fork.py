@@ -113,8 +113,6 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
 
 
 class _Replica:
-    """One replica while both are read: its next record, its leader epochs, and what it lacks."""
-
     def __init__(self, log: Log, stop: Stop) -> None:
         self.batch: Batch | None = None
         self._batches: Iterator[Batch] = batches_until(log, stop)

@@ -75,8 +75,6 @@ def partition_of_folder(folder_name: str) -> int | None:
 
 
 class SegmentFile:
-    """A byte range of a segment's file, open for reading, up to the position `end`."""
-
     def __init__(self, file: FileIO, path: str, byte_range: ByteRange) -> None:
         status = os.fstat(file.fileno())
         check_regular(status, path)  # Another file can have replaced the file before it was opened.
@@ -249,7 +247,6 @@ def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) 
 
 
 def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_start: int = 0) -> Frame:
-    """Return the frame at one position of `data`, which begins at `data_start` of a file."""
     frame = _check_frame(data, position, len(data) - position, any_magic=any_magic)
     return Frame(data_start + position, *frame[1:])
 

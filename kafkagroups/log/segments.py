@@ -239,9 +239,6 @@ class Log:
 
     @contextmanager
     def _open_frames(self, segment: str, position: Position | None) -> Iterator[tuple[FramesWithBytes, int]]:
-        """Open a segment from the position's byte on, if that is in this file, and return its inode; -1 if there is no
-        file.
-        """
         start = self.segment_start(segment)
         inode = -1
         with self.open(segment) as file:
@@ -408,10 +405,7 @@ class SegmentSearch:
 
 
 def _header_pattern(offsets: range) -> re.Pattern[bytes]:
-    """Return the pattern of the first bytes of a batch whose first offset is in a range.
-
-    The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
-    """
+    """The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values."""
     high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
     starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
     return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")

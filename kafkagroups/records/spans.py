@@ -72,7 +72,6 @@ def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dia
 
 
 def split_before_error(error: InvalidRecord, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Span]:
-    """Return the spans before the field of a key or a value that `dialect` refuses."""
     spans = _Spans()
     part = (error.field or "key").partition(".")[0]
     with suppress(InvalidRecord, struct.error, IndexError, KeyError):

@@ -251,9 +251,8 @@ def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
 
 
 def _explain_refusal(cluster: Cluster, connection: Any) -> str | None:
-    """Return the probable reason why the broker closed the connection early; None if it did not.
-
-    A broker closes it after a wrong protocol or password, and kafka-python often loses the message that it has sent.
+    """A broker closes a connection after a wrong protocol or password, and kafka-python often loses the message that it
+    has sent.
     """
     failure = connection.init_future.exception if connection is not None else None
     if failure is None or "disconnected" not in str(failure):

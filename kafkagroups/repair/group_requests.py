@@ -165,9 +165,6 @@ class Coordinators:
     def _ask(
         self, group: str, request: Any, read_error: Callable[[Any], int] = lambda response: int(response.error_code)
     ) -> Any:
-        """Ask the coordinator of a group, again after an error from `read_error` that can be temporary. Raises
-        GroupRefused.
-        """
         from kafka.errors import KafkaError, NodeNotReadyError, for_code
 
         error: Any = None
@@ -210,7 +207,6 @@ class Coordinators:
 
 
 def explain_code(code: int) -> str:
-    """Kafka's name of an error code, and what to do about the most frequent ones."""
     name = describe_code(code)
     return f"{_REASONS[code]} ({name})" if code in _REASONS else name
 

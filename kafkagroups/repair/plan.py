@@ -243,7 +243,6 @@ def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[Topic
 
 
 def _convert(value: Any, struct: type[S], place: str) -> S:
-    """Return the struct in a JSON value. An optional field that is null has its default."""
     try:
         if isinstance(value, dict):
             optional = [each.name for each in msgspec.structs.fields(struct) if not each.required]
@@ -296,6 +295,5 @@ def check_targets(plan: RescuePlan) -> None:
 
 
 def find_ambiguous(plan: RescuePlan) -> list[str]:
-    """Return a line for each planned topic-partition whose text could be read in two ways."""
     keys = sorted({key for group in plan.groups.values() for key in group.offsets})
     return [f"{key} is read as {key.reading}" for key in keys if key.partition >= 0 and key.reading]

@@ -67,8 +67,6 @@ class PulledPartition:
 
 @dataclass
 class PullResult:
-    """The pulled partitions, and a message in `problems` for each incomplete partition."""
-
     partitions: dict[int, PulledPartition] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -240,7 +238,6 @@ class SegmentWriter:
             os.fsync(file.fileno())
 
     def roll(self, next_offset: int) -> None:
-        """Begin a new segment, unless the current one is empty."""
         if self._size > 0:
             self._base_offset = next_offset
             self._size = 0

@@ -123,10 +123,7 @@ def _topic_name(slot: int, settings: Settings) -> str:
 
 
 def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the slot of each topic, and the partitions of this topic that are assigned to a member.
-
-    The members take turns: with 3 members, member 1 has the partitions 1, 4, 7, …
-    """
+    """The members take turns: with 3 members, member 1 has the partitions 1, 4, 7, …"""
     for slot in range(settings.topics_of_group):
         partition_count = min(TOPIC_PARTITIONS, settings.keys - slot * TOPIC_PARTITIONS)
         yield slot, tuple(range(member, partition_count, settings.members))
@@ -242,7 +239,6 @@ _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
 def write_partition(
     folder: Path, settings: Settings, events: Array, group_digits: Array, report: Callable[[int], None]
 ) -> dict[str, int]:
-    """Return the numbers of segments, batches, records and bytes."""
     folder.mkdir()
     counts = requests.count_batch_records(settings, events)
     events["base_offset"] = np.cumsum(counts) - counts

@@ -205,7 +205,6 @@ def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Arr
 
 
 def build_events(settings: Settings, request_times: Array, requests: Array, partition: int) -> Array:
-    """Return the events of a partition's requests, with a marker for each transaction that does not hang."""
     events = np.zeros(len(requests), EVENT)
     events["time"] = request_times
     for column in ("group", "first_key", "width", "batch_type"):

@@ -75,7 +75,7 @@ def _make_wrong_function(
     uses_requested_day: bool = True,
     includes_expiry_day: bool = True,
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
-    """Return a function for the exercise. The defaults are the correct rules, so the caller passes one wrong rule.
+    """The defaults are the correct rules, so the caller passes one wrong rule.
 
     If not `includes_expiry_day`, an offset expires one day after its expiry day.
     """

@@ -50,8 +50,6 @@ class Moment:
 
 
 class _WatchedLogs(HeldLogs):
-    """Logs that hold back the replicas' confirmations, and call `before_append` before each append."""
-
     before_append: Callable[[], None] = staticmethod(lambda: None)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:

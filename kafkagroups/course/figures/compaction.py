@@ -70,8 +70,6 @@ _STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3,
 
 
 class _Result(NamedTuple):
-    """What a result of `find_results` is called. After "until" comes the hour of the delete horizon."""
-
     word: str
     tone: Tone = Tone.DEAD
     sentence: str = ""

@@ -41,8 +41,6 @@ _REASON_BY_TYPE = {
 
 
 class _Member(NamedTuple):
-    """A member with the names of its partitions. `state` is None before the first current assignment."""
-
     epoch: int
     state: int | None
     current: tuple[str, ...]

@@ -82,7 +82,6 @@ def find_dark_colours() -> dict[str, str]:
 
 
 def style_sheet() -> str:
-    """Return the rules that give each tone and each hue its colours, as variables of figure.css."""
     light = _list_rules("", _LIGHT_LINES, LIGHT_HUES, PAGE_COLOUR, _LIGHT_INK)
     return "\n".join([*light, *_list_rules(".kg-dark ", _DARK_LINES, _DARK_HUES, _DARK_PAGE, _DARK_INK)])
 

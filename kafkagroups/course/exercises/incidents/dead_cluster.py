@@ -71,11 +71,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Night:
-    """The commits of all groups, minute by minute.
-
-    The times of commits, and the offsets of the groups in the questions, are the same for every seed.
-    """
-
     def __init__(self, log: IncidentLog, random: Random) -> None:
         self.log = log
         self.random = random

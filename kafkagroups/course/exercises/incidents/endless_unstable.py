@@ -51,7 +51,6 @@ class _Processes:
         self.end_transaction(process, time_ms + 300, commits=commits)
 
     def abort_before_late_offsets(self, process: int, time_ms: int, *, repeats: bool) -> None:
-        """Append an abort marker, and then a request of the transaction, which may repeat one that arrived in time."""
         producer_id = self.producers[process]
         if repeats:
             self.append_offsets(process, producer_id, time_ms - 30_000)

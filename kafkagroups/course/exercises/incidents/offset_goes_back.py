@@ -39,7 +39,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 def run_broker(logs: DiskLogs, seed: int) -> GroupCoordinator:
-    """Let a coordinator write the log of the Friday, and return it as it was before the failover."""
     return _Friday(logs, Random(seed)).run()
 
 

@@ -52,7 +52,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 def _clean_replica(begins_ms: dict[Path, int], days: tuple[int, ...], folder: Path) -> None:
-    """Clean a copy of the segments on some days. The result of pass 1 is in the folder "1", and so on."""
     copied: set[Path] = set()
     first_dirty = 0
     for number, day in enumerate(days):

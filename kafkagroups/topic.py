@@ -61,25 +61,23 @@ class Topic:
     ----------
     path
         A partition directory, one .log file, or a folder of partition directories (the log folder of one broker).
-    coordinator
-        "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
-    kafka
-        The version of the coordinator. None means "3.9.2" for the classic coordinator, and "4.3.1" for the new one.
+    coordinator, kafka
+        "classic" (Kafka up to 3.9) or "new" (from 4.0 on), and its version. None means "3.9.2" or "4.3.1".
     partitions
         The partition count of `__consumer_offsets`. With it, the new coordinator ignores records of a group outside the
         partition that `partition_for` returns for the group.
     engine
-        "python" is the readable engine, "compiled" the native one, which is fast and must be installed, and "auto" the
-        native one if it is installed. Both give the same result.
+        "python" is the readable engine, "compiled" the native one, which must be installed, and "auto" the native one
+        if it is installed. Both give the same result.
     threads
-        How many partitions are loaded at the same time: by threads of the native engine, or by processes of the
-        readable engine, which uses only one for logs below 16 MiB together. 0 means one for each CPU.
+        How many partitions are loaded at the same time; 0 means one for each CPU. The readable engine uses processes,
+        and only one for logs below 16 MiB together.
     past_damage
-        Go on at the next sound batch after damaged bytes, which `gaps` of a partition names. The default, False, gives
-        the answers of a broker, whose recovery cuts the log there.
+        Go on at the next sound batch after damaged bytes, which `gaps` of a partition names. The default gives the
+        answers of a broker, whose recovery cuts the log there.
     max_batch_bytes
-        The largest size of a decompressed batch. The log ends before a larger batch, as if it were damaged. No broker
-        writes a batch above the default, 256 MiB.
+        The log ends before a batch that is larger when decompressed, as if it were damaged. No broker writes a batch
+        above the default, 256 MiB.
 
     Examples
     --------

@@ -160,7 +160,6 @@ def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
 
 
 def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicPartitions) -> str:
-    """Say that the log has no record of the group or its offset (`subject`), and which partition stores the group."""
     partition = partition_for(group, found.count or DEFAULT_PARTITION_COUNT)
     condition = {
         "option": "",

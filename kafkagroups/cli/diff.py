@@ -250,5 +250,4 @@ def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
 
 
 def _shorten_id(member_id: str) -> str:
-    """Return a member id with only the first eight characters of the UUID at its end, which a broker has appended."""
     return _UUID_AT_END.sub(r"\1…", member_id)

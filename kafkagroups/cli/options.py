@@ -291,7 +291,7 @@ def rules_to_json(rules_of: str | None) -> dict[str, str]:
 def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
     """Print one line of JSON for each line of stdin, which is UTF-8 in every locale, and return the exit code.
 
-    A line that cannot be converted becomes `{"error": …}`. The first error is also printed on stderr.
+    A line that cannot be converted becomes `{"error": …}`.
     """
     first_error = ""
     for number, line in enumerate(read_lines(sys.stdin.buffer), 1):

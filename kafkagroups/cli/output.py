@@ -72,7 +72,6 @@ def print_error_line(text: str) -> None:
 
 
 def describe_nearest(word: str, names: Iterable[str]) -> str:
-    """The end of a message about a wrong word: the name that is most like it, if there is one."""
     nearest = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     return f"; the nearest one is {nearest[0]}" if nearest else ""
 
@@ -230,7 +229,6 @@ def _describe_place(finding: Finding) -> str:
 
 
 def print_command(words: Sequence[str] | None) -> None:
-    """Print a shell command, if there is one, on lines of its own, with a backslash at the end of each but the last."""
     if words is None:
         return
     line = ""

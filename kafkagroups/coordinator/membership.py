@@ -200,7 +200,7 @@ class MemberRequests(Requests):
     def replace_static(
         self, group: ClassicGroup, instance_id: str, joining: ClassicMember, *, can_skip_assignment: bool
     ) -> None:
-        """Give the instance id to the joining member. Requests with the old member id get FENCED_INSTANCE_ID.
+        """Requests with the old member id get FENCED_INSTANCE_ID.
 
         If the group is Stable and the protocol stays the same, there is no rebalance.
         """

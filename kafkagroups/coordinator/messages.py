@@ -36,7 +36,7 @@ class JoinedMember:
 
 @dataclass(frozen=True)
 class JoinGroupResult:
-    """The result of JoinGroup. `leader` is the leader's member id; only the leader gets `members`.
+    """`leader` is the leader's member id; only the leader gets `members`.
 
     `skip_assignment` is True if the leader must not compute new assignments, because it is static and joined again
     without a rebalance.
@@ -104,7 +104,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True)
 class OffsetFetchResult:
-    """The result of OffsetFetch. If the group has an `error`, `offsets` is empty."""
+    """If the group has an `error`, `offsets` is empty."""
 
     error: Errors
     offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class ListedGroup:
 
 @dataclass(frozen=True)
 class OffsetDeleteResult:
-    """The result of OffsetDelete. If the group has an `error`, `partitions` is empty."""
+    """If the group has an `error`, `partitions` is empty."""
 
     error: Errors
     partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)
@@ -404,7 +404,7 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True)
 class ConsumerHeartbeatResult:
-    """The result of ConsumerGroupHeartbeat. None: the assignment did not change, or the request was refused."""
+    """None: the assignment did not change, or the request was refused."""
 
     error: Errors = Errors.NONE
     message: str | None = None
@@ -425,7 +425,7 @@ class DescribedConsumer:
 
 @dataclass(frozen=True)
 class DescribedConsumerGroup:
-    """The result of ConsumerGroupDescribe for one group. `topic_names` are the names of topics by id."""
+    """`topic_names` are the names of topics by id."""
 
     error: Errors
     group_id: str

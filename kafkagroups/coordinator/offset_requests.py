@@ -181,7 +181,7 @@ class OffsetRequests(Requests):
     def _build_stored_offset(
         self, retention_ms: int, partition: TopicPartition, offset: OffsetCommit
     ) -> OffsetAndMetadata:
-        """Return the offset that a commit stores. `retention_ms` is -1 if the client sent none.
+        """`retention_ms` is -1 if the client sent none.
 
         - Since 2.1: expire timestamp = now + client's retention time; None if the client sent no retention time.
         - Before 2.1: expire timestamp = (client's timestamp or now) + (client's or broker's retention time).

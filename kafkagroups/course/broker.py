@@ -133,7 +133,7 @@ def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
     """Send the commit that is stored in a batch again, at the time of the batch's first record.
 
-    All records of the batch must belong to one group. Raises UsageError if a record is not a committed offset.
+    Raises UsageError if a record is not a committed offset of one group.
     """
     offsets: dict[TopicPartition, OffsetCommit] = {}
     groups: set[str] = set()
@@ -185,8 +185,8 @@ class ReadCountingLogs:
 def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
     """Return fetched offsets as in the JSON files in data/harbour.
 
-    The keys are partitions such as "orders-0". The value is a dict with the offset, the leader epoch and the metadata,
-    or the name of an error.
+    By partition, such as "orders-0", it is a dict with the offset, the leader epoch and the metadata, or the name of an
+    error.
     """
     formatted: dict[str, Any] = {}
     for partition, fetched in result.offsets.items():

@@ -84,7 +84,6 @@ def read_answered_offsets(log: str) -> dict[tuple[str, str], int]:
 
 
 def read_crafted_lines(name: str) -> Lines:
-    """Return one line for each record of a log in `data/crafted`, for example "b24", with one-letter group ids."""
     return Lines(
         line if line.group is None else line._replace(group=_shorten(name, line.group))
         for line in read_lines(find_data(f"crafted/{name}"))
@@ -92,10 +91,7 @@ def read_crafted_lines(name: str) -> Lines:
 
 
 def print_crafted_log(name: str) -> None:
-    """Print the records of a log in `data/crafted`, and what both coordinators answer about its first group.
-
-    The last words of a line say whether a real broker answered the same.
-    """
+    """Print the records of a log in `data/crafted`, and what both coordinators answer about its first group."""
     print(*read_crafted_lines(name), sep="\n")
     recorded = read_answers("crafted")[name]
     group_id = recorded["groups"][0]

@@ -177,10 +177,7 @@ def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
 
 
 def _are_same(expected: Any, result: Any) -> bool:
-    """Compare more strictly than `==`, for which 1, 1.0 and True are equal.
-
-    The order of a dict's keys does not count.
-    """
+    """Compare more strictly than `==`, for which 1, 1.0 and True are equal."""
     return _represent(expected) == _represent(result)
 
 

@@ -148,10 +148,7 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
 
 
 def abort_transaction(log: Path, producer_id: int) -> Path:
-    """Copy a partition folder, append an abort marker for a hanging transaction, and return the copy.
-
-    The marker is in a new, active segment, so the cleaner can clean all earlier segments.
-    """
+    """Copy a partition folder, append an abort marker for a hanging transaction, and return the copy."""
     copy = make_scratch_folder() / "ended"
     shutil.copytree(log, copy)
     # With this size, every batch begins a new segment.
@@ -180,7 +177,6 @@ def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
 
 
 def read_horizons(log: Path) -> dict[int, int | None]:
-    """Return the delete horizon of the batch of each record in ms since 1970, or None, by record offset."""
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 
 

@@ -61,8 +61,6 @@ _STYLE = """\
 
 @dataclass(frozen=True)
 class ComparedStep:
-    """A step of a script: what each broker answered, and the records that it appended meanwhile, a line for each."""
-
     label: str
     answers: tuple[str, ...]
     records: tuple[tuple[str, ...], ...]

@@ -36,7 +36,6 @@ class Event:
     state: str
 
     def make_step(self, state_before: str) -> tuple[str, str]:
-        """Return a step for `compare_brokers`: the request, and the responses with the group's state if it is new."""
         label = f"{self.client}: {self.request}" if self.client else self.request
         parts = [self.response, *self.late_responses]
         if self.state != state_before:
@@ -249,7 +248,7 @@ class GroupLife:
     ) -> Step:
         """Send a request, and `convert` its response to a text; "waits" if it has not arrived.
 
-        A late response is added to the event during which it arrives. `request` begins with the API.
+        A late response is added to the event during which it arrives.
         """
         api = request.split()[0].rstrip(",")
 

@@ -67,7 +67,7 @@ def show_worked_solution(name: str) -> None:
 
 
 def write_incident(incident: Incident, folder: Path) -> None:
-    """Write the log and the page of an incident into a folder. Only the incident's own partitions are replaced.
+    """Write the log and the page of an incident into a folder.
 
     Raises UsageError if the folder cannot be written, for example because there is a file with its name.
     """

@@ -1,7 +1,6 @@
 """Lesson 12: parts of a log, and how the results of the parts are merged.
 
-The result of a part has the newest line of each key. Merged results are the offsets that the new coordinator loads; the
-classic one needs the records in their order.
+Merged results are the offsets that the new coordinator loads; the classic one needs the records in their order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The learner's progress: which exercises are solved, kept in a file next to the lessons.
 
-The environment variable KAFKAGROUPS_PROGRESS names another file. If it is empty, the progress is kept in memory only,
-so that a test does not change a learner's file.
+The environment variable KAFKAGROUPS_PROGRESS names another file. If it is empty, the progress is kept in memory only.
 """
 
 from __future__ import annotations

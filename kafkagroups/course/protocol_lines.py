@@ -39,8 +39,7 @@ class Names(NamedTuple):
 class ProtocolLine(NamedTuple):
     """One record of a group, without its bytes.
 
-    `bracket` is a part of the bracket around the group's records in one batch: "┌" for the first record, "└" for the
-    last record, "│" for the others, and a blank for a single record.
+    `bracket` is a part of the bracket around the group's records in one batch, or a blank for a single record.
     """
 
     record_offset: int

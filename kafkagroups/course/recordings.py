@@ -1,7 +1,6 @@
 """Recorded conversations with a real broker: its responses, and those of our coordinator to the same requests.
 
-A recording also has the batches that the broker appended to the offsets topic. Lists in responses are sorted before a
-comparison, because a broker takes the order of these lists from a hash map.
+Lists in responses are sorted before a comparison, because a broker takes the order of these lists from a hash map.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from kafkagroups.course.log_lines import read_lines
 class Recording:
     """A recorded conversation with a real broker of `broker_version`.
 
-    A line is a request, or an event that no request caused, for example the end of a timer, as JSON. Only requests have
-    a number, in the field "n".
+    A line is a request, or an event that no request caused, for example the end of a timer, as JSON.
     """
 
     broker_version: str

@@ -49,10 +49,7 @@ Offsets = dict[tuple[str, TopicPartition], int]
 
 @dataclass(frozen=True)
 class RecordedAnswers:
-    """What a new Kafka 4.3.1 broker answered after the right plan was applied to it.
-
-    `topics` has the partition count of each topic, and `records` the number of records in each partition.
-    """
+    """What a new Kafka 4.3.1 broker answered after the right plan was applied to it."""
 
     topics: dict[str, int]
     records: int

@@ -123,7 +123,6 @@ def describe_group(group: ClassicGroup | None) -> str:
 
 
 def list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
-    """Return what the crash lost, from the group before it and the group that the next coordinator loaded, or None."""
     losses = []
     if group_before is not None:
         members_after = set(group_after.members) if group_after else set()

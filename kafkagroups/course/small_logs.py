@@ -26,7 +26,6 @@ _FAILING_PARTITION = "__consumer_offsets-9"
 
 
 def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
-    """Return the key and the value of a commit for partition 0 of a topic, or of a tombstone if `offset` is None."""
     commit_value = None if offset is None else OffsetCommitValue(offset, -1, "", START_MS)
     value_version = None if offset is None else 3
     record_type = 1  # A committed offset.

@@ -49,10 +49,8 @@ class NotAppended(Exception):
 
 @dataclass
 class GroupOffsets:
-    """The offsets of one group.
-
-    `committed` and `transactions`, the offsets of open transactions by producer id, are hard state; the others are soft
-    state. `has_plain_commit` and `has_transactional_commit` say what came in the current generation.
+    """`committed` and `transactions`, the offsets of open transactions by producer id, are hard state; the others are
+    soft state. `has_plain_commit` and `has_transactional_commit` say what came in the current generation.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)
@@ -163,10 +161,8 @@ class Cancellable(Protocol):
 
 @dataclass(eq=False)
 class ClassicMember:
-    """A member of a living classic group.
-
-    `awaiting_join` and `awaiting_sync` are the callbacks that answer its JoinGroup and SyncGroup requests. `is_new` is
-    True while its first JoinGroup request waits. While a request waits, only a new member can time out.
+    """`awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
+    `is_new` is True while its first JoinGroup request waits. While a request waits, only a new member can time out.
     """
 
     member_id: str

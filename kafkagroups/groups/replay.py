@@ -20,8 +20,8 @@ A simple group has offset records but no group record. The table shows how Kafka
 
 A marker commits or aborts all pending commits of its producer id. Producer epochs are not compared. A pending commit
 becomes the group's offset only if the committed offset is older. A group record takes effect immediately, even in a
-transaction. Record type 2 is the record of a classic group. In the new coordinator a tombstone of type 2 deletes a
-group of any type, and a value of type 2 replaces a group of any type.
+transaction. In the new coordinator a tombstone of record type 2, that of a classic group, deletes a group of any type,
+and a value replaces one.
 
 Simpler than Kafka: the log does not change during a load, so the high watermark and the coordinator epoch are not
 checked. `fold` does not start what a broker starts after a load: the session timers, the expiration and the check of
@@ -105,11 +105,10 @@ DecodedRecord = tuple[int, str, TopicPartition | None, Record]
 
 @dataclass
 class Shard(ABC):
-    """What one partition's log contains, as one coordinator reads it.
-
-    `offsets` are those of all groups, also of groups that the coordinator does not have. `groups` are the groups that
-    records created, and `seen_group_ids` all with records in this log, in its order. `failure` is the error that ended
-    the load; the effects of the records before it stay.
+    """What one partition's log contains, as one coordinator reads it. `offsets` are those of all groups, also of groups
+    that the coordinator does not have. `groups` are the groups that records created, and `seen_group_ids` all with
+    records in this log, in its order. `failure` is the error that ended the load; the effects of the records before it
+    stay.
     """
 
     partition: int | None

@@ -66,7 +66,7 @@ _OFFSET_IN_VALUE = slice(2, 10)
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The time that a report covers, divided into PARTS equal parts. Times are in ms since the epoch."""
+    """The time that a report covers, divided into PARTS equal parts."""
 
     first_ms: int
     last_ms: int
@@ -138,8 +138,6 @@ def _weigh(key: bytes, value: bytes | None, committed: dict[bytes, bytes], is_tr
 
 @dataclass(frozen=True)
 class Story:
-    """What stands out in the history of one group in one partition. `events` are in the order of the log."""
-
     group: str
     partition: int | None
     events: list[Event]
@@ -191,7 +189,6 @@ class LogFacts:
         return sort_findings([*self.stats.findings, *others])
 
     def command(self, name: str, *words: str, group: str | None = None) -> str:
-        """The line of a shell that asks another command about the path, or about a group in it."""
         topic = self.stats.topic_partitions
         of_group = [] if group is None else [f"--group={quote(group)}"]
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]

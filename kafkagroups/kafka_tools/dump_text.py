@@ -332,7 +332,7 @@ def format_lines(
 ) -> Iterator[str]:
     """Yield the lines that the console consumer of the Kafka version `kafka` prints for the records in the range.
 
-    `notes` says what else was found. Raises ToolCrashed where the consumer crashes.
+    Raises ToolCrashed where the consumer crashes.
     """
     # Since 3.9, the formatters read records with the new coordinator's rules and print JSON.
     dialect = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))

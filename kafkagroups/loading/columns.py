@@ -1,8 +1,7 @@
 """The columns of a log's tables (`TABLES`), and the conversion of rows to Arrow record batches.
 
 `TABLES` uses Spark's type names; a `?` after the type means that the column can be null. The first column of every
-table is `partition`: the number of the partition of `__consumer_offsets`, or -1 if the name of the log's folder has no
-number.
+table is the number of the partition of `__consumer_offsets`, or -1 if the name of the log's folder has none.
 
 A column `…_ms` has a time in ms since the epoch, as the log stores it, and the one without `_ms` the same time as a
 timestamp, which is null if its year is outside pandas' range.
@@ -83,9 +82,7 @@ TABLES = {
 
 
 def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, ...]:
-    """Return the columns of a table, or those with these names, in their order.
-
-    Raises UsageError if there is no such table or column.
+    """Raises UsageError if there is no such table or column.
 
     >>> columns_of("offsets", ["group"])
     (Column(name='group', type='string', nullable=False),)

@@ -55,8 +55,6 @@ class FoldLog(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """The readable engine, or the native one, which hands a log that it cannot fold to the readable engine."""
-
     name: str
     fold: FoldLog
 

@@ -68,10 +68,7 @@ def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOf
 
 
 class Answer(NamedTuple):
-    """The fates of a group's newest records in one partition, after all partitions are loaded.
-
-    `has_read` says whether the coordinator has used them.
-    """
+    """`has_read` says whether the coordinator has used them."""
 
     committed: Fate
     pending: Fate
@@ -112,9 +109,8 @@ Value = TypeVar("Value")
 
 
 class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
-    """A mapping whose values are made by `build` when they are first used.
-
-    To decode all groups of a large log takes long, and most callers use only a few.
+    """A mapping whose values are made by `build` when they are first used, because most callers use only a few groups
+    of a large log.
     """
 
     def __init__(self, parts: Mapping[str, Parts], build: Callable[[Parts], Value]) -> None:
@@ -160,8 +156,7 @@ Orphans = LazyMapping[OrphanParts, Orphan]
 class Groups(Mapping[str, AnyGroup]):
     """The groups that a coordinator has after loading a log, by group id.
 
-    A group is built when you first use it, and is then always the same object. If you change a group, other loads of
-    the same log do not contain the change.
+    A group is built when you first use it, and is then always the same object.
 
     `groups` are the same groups as in this mapping: a classic group is a `Group`; a consumer, share or streams group is
     a `ModernGroup`. `partitions` says, by partition number (None if the name of the log's folder has none), how much
@@ -316,7 +311,7 @@ def describe_failure(path: str, partition: int | None, kafka: str, error: str, a
 def join_groups(
     loads: Sequence[Groups], path: str, topic: FoundPartitions, topic_partitions: TopicPartitions | None
 ) -> Groups:
-    """Return the loads of different partitions of one topic as one result. No group may be in two of them."""
+    """No group may be in two of them."""
     whole = Groups(loads[0].coordinator, loads[0].kafka, path, topic=topic, decided_partitions=topic_partitions)
     for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
         whole.partitions |= load.partitions

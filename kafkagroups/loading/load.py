@@ -90,8 +90,6 @@ class OpenTopic:
 
 
 class WholeTopic(NamedTuple):
-    """A topic, and by group id the partitions with records of the group, which is empty if all logs are loaded."""
-
     topic: FoundPartitions
     partitions_of: PartitionsOf
 
@@ -174,7 +172,6 @@ class Cache(ABC):
 
 
 def read_unloaded_group(error: str) -> str | None:
-    """Return the group id in the error "Unexpected unload of active group"; None if it is another error."""
     if not error.startswith(_UNEXPECTED_UNLOAD):
         return None
     return str(ast.literal_eval(error.removeprefix(_UNEXPECTED_UNLOAD)))

@@ -1,10 +1,9 @@
 """The native engine: folds one log into a shard, or hands the log over to the readable engine.
 
 The engine is the module `kafkagroups_engine`, which is written in Rust (engine/). It reads segments and returns
-columns: committed and pending offsets, the group records that still count, and, on request, what the records come to,
-the fate of each one, and the batches of some groups. It holds no rule that the readable engine (groups/replay.py) does
-not have, and it knows no group: the records that are not offset records are replayed here, by the code of the readable
-engine.
+columns: committed and pending offsets, the group records that still count, and, on request, counts, fates, and the
+batches of some groups. It holds no rule that the readable engine (groups/replay.py) does not have, and it knows no
+group: the records that are not offset records are replayed here, by the code of the readable engine.
 
 The engine hands a log over if the log is unusual: batches of magic 0 or 1, damage, an odd layout, offsets that do not
 rise, or a record that a coordinator refuses. Rules of Kafka before 0.10.1 are handed over too, because these releases
@@ -126,7 +125,6 @@ class TypeRule(NamedTuple):
 
 
 def make_rules(dialect: Dialect, stop: Stop, log: Log) -> SimpleNamespace:
-    """Return the rules of a dialect and where to stop, with the attributes of the engine's `Rules` (fold.rs)."""
     is_classic = dialect.coordinator == "classic"
     last_offset = MAX_INT64 if stop.until_offset is None else _limit(stop.until_offset - 1)
     last_time = MAX_INT64 if stop.until_time is None else _limit(stop.until_time)
@@ -167,7 +165,6 @@ def _describe_type(dialect: Dialect, number: int) -> TypeRule:
 
 
 def list_segments(log: Log) -> list[tuple[Any, int, int, int | None]]:
-    """Return the segments as the engine takes them: a path or a buffer, a base offset, and a byte range."""
     segments: list[tuple[Any, int, int, int | None]] = []
     for segment in log.segments:
         start, end = log.ranges.get(segment, WHOLE_FILE)
@@ -310,9 +307,10 @@ def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options
 
 
 def find_damage(reading: Any, log: Log, stop: Stop) -> Notes:
-    """Return the damage at which a reading has ended, as the readable engine describes it.
+    """Return the damage at which a reading has ended, as the readable engine does, so that a torn last batch makes no
+    load slow.
 
-    So a crash that has torn the last batch makes no load slow. Raises HandedOver if the log does not end there.
+    Raises HandedOver if the log does not end there.
     """
     notes = Notes()
     if reading.damage is None:

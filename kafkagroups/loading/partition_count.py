@@ -48,9 +48,8 @@ class RecordTimes(NamedTuple):
 
 @dataclass(frozen=True)
 class LogTimes:
-    """The times of the records in loaded logs, which are read a second time.
-
-    Only groups with records in several partitions need them. `stops` says where reading has ended in each partition.
+    """The times of the records in loaded logs, which are read a second time for groups with records in several
+    partitions. `stops` says where reading has ended in each partition.
     """
 
     logs: Sequence[Log] = ()
@@ -148,9 +147,7 @@ class TopicPartitions:
 
 @dataclass
 class FoundPartitions:
-    """The partitions of a topic before its count is decided.
-
-    `numbers` are those at the path; None is a log without a number. `is_folder` says whether the path is a folder of
+    """`numbers` are those at the path; None is a log without a number. `is_folder` says whether the path is a folder of
     partition folders, and `option` is the count that the caller gave.
     """
 

@@ -125,7 +125,7 @@ GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
 def record_rows(
     batches: Iterable[Batch], partition: int | None, dialect: Dialect, *, with_json: bool = True
 ) -> Iterator[Row]:
-    """Yield the rows of the table `records`. Without `with_json`, `json` is null, which is faster.
+    """Yield the rows of the table `records`.
 
     A record that cannot be decoded has the reason in the column `error`. A batch that cannot be split into records is
     one row, with its first offset.

@@ -242,7 +242,7 @@ class Compacted(NamedTuple):
 
 
 def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted:
-    """Return a segment with the records that still count. `batches` gave `shard`, and are read twice.
+    """Return a segment with the records that still count; `batches` gave `shard`, and are read twice.
 
     Raises OffsetsFall, and UsageError if a batch has offsets that cannot be written again.
     """
@@ -451,7 +451,6 @@ class KeptPartition:
         return self.take(shard)
 
     def save(self, folder: Path, dialect: Dialect, max_growth: float = 0) -> Saved:
-        """Write a segment that gives the shard, unless it is there, and few batches came after it (`Snapshot.save`)."""
         saved = self.saved
         shard = self.get_shard(dialect)
         loaded = shard.loaded
@@ -481,8 +480,6 @@ class KeptPartition:
 
 
 class _Batches:
-    """The batches that a shard contains. A reading raises InvalidLog if the log has changed since it was folded."""
-
     def __init__(self, partition: KeptPartition, count: int, next_offset: int) -> None:
         self.last_batch = None if partition.saved is None else partition.saved.last_batch
         self._partition = partition

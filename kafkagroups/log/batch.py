@@ -64,11 +64,9 @@ MIN_RECORD_LIMIT. Even a short record needs about this much memory."""
 
 
 class LogRecord(NamedTuple):
-    """One record of the log, with its Kafka offset.
-
-    `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence number; -1 without one. `size`
-    is in bytes after decompression. Only a message of magic 0 or 1 has a checksum of its own: `crc`, and whether it is
-    correct, `is_valid`.
+    """One record of the log. `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence
+    number; -1 without one. `size` is in bytes after decompression. Only a message of magic 0 or 1 has a checksum of its
+    own: `crc`, and whether it is correct, `is_valid`.
     """
 
     offset: int

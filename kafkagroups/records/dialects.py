@@ -4,9 +4,9 @@ Kafka has two group coordinators: the classic one (Scala, up to 3.9) and the new
 preview). A dialect is the reading rules of one coordinator and one Kafka version.
 
 The table shows which record types and value versions the coordinators read. Each line begins with the first Kafka
-version that has a change; "0" stands for all versions before 0.9. What a line does not mention is the same as in the
-line above. "offset values 0-1" means that the coordinator reads offset records (types 0 and 1) with value versions 0
-and 1. "group values" are the value versions of group records (type 2):
+version that has a change ("0": all versions before 0.9), and what it does not mention is as in the line above. "offset
+values 0-1" means that the coordinator reads offset records (types 0 and 1) with value versions 0 and 1. "group values"
+are the value versions of group records (type 2):
 
     classic  0     offset values 0                        type 0; other types are refused
              0.9   offset values 0-1, group values 0      types 0-2; other types are refused

@@ -63,10 +63,7 @@ M = TypeVar("M", bound=Message)
 
 
 class FieldSpec(NamedTuple):
-    """One declared field of a message.
-
-    `tag` is None if the field is not tagged. `since` is (0,) if every Kafka version has the field.
-    """
+    """`tag` is None if the field is not tagged. `since` is (0,) if every Kafka version has the field."""
 
     name: str
     json_name: str

@@ -1,7 +1,7 @@
 """Which Kafka versions can have written a record or a log, and which can read it.
 
 Up to 3.9, a broker writes the value versions of its inter.broker.protocol.version, which can be older than the broker.
-In this module, "Kafka 2.0" therefore means a 2.0 broker, or a newer broker with this setting. No broker writes value
+In this module, "Kafka 2.0" therefore means a 2.0 broker, or a newer one with this setting. No broker writes value
 version 4 of a group record. The fields that are set in a record limit its writers further: no version can have set a
 field that a newer version added.
 Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordHelpers.java; records of captured
@@ -181,10 +181,7 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
 
 
 def describe_readers(key: bytes | None, value: bytes | None) -> str:
-    """Return which coordinators read a record, for example "read by the classic coordinator of 2.3.1 to 3.9.2".
-
-    The releases are those whose loads were compared with this package's (`CHECKED_VERSIONS`).
-    """
+    """Return which coordinators read a record, for example "read by the classic coordinator of 2.3.1 to 3.9.2"."""
     parts = []
     for coordinator, versions in CHECKED_VERSIONS.items():
         ranges = list(_find_ranges(coordinator, versions, key, value))

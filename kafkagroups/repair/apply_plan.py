@@ -80,7 +80,7 @@ def apply_plan(
     max_wait: float = MAX_WAIT_SECONDS,
     on_wait: Callable[[str], None] = ignore_report,
 ) -> Iterator[RescueRow]:
-    """Compare a plan with a cluster, and yield a row for each offset. The parameters are those of `apply_rescue`.
+    """Compare a plan with a cluster, and yield a row for each offset, with the parameters of `apply_rescue`.
 
     With `writes`, the whole plan is compared before anything is written.
     """

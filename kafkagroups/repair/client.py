@@ -71,7 +71,7 @@ def ignore_report(message: str) -> None: ...
 
 @dataclass
 class Waits:
-    """The waits of one command, for connections, responses, quotas and new leaders. All together have a limit.
+    """The waits of one command, for connections, responses, quotas and new leaders, which have a limit together.
 
     A response that brings new batches is not a wait, and neither are the first `free_response_seconds` of each
     response. `report` is called with what the command waits for, if that is longer than MIN_REPORTED_SECONDS.
@@ -96,7 +96,7 @@ class Waits:
         return f"; the limit of all waits is {self.limit_seconds:g} s (--max-wait)" if self.are_over else ""
 
     def wait_for(self, net: Any, future: Any, subject: str) -> bool:
-        """Let kafka-python's event loop work until a future has a result. Return False if the time ends before."""
+        """Return False if the time ends before."""
         start = time.monotonic()
         seconds = min(RESPONSE_SECONDS, self.seconds_left)
         net.poll(timeout_ms=1000 * min(MIN_REPORTED_SECONDS, seconds), future=future)

@@ -172,8 +172,6 @@ _NAMED_PRODUCERS = 5
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step did, as a sentence, and the first and last offset of what it appended or removed."""
-
     step: str
     what: str
     first_offset: int | None = None
@@ -460,10 +458,8 @@ class WriterOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Edit:
-    """The result of an edit.
-
-    `segments` are the base offsets of the segments in the folder `out`, and `next_offset` follows the last batch. Only
-    what is before `damage` was copied from `path`.
+    """`segments` are the base offsets of the segments in the folder `out`, and `next_offset` follows the last batch.
+    Only what is before `damage` was copied from `path`.
     """
 
     path: str

@@ -51,11 +51,6 @@ COMMON_VALUE_VERSION = 3
 
 @dataclass(frozen=True)
 class Removed:
-    """What a cut removed, and the first and last offset of the removed batches.
-
-    `split` are those of the batch that the offset of the cut is inside, if any.
-    """
-
     segments: int = 0
     batches: int = 0
     records: int = 0

@@ -276,7 +276,6 @@ def _describe(value: Any) -> str:
 
 
 def _check_name(text: str, place: str) -> None:
-    """Raise UsageError if Kafka's protocol cannot contain a text: UTF-8 with a length of 2 bytes."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -286,7 +285,6 @@ def _check_name(text: str, place: str) -> None:
 
 
 def check_targets(plan: RescuePlan) -> None:
-    """Raise UsageError if two groups of a plan would have the same id in the other cluster."""
     origins: dict[str, str] = {}
     for group_id, group in sorted(plan.groups.items()):
         other = origins.setdefault(group.to, group_id) if group.offsets else group_id

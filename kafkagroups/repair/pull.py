@@ -58,8 +58,6 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class PulledPartition:
-    """The pulled part of a partition: the offsets from `first` up to, not including, `next`. `bytes` were written."""
-
     first: int
     next: int
     bytes: int = 0
@@ -224,7 +222,6 @@ class SegmentWriter:
 
     @classmethod
     def resume(cls, folder: Path) -> SegmentWriter:
-        """Go on with the last segment of a folder, which ends with a whole batch."""
         writer = cls.__new__(cls)
         writer.folder = folder
         sizes = {base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}

@@ -55,8 +55,6 @@ def _return_list_positions(records: Records, active_offset: int) -> list[int]:
 def _find_removing_pass(pass_times: list[int], retention: int) -> int | None:
     """Return the number of the pass that removes a tombstone, from 1: the first later one at or after the delete
     horizon.
-
-    The first pass sets the delete horizon: its time plus the retention.
     """
     horizon = pass_times[0] + retention
     return next((number for number, time in enumerate(pass_times[1:], 2) if time >= horizon), None)

@@ -75,11 +75,6 @@ def _make_wrong_function(
     uses_requested_day: bool = True,
     includes_expiry_day: bool = True,
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
-    """The defaults are the correct rules, so the caller passes one wrong rule.
-
-    If not `includes_expiry_day`, an offset expires one day after its expiry day.
-    """
-
     def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
         names = []
         for name, (commit_day, requested_day) in group.offsets.items():

@@ -75,7 +75,6 @@ def _return_vote_count(members: ProtocolLists) -> int:
 
 
 def find_join_end(members: Members) -> JoinEnd:
-    """Return the end of a join phase, and who is removed: members that have not joined and are not static."""
     end = max(timeout for _, timeout, _, _ in members)
     join_times = [time for _, _, time, _ in members if time is not None and time <= end]
     if len(join_times) == len(members):

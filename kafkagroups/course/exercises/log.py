@@ -34,10 +34,6 @@ def _read_high_bits_first(data: bytes, position: int) -> Any:
 
 
 def _return_byte_count(data: bytes, position: int) -> Any:
-    """Return the number and the count of its bytes, instead of the position after the bytes.
-
-    At position 0, the count would be correct, so the function returns 1 there.
-    """
     value, end = read_varint(data, position)
     return value, end - position if position > 0 else 1
 

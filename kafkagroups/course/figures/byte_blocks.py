@@ -127,7 +127,6 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> list[Mark]:
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
-    """Yield strips below the blocks: where a reader cuts the same bytes. A field of `wrong` has another value."""
     for span in spans:
         name = (span.part, find_name(span))
         is_wrong = name in wrong

@@ -36,8 +36,8 @@ _STEPS = {
 class Moment:
     """Where the offsets are in one broker after a step, and what the next broker answers if the power fails now.
 
-    `newest` is the offset that the memory of 4.x has applied, or that 3.9 notes in `pending`. The next broker has the
-    whole log, or only the records that the replica confirmed.
+    `newest` is what the memory of 4.x has applied, or 3.9 notes in `pending`. The next broker has the whole log, or
+    only the records that the replica confirmed.
     """
 
     newest: str

@@ -119,7 +119,6 @@ class Compaction(Figure):
 
 
 def list_entries(is_open: bool) -> list[_Entry]:
-    """If the transaction is open, a commit of C stands in the marker's place."""
     return [_Entry("C", 9) if is_open and entry is _MARKER else entry for entry in _LOG]
 
 

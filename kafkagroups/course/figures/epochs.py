@@ -55,9 +55,7 @@ class _State(NamedTuple):
 
 
 class Epochs(Figure):
-    """The epochs of the consumer group `group`, loaded from the partition folder `path` record by record. Raises
-    UsageError if the log has no record of such a group.
-    """
+    """Raises UsageError if the log has no record of the consumer group `group`."""
 
     def __init__(self, path: str | Path, group: str) -> None:
         steps = list(_list_steps(path, group))

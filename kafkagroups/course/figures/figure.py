@@ -120,7 +120,7 @@ class Figure(anywidget.AnyWidget):
         self.on_msg(self._answer)
 
     def compute_content(self, value: str) -> Content:
-        """Return new content for a value that the reader typed, or raise UsageError, whose text the figure shows."""
+        """Return new content for a value that the reader typed; the figure shows the text of a UsageError."""
         raise UsageError(f"{self.content.title}: no free input")
 
     def _answer(self, _widget: Any, message: Any, _buffers: Any) -> None:

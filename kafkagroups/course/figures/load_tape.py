@@ -35,7 +35,7 @@ _FOLDER_NAME = "__consumer_offsets-0"
 
 
 class _Entry(NamedTuple):
-    """A record of the log. `topic` is "" in the record of a group, and `group` is "" in a marker.
+    """`topic` is "" in the record of a group, and `group` is "" in a marker.
 
     `value` is the committed offset or the generation, and None in a tombstone.
     """
@@ -110,19 +110,12 @@ _NEW = _Coordinator("new", "4.3.1", 226)
 
 
 class _Chip(NamedTuple):
-    """A part of a coordinator's memory, and the record that it came from.
-
-    A group that only a commit created came from no record.
-    """
-
     lines: tuple[str, ...]
     record: int | None
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """What a coordinator has in memory, by the column in which it is drawn, and what it answers."""
-
     chips: dict[int, _Chip] = field(default_factory=dict)
     answer: str = Errors.COORDINATOR_LOAD_IN_PROGRESS.name
 

@@ -50,7 +50,7 @@ class LoadTime:
 class LoadTimes:
     """A bar for each way of loading, with the seconds for a million records.
 
-    The time of a smaller load is scaled, and a note next to its bar has the number of records that were loaded.
+    The time of a smaller load is scaled.
     """
 
     def __init__(self) -> None:
@@ -117,10 +117,7 @@ class LoadTimes:
 
 
 def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the benchmark's shortest times, by way of loading and by record count.
-
-    If several topics have the same record count, only the first topic counts.
-    """
+    """Return the benchmark's shortest times, by way of loading and by record count."""
     measurements: dict[str, dict[int, float]] = {}
     for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
         for topic in run["topics"]:

@@ -50,10 +50,7 @@ _KEYS = "ABCDEFGH"
 
 
 def find_hue(name: str) -> int:
-    """Return the number of the hue of a group or of a key: always the same one for the same name.
-
-    Partitions, members and producers have a number at the end, which decides.
-    """
+    """Return the number of the hue of a group or of a key: always the same one for the same name."""
     number = name.rpartition("-")[2]
     if number.isdecimal():
         return int(number) % len(LIGHT_HUES)

@@ -48,11 +48,6 @@ _Answers = tuple[Mapping[str, int | None], ...]
 
 
 class PartitionGrid(Figure):
-    """A cell for each partition of the offsets topic, which the reader widens from 50 to 60 and 65 partitions.
-
-    `groups` are drawn as dots, and `named` with their names.
-    """
-
     def __init__(self, groups: Iterable[str], named: Sequence[str]) -> None:
         self.groups = tuple(groups)
         self.named = tuple(named)
@@ -85,7 +80,6 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
 
 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
-    """All groups commit with 50 partitions, and again with 60 after they have asked."""
     folder = make_scratch_folder()
     _commit(folder, groups, 50)
     answers_60 = _ask(folder, groups, 60)

@@ -1,7 +1,6 @@
 """Scenes as SVG images, for pages that run no script.
 
-An image has its own background, and both sets of colours. A browser takes the dark ones if the page around the image
-says that it is dark (its CSS property color-scheme).
+An image has its own background, and both sets of colours.
 """
 
 from __future__ import annotations

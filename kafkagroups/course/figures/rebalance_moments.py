@@ -67,7 +67,6 @@ class Moment:
 def take_moment(
     life: GroupLife, state_before: tuple[str, int, tuple[str, ...]], dead: str | None, *, is_death: bool = False
 ) -> Moment:
-    """Return the moment after the last event of the group. `is_death` replaces this event by the death of a member."""
     event = life.events[-1]
     follower = start_follower(life.coordinator, life.group_id)
     loaded = follower.manager.get_group(life.group_id)
@@ -212,8 +211,6 @@ def _explain_sync(event: Event, state: str) -> str:
 
 @dataclass(frozen=True)
 class Death:
-    """The death of a member after a `step` of the script, from 1, or at a `second`, whose requests are still sent."""
-
     member: str
     step: int | None = None
     second: int | None = None
@@ -221,10 +218,7 @@ class Death:
 
 @cache
 def run_group(death: Death | None) -> list[Moment]:
-    """Return a moment for each request of the script, and after the death for each change of the group.
-
-    A typed death is drawn beside those of the lesson, which are played only once.
-    """
+    """Return a moment for each request of the script, and after the death for each change of the group."""
     return list(_run_group(death))
 
 

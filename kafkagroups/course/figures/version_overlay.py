@@ -52,7 +52,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of commits. `words` is what the control shows.
+    """`words` is what the control shows.
 
     A reader with a `fixed_version` expects it whatever the bytes name. Others read the version, by the rules of
     `dialect`.
@@ -73,8 +73,6 @@ class ReadField:
 
 @dataclass(frozen=True)
 class Reading:
-    """The fields that a reader makes of a value, and why it refuses the value (None if it accepts it)."""
-
     fields: tuple[ReadField, ...]
     error: str | None = None
 

@@ -36,8 +36,6 @@ _BOTTOM = 176
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A curve through equally distant points, as an image or as text. `times` has the text below each point."""
-
     title: str
     times: tuple[str, ...]
     values: tuple[float | None, ...]
@@ -83,16 +81,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Question:
-    """A question about an incident, with its answer in `exercise`. All questions of an incident have the same hints."""
-
     text: str
     exercise: Exercise
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a worked solution: a text, a command of this package, and the `lines` of its output from `shows` on."""
-
     text: str
     command: str
     shows: str
@@ -101,7 +95,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Incident:
-    """One incident. Incidents are numbered from 1 to 10 in the order of their levels.
+    """One of the incidents, which are numbered from 1 to 10 in the order of their levels.
 
     Level 1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
     `complaint` is what people saw, without the cause, and `server_log` lines of the broker's or the client's log, or

@@ -24,7 +24,6 @@ class UsageError(KafkagroupsError):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
     def prefix_field(self, outer_field: str) -> UsageError:
-        """Put the name of the outer field before the path `field`. Return this error."""
         self.field = join_path(outer_field, self.field)
         return self
 

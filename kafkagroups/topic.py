@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 class Limits(TypedDict, total=False):
-    """The rules of a `Topic` apart from the coordinator and its version."""
-
     partitions: int | None
     engine: str
     threads: int
@@ -44,8 +42,6 @@ class Limits(TypedDict, total=False):
 
 
 class Rules(Limits, total=False):
-    """The rules of a `Topic`."""
-
     coordinator: str
     kafka: str | None
 
@@ -340,9 +336,9 @@ class Topic:
     ) -> Compaction:
         """Write the segments that one partition would have after one pass of Kafka's log cleaner.
 
-        They are written into `out`, a new or empty folder; the files at the path are not changed. There is one cleaner,
-        which serves all engines. `progress` is called with the name of a step, and the bytes that it has read and will
-        read in total. The result has counts before and after the pass, and the offset at which the next pass starts.
+        They are written into `out`, a new or empty folder; the files at the path are not changed. `progress` is called
+        with the name of a step, and the bytes that it has read and will read in total. The result has counts before and
+        after the pass, and the offset at which the next pass starts.
 
         Raises UsageError as in `Topic`, or if the path has several partitions, or `out` is not empty. Raises InvalidLog
         or InvalidRecord if Kafka's cleaner would fail at this log, too; `out` then stays empty. A damaged batch, for

@@ -284,7 +284,6 @@ def _print_rules(rules: Dialect) -> None:
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
-    """Return the field `kafka_rules`: the version whose rules apply. There is none for a version that was compared."""
     return {} if rules_of is None else {"kafka_rules": rules_of}
 
 
@@ -314,7 +313,6 @@ def _parse_row(line: bytes) -> Any:
 
 
 def list_errors(error: UsageError | InvalidRecord) -> list[str]:
-    """Return a line for each deviation in the error (only --strict refuses them), or else the error's message."""
     deviations = error.deviations if isinstance(error, InvalidRecord) else ()
     return [str(deviation) for deviation in deviations] or [str(error)]
 

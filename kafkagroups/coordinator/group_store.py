@@ -264,7 +264,6 @@ class GroupStore(ABC):
         return fetched
 
     def split_by_partition(self, group_ids: Sequence[str]) -> list[Sequence[str]]:
-        """Return the groups that one write deletes, for each write."""
         return [group_ids] if group_ids else []
 
     @abstractmethod

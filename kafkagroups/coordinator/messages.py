@@ -213,7 +213,6 @@ class ResponseFuture(Generic[T]):
 
     @classmethod
     def gather(cls, responses: Sequence[ResponseFuture[T]]) -> ResponseFuture[list[T]]:
-        """Return all responses, in their order, as soon as the last one has come."""
         gathered: ResponseFuture[list[T]] = ResponseFuture()
 
         def complete(_: object = None) -> None:
@@ -397,7 +396,6 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether the request repeats everything, so that the response repeats the assignment."""
         has_subscription = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         return self.rebalance_timeout_ms != -1 and has_subscription and self.topic_partitions is not None
 

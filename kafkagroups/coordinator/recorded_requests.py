@@ -43,8 +43,6 @@ Answer = ResponseFuture[Json]
 
 @dataclass(frozen=True)
 class Request:
-    """A request: its API, for example "JoinGroup", and its JSON, with the newest version's field names."""
-
     api: str
     version: int
     body: Json
@@ -379,7 +377,6 @@ def describe_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
 def _write_operations(
     coordinator: GroupCoordinator, request: Request, group: DescribedGroup | DescribedConsumerGroup
 ) -> Json:
-    """Return the field `authorizedOperations`, in which bit n stands for the operation with code n."""
     if group.error or not request.body.get("includeAuthorizedOperations"):
         return {"authorizedOperations": UNKNOWN_OPERATIONS}
     operations = GROUP_OPERATIONS + (CONFIG_OPERATIONS if coordinator.settings.is_at_least(4, 0) else ())

@@ -32,7 +32,7 @@ Verbs = TypeVar("Verbs")
 
 
 class FieldType(Protocol):
-    """The type of a field. The integer types in records/wire.py are field types, too."""
+    """The type of a field."""
 
     def check(self, value: Any) -> Any:
         """Return the value, an iterator as a list. Raises UsageError if no request can contain it."""
@@ -204,10 +204,7 @@ def check_fields(**special: FieldType) -> Callable[[Callable[P, R]], Callable[P,
 def take_fields(
     request_class: Callable[P, Request], **special: FieldType
 ) -> Callable[[Callable[[Verbs, Request], R]], Callable[Concatenate[Verbs, P], R]]:
-    """Return a decorator for a method that takes a request object, so that callers pass the fields of the request.
-
-    The fields are checked before the object is created, as `check_fields` checks arguments.
-    """
+    """Return a decorator for a method that takes a request object, so that callers pass the fields of the request."""
     signature = inspect.signature(request_class)
     types = _find_types(signature, special)
 

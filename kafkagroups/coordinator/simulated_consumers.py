@@ -114,11 +114,9 @@ class ConsumerState(Enum):
 class SimulatedConsumer(ABC):
     """A member of the group `group_id`, of any protocol.
 
-    topics              the topics to which the consumer subscribes
-    partitions          the partition count of each topic
-    waiting_for         the name of the request that waits for its response, or "" for no request
-    positions           for each assigned partition, the offset that the consumer reads next
-    committed           the offsets that the coordinator has confirmed as committed
+    `waiting_for` is the name of the request that waits for its response, or "". `positions` has, for each assigned
+    partition, the offset that the consumer reads next, and `committed` the offsets that the coordinator has confirmed
+    as committed.
     """
 
     coordinator: GroupCoordinator
@@ -226,12 +224,8 @@ class SimulatedConsumer(ABC):
 
 @dataclass(eq=False)
 class Consumer(SimulatedConsumer):
-    """A member that speaks the classic protocol (`group.protocol=classic`).
-
-    topics, partitions  what `SimulatedConsumer` says, as for `waiting_for`, `positions` and `committed`
-    assignors           the names of the supported assignors, the preferred assignor first
-    protocol_version    the version of the byte layout of subscriptions and assignments
-    generation          -1 before the first join
+    """A member that speaks the classic protocol (`group.protocol=classic`). The first of the `assignors` is the
+    preferred one, and `protocol_version` is that of the byte layout of subscriptions and assignments.
     """
 
     assignors: Sequence[str] = ("range",)

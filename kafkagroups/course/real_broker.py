@@ -141,7 +141,6 @@ class RealBroker:
         self.wait_for(r"Kafka Server started")
 
     def wait_for(self, pattern: str, times: int = 1) -> None:
-        """Wait until the broker has printed that many different matches of a pattern, as `start` waits."""
         deadline = time.monotonic() + START_SECONDS
         while len(set(re.findall(pattern, self.log))) < times:
             if self.process is None or self.process.poll() is not None:

@@ -167,8 +167,6 @@ class Group:
 
 
 class GroupRecord(NamedTuple):
-    """The record of a classic group, which is decoded only when the group is used, because that is slow."""
-
     partition: int | None
     offset: int
     key: bytes

@@ -315,7 +315,7 @@ class NativeOffsets:
 class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
     """The committed offsets of one group, which has this number in `reading`.
 
-    Every operation except `len` decodes all of them. A copy or a pickle is a dict.
+    Every operation except `len` decodes all of them.
     """
 
     def __init__(self, reading: Any, number: int, count: int) -> None:

@@ -69,9 +69,8 @@ class LoadedPartition:
     """How much was read from one partition of the topic, and how its load ended.
 
     `error` says why the load fails on a broker of the chosen version, and `record_offset` is the record at which it
-    does, if there is one. `zeros` are those at the end of the first segment that ends with zeros. `gaps` are the
-    damaged bytes between two batches; None if `Log.skips_damage` is false. `start` says why a broker does not start
-    with the log.
+    does, if there is one. `gaps` are the damaged bytes between two batches; None if `Log.skips_damage` is false.
+    `start` says why a broker does not start with the log.
     """
 
     segments: int = 0

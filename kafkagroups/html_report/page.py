@@ -220,7 +220,6 @@ class LogFacts:
 
     @property
     def parts_of_time(self) -> list[tuple[int, int, str, int]]:
-        """The start of each part of the time, its bytes, the group that wrote most of them, and the group's bytes."""
         parts = []
         for part in range(PARTS):
             size = sum(activity.bytes[part] for activity in self.activities)

@@ -36,9 +36,6 @@ def orphan_json(orphan: Orphan) -> dict[str, Any]:
 
 
 def description_json(group: AnyGroup) -> dict[str, Any]:
-    """Return the state and the members of a group, as in the coordinator's answer to a request that describes
-    groups.
-    """
     description = {"partition": group.partition, "type": group.type, "state": group.state.value}
     return description | (_classic_json(group) if isinstance(group, Group) else _modern_json(group))
 

@@ -224,10 +224,6 @@ def read_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options
 
 
 class Extent(NamedTuple):
-    """The first and the last offset of a group's records, their number, and their first and last time in ms, or
-    None.
-    """
-
     first: int
     last: int
     records: int

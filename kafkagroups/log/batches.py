@@ -177,7 +177,6 @@ class OffsetGaps:
         self._next_offset = max(self._next_offset, offset)
 
     def find_before(self, offset: int) -> tuple[int, int] | None:
-        """Return the first and the last of the missing offsets right before `offset`; None if there are none."""
         first_missing = self._next_offset
         self.skip_to(offset)
         return (first_missing, offset - 1) if first_missing < offset else None

@@ -82,8 +82,6 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Damaged bytes that a reader has skipped, from the expected offset to the first one of the next readable batch."""
-
     file: str
     position: int
     bytes: int

@@ -377,8 +377,8 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
     """Yield a file to write, which gets the name `path` at the end of the `with` statement, and is deleted after an
     error.
 
-    A pipe or a device is written directly. Raises FileExistsError if `path` exists and must not be replaced, UsageError
-    if another run is writing it, and OSError with the name of the file if it cannot be written.
+    Raises FileExistsError if `path` exists and must not be replaced, UsageError if another run is writing it, and
+    OSError with the name of the file if it cannot be written.
     """
     if not replaces and os.path.lexists(path):
         raise FileExistsError(f"{path} exists")

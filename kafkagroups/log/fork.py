@@ -47,7 +47,7 @@ class Branch(NamedTuple):
 
     `only` counts the records that only this replica has. `first` and `last` are their offsets, `times` their smallest
     and largest timestamps in ms since 1970, and `leader_epoch` is that of the first one; None without such records.
-    `transactional` counts those in transactions, also markers. `epochs` are those of the whole log.
+    `transactional` counts those in transactions, also markers.
     """
 
     only: int
@@ -176,7 +176,6 @@ class _Replica:
         return None
 
     def advance(self, other: _Replica) -> None:
-        """Go to the next record. The current one explains missing records."""
         record = self.peek()
         assert record is not None and self.batch is not None
         self._explain(record, self.batch)

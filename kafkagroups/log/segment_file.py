@@ -90,7 +90,6 @@ class SegmentFile:
         return self.position
 
     def skip_hole(self) -> int:
-        """Move over a hole of a sparse file, and return the number of skipped bytes, which are zero."""
         if not hasattr(os, "SEEK_DATA"):
             return 0
         descriptor = self._file.fileno()
@@ -106,7 +105,6 @@ class SegmentFile:
         return skipped_bytes
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` of the next bytes; by default, all up to the end of the range."""
         if self._range_end is not None:
             bytes_left = max(0, self._range_end - self.position)
             size = bytes_left if size < 0 else min(size, bytes_left)
@@ -308,8 +306,7 @@ def read_frames(
     """Yield the frames of a file as `find_frames` does, each with its bytes, but not those of a batch that is too
     large.
 
-    `position` is the current position in the file. The file is not mapped into memory, because the system ends a
-    process whose mapped file another process truncates.
+    The file is not mapped into memory, because the system ends a process whose mapped file another process truncates.
     """
     whole = FrameState.WHOLE
     data = b""
@@ -394,10 +391,7 @@ def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
 
 
 def count_zeros(file: SegmentFile | BytesIO) -> tuple[int, bool]:
-    """Return the number of zeros up to the end of a file, and whether only zeros were found.
-
-    Nothing is kept in memory, and holes of a sparse file are skipped.
-    """
+    """Return the number of zeros up to the end of a file, and whether only zeros were found."""
     count = 0
     while True:
         if isinstance(file, SegmentFile):

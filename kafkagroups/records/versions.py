@@ -1,7 +1,6 @@
 """Kafka versions: which releases exist, and ranges of versions.
 
-A feature release, such as 4.3, has several patch releases, such as 4.3.0 and 4.3.1. dialects.py lists which records
-each version reads, written_versions.py which values each version writes, and refusals.py which records fail a load.
+A feature release, such as 4.3, has several patch releases, such as 4.3.0 and 4.3.1.
 """
 
 from __future__ import annotations

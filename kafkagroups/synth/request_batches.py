@@ -1,10 +1,9 @@
 """Random requests of all groups in the order of their times (`draw_requests`), and the batches that they become.
 
 Request n is sent at n ms, and becomes one batch. The width is the number of offset records in a batch; it is 1 for
-group records, and 0 for a marker, the control record that ends a transaction. A modern group uses the new consumer
-protocol (KIP-848); it has epochs instead of generations. A key is the number of a topic-partition that a group commits,
-from 0 to `settings.keys` - 1. An event is the description of one batch of a partition, also of a marker. An offset is
-live if a coordinator answers with it after a load. The same seed gives the same requests.
+group records, and 0 for a marker, the control record that ends a transaction. A key is the number of a topic-partition
+that a group commits, from 0 to `settings.keys` - 1. An event is the description of one batch of a partition, also of a
+marker. An offset is live if a coordinator answers with it after a load. The same seed gives the same requests.
 """
 
 from __future__ import annotations

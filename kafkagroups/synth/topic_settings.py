@@ -1,7 +1,4 @@
-"""The settings of a synthetic topic and their limits, and the names of its groups and topics.
-
-Names have the form <prefix>group-000000 and <prefix>topic-0000, so they all have the same length.
-"""
+"""The settings of a synthetic topic and their limits, and the names of its groups and topics."""
 
 from __future__ import annotations
 

@@ -7,8 +7,6 @@ figure has four forms:
 - on a page without a kernel: `page_html`, with the same JavaScript module and all scenes.
 - in a saved notebook that JupyterLab does not trust: an image of the first scene.
 - as text: `text`, for tests and screen readers.
-
-With the fingerprint in a saved notebook, `tools/site.py` finds the figure whose image was saved.
 """
 
 from __future__ import annotations

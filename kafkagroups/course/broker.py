@@ -133,7 +133,7 @@ def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
     """Send the commit that is stored in a batch again, at the time of the batch's first record.
 
-    Raises UsageError if a record is not a committed offset of one group.
+    All records of the batch must belong to one group. Raises UsageError if a record is not a committed offset.
     """
     offsets: dict[TopicPartition, OffsetCommit] = {}
     groups: set[str] = set()

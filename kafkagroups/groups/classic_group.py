@@ -271,9 +271,8 @@ class ClassicGroup:
         self.state_timestamp = now_ms
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """- The group is Empty: `protocol_type` and `protocols` must not be empty. - Otherwise: `protocol_type` must be
-        the group's protocol type, and `protocols` must contain a protocol that all
-          members of the group support.
+        """Return whether a member with this protocol type and these protocols can join. In an Empty group, neither may
+        be empty; otherwise the type must be the group's, and all members must support one of the protocols.
         """
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)

@@ -379,7 +379,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def parse_step(name: str, text: str | int | None = None) -> Step:
-    """Return the step with this name, which the text describes in the form above. Raises UsageError."""
+    """Return the step with this name, which the text describes in the form that `_STEPS` has. Raises UsageError."""
     if name not in _STEPS:
         raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
     form, parse = _STEPS[name]

@@ -207,7 +207,7 @@ class GroupLife:
         raise UsageError(f"group {self.group_id}: the partition has no record at offset {record_offset}; see log_lines")
 
     def read_state(self) -> GroupState:
-        """It is "Dead" if the group does not exist."""
+        """The state is "Dead" if the group does not exist."""
         group = self.group
         if group is None:
             return "Dead", 0, ()

@@ -65,7 +65,7 @@ def _modern_json(group: ModernGroup) -> dict[str, Any]:
 
 
 def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
-    """Its records have topic ids instead of topic names."""
+    """The records of such a member have topic ids instead of topic names."""
     metadata = member.metadata
     target = group.targets.get(member.member_id)
 

@@ -5,22 +5,21 @@ One record:
 - `decode` and `encode` convert a record's bytes to a dataclass and back.
 - `to_json` and `from_json` convert the dataclass to Kafka's JSON and back.
 - `annotate` explains every byte, and `deviations` finds encodings that Kafka reads but never writes.
-- `decode_subscription` and `decode_assignment` decode the bytes that a classic consumer group stores for a member.
-- `dialect` returns the rules by which the coordinator of a Kafka version reads records.
-- `value_version` returns the number of the value layout that a Kafka version writes for a record type.
+- `decode_subscription` and `decode_assignment` decode what a classic consumer group stores for a member.
+- `dialect` returns the rules by which a Kafka version reads records, and `value_version` the value layout that it
+  writes.
 
 One log:
 
 - `Topic` holds a path and the rules by which it is read; the functions below are its methods, too.
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
-- `explain` shows which records led to the result of `load`. `explain_groups` does so for each group of a pattern.
+- `explain` and `explain_groups` show which records led to the result of `load`.
 - `timeline` shows the history of a group as events.
-- `diff` compares two results of `load`.
-- `compare_replicas` compares two replicas of a partition, and finds where they fork.
+- `diff` compares two results of `load`, and `compare_replicas` two replicas of a partition.
 - `stats` shows what makes a log large.
 - `check` says whether the next failover, or a broker after an upgrade, loads the log.
-- `report` writes one HTML page about logs: findings and remedies, history, transactions, sizes, activity, offsets.
+- `report` writes one HTML page about logs.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 - `plan_rescue` lists the groups and offsets to restore in another cluster, and `apply_rescue` commits them there.
 - `edit` changes a copy of a log in several steps. `append`, `roll` and `cut` are single steps.

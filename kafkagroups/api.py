@@ -62,13 +62,7 @@ def explain(
     retention_ms: int | None = None,
     **rules: Unpack[Rules],
 ) -> Explanation:
-    """Return every record of a group, or of some of its offsets, and a broker's answer, as `Topic.explain` does.
-
-    Examples
-    --------
-    >>> explain("data/harbour/3.9.2", "billing", "orders", 0, coordinator="classic").answer["offset"]
-    50
-    """
+    """Return every record of a group, or of some of its offsets, and a broker's answer, as `Topic.explain` does."""
     options = {"until": until, "until_time": until_time, "since_time": since_time, "retention_ms": retention_ms}
     return Topic(path, **rules).explain(group, topic, partition, **options)
 
@@ -85,13 +79,7 @@ def explain_groups(
     retention_ms: int | None = None,
     **rules: Unpack[Rules],
 ) -> list[Explanation]:
-    """Return what `explain` returns, for each group that a pattern matches, as `Topic.explain_groups` does.
-
-    Examples
-    --------
-    >>> [story.group for story in explain_groups("data/harbour/3.9.2", "*il*", coordinator="classic")]
-    ['billing', 'mailer']
-    """
+    """Return what `explain` returns, for each group that a pattern matches, as `Topic.explain_groups` does."""
     options = {"until": until, "until_time": until_time, "since_time": since_time, "retention_ms": retention_ms}
     return Topic(path, **rules).explain_groups(pattern, topic, partition, **options)
 
@@ -107,25 +95,13 @@ def timeline(
     retention_ms: int | None = None,
     **rules: Unpack[Rules],
 ) -> Timeline:
-    """Return the history of a group as events, as `Topic.timeline` does.
-
-    Examples
-    --------
-    >>> timeline("data/harbour/3.9.2", "billing", coordinator="classic").events[0].event
-    'generation'
-    """
+    """Return the history of a group as events, as `Topic.timeline` does."""
     times = {"since_time": since_time, "until_time": until_time, "retention_ms": retention_ms}
     return Topic(path, **rules).timeline(group, all=all, topic=topic, **times)
 
 
 def stats(path: str | Path, by: str = "group", **rules: Unpack[Rules]) -> Stats:
-    """Return what a log contains and what makes it large, as `Topic.stats` does.
-
-    Examples
-    --------
-    >>> stats("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").partitions[9].next_offset
-    44
-    """
+    """Return what a log contains and what makes it large, as `Topic.stats` does."""
     return Topic(path, **rules).stats(by)
 
 
@@ -138,13 +114,7 @@ def check(
     to_coordinator: str | None = None,
     **rules: Unpack[Limits],
 ) -> Check:
-    """Return the verdict before a failover, an upgrade or a downgrade, as `Topic.check` does.
-
-    Examples
-    --------
-    >>> check("data/harbour/3.9.2", "classic").loads
-    True
-    """
+    """Return the verdict before a failover, an upgrade or a downgrade, as `Topic.check` does."""
     return Topic(path, coordinator, kafka, **rules).check(to=to, to_coordinator=to_coordinator)
 
 
@@ -172,13 +142,7 @@ def plan_rescue(
     progress: Progress | None = None,
     **rules: Unpack[Limits],
 ) -> RescuePlan:
-    """Return a plan to restore groups in another cluster, as `Topic.plan_rescue` does.
-
-    Examples
-    --------
-    >>> sorted(plan_rescue("data/harbour/3.9.2", "classic", groups=["b*"]).groups)
-    ['billing']
-    """
+    """Return a plan to restore groups in another cluster, as `Topic.plan_rescue` does."""
     topic = Topic(path, coordinator, kafka, **rules)
     return topic.plan_rescue(groups=groups, topics=topics, renames=renames, until_time=until_time, progress=progress)
 
@@ -223,18 +187,11 @@ def scan(path: str | Path, table: str = "offsets", **rules: Unpack[Rules]) -> pl
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
-    """Return the differences between two loads.
+    """Return the differences between two loads: from two logs, from one log at two times, or from two coordinators.
 
-    Parameters
-    ----------
-    a, b
-        Two results of `load`: from two logs, from one log at two times, or from two coordinators.
-
-    Returns
-    -------
-    dict
-        `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`, with differences
-        only. The values are in the form of `load --json`; None means that this load has no such group or offset.
+    The result is `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`, with
+    differences only. The values are in the form of `load --json`; None means that this load has no such group or
+    offset.
 
     Examples
     --------
@@ -258,27 +215,14 @@ def compare_replicas(
 def report(path: str | Path | Sequence[str | Path], out: str | Path | None = None, **rules: Unpack[Rules]) -> Report:
     """Return a report on one or more logs: one HTML page, which makes no request to any host and runs no script.
 
-    The page begins with the findings of `stats` and `check` and their remedies. Then it shows what stands out in the
-    history of groups, what a broker does not load, open transactions, sizes, the activity over time, and the offsets.
-    Of large tables, it has only the first rows, and says so.
+    The page begins with the findings of `stats` and `check` and their remedies. Then it shows the history of groups,
+    open transactions, sizes, the activity over time, and the offsets. Of large tables, it has only the first rows, and
+    says so.
 
-    Parameters
-    ----------
-    path
-        One path or several. Each is an independent log. If two paths are replicas that fork, the page begins with their
-        comparison (`compare_replicas`).
-    out
-        The file to write. An existing file is replaced. None: no file is written.
-
-    Returns
-    -------
-    Report
-        `Report.html` is the page. `Report.findings` and `Report.problems` are those of all paths.
-
-    Raises
-    ------
-    UsageError
-        As in `Topic`, or there is no path, or `out` is a folder or a segment of one of the logs.
+    Each path is an independent log; if two are replicas that fork, the page begins with their comparison
+    (`compare_replicas`). An existing file `out` is replaced. `Report.findings` and `Report.problems` are those of all
+    paths. Raises UsageError as in `Topic`, or if there is no path, or `out` is a folder or a segment of one of the
+    logs.
 
     Examples
     --------
@@ -305,28 +249,18 @@ def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpac
         The result of `plan_rescue`, or the path of a file that `kafkagroups rescue plan` has written.
     bootstrap
         HOST:PORT of a broker, or of several brokers, separated by commas.
-    writes
-        Whether offsets are committed. False: only compare.
     out_of_range
         What to do with an offset below the log start offset or beyond the log end offset of its partition: "refuse" the
         offset, "clamp" it to the nearest offset of the log, or "skip" it.
     security
         The security settings of the connections (kafkagroups.repair.client). None means PLAINTEXT.
-    max_wait
-        The limit of all waits together, in seconds. The time of a response that answers a request is not a wait.
-    on_wait
-        Called with a message that says what is waited for, if a wait is longer than about two seconds.
+    max_wait, on_wait
+        The limit of all waits together, in seconds, and what is called with a message about a wait that is longer than
+        about two seconds. The time of a response that answers a request is not a wait.
 
-    Returns
-    -------
-    list of RescueRow
-        For each offset of the plan, what the cluster had, and whether the offset was set, was the same, or was refused
-        and why. A refused offset raises no exception.
-
-    Raises
-    ------
-    UsageError
-        The plan is malformed, kafka-python is not installed, no broker responds, or a parameter is wrong.
+    Returns, for each offset of the plan, what the cluster had, and whether the offset was set, was the same, or was
+    refused and why: a refused offset raises no exception. Raises UsageError if the plan is malformed, kafka-python is
+    not installed, no broker responds, or a parameter is wrong.
     """
     # Imported here, because most programs that import this package apply no plan.
     from kafkagroups.repair.apply_plan import apply_plan

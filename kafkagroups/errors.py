@@ -24,7 +24,6 @@ class UsageError(KafkagroupsError):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
     def prefix_field(self, outer_field: str) -> UsageError:
-        """Put the name of the outer field before the path `field`. Return this error."""
         self.field = join_path(outer_field, self.field)
         return self
 
@@ -45,8 +44,8 @@ class BadBytes(KafkagroupsError):
     """Bytes that do not have the expected content: `reason` says what was expected, and what was found.
 
     `position` is that of the wrong bytes in the file; without a file, in the key, value or batch that was read.
-    `offset` is the Kafka offset of the record or batch, and `field` the path of the wrong field, such as
-    `value.members[2].memberId`. What is not known is None.
+    `offset` is the Kafka offset of the record or batch, and `field` the path of the wrong field; what is not known is
+    None.
     """
 
     reason: str
@@ -70,8 +69,8 @@ def _format_error(reason: str, file: str | None, offset: int | None, position: i
 class Deviation:
     """A non-canonical encoding: accepted by Kafka's reader, never produced by its writer, as `reason` says.
 
-    `field` is the path of the field, such as `value.members[2].memberId`, and `position` that of the encoding in bytes
-    from the start of the key or the value.
+    `field` is the path of the field, such as `value.members[2].memberId`, and `position` is in bytes from the start of
+    the key or the value.
     """
 
     field: str
@@ -83,25 +82,18 @@ class Deviation:
 
 
 class InvalidRecord(BadBytes):
-    """A key or a value that cannot be read.
+    """A key or a value that cannot be read. A strict reader (`decode` with `strict=True`) also refuses bytes that Kafka
+    reads but never writes, which are in `deviations`.
 
-    A strict reader (`decode` with `strict=True`) also refuses bytes that Kafka reads but never writes.
-
-    Attributes
-    ----------
-    deviations
-        What a strict reader refused although Kafka's reader accepts it.
-    cause
-        What kafka_tools/dump_text.py needs to build Kafka's own message: a short name of the problem, then the
-        numbers in the message. For example, `("version", 9, 1)`: value version 9 of record type 1 does not exist.
-        Empty if Kafka's exception has no message, for example because the bytes end too early.
+    `cause` is what kafka_tools/dump_text.py needs to build Kafka's own message: a short name of the problem, then the
+    numbers in the message. For example, `("version", 9, 1)`: value version 9 of record type 1 does not exist. It is
+    empty if Kafka's exception has no message, for example because the bytes end too early.
     """
 
     deviations: tuple[Deviation, ...] = ()
     cause: tuple[str | int, ...] = ()
 
     def with_cause(self, *cause: str | int) -> InvalidRecord:
-        """Set the attribute `cause`. Return this error."""
         self.cause = cause
         return self
 

@@ -1,7 +1,7 @@
 """Small helpers that several packages use: Java's numbers, texts, regular files, visible text, missing extras.
 
 Names and metadata in a log can contain any character, also those that begin a terminal's commands or, such as U+202E,
-reverse the text after them. So what people read shows them as escapes.
+reverse the text after them, so what people read shows them as escapes.
 """
 
 from __future__ import annotations

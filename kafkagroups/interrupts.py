@@ -1,8 +1,7 @@
 """Ctrl-C while the command `kafkagroups` starts: the process ends without a traceback.
 
-Most of the start is imports, in the middle of which no code of this package can catch a KeyboardInterrupt. So until the
-function `main` of the command runs, Ctrl-C ends the process directly. A program that only imports this package is not
-affected.
+Most of the start is imports, in which no code of this package can catch a KeyboardInterrupt, so Ctrl-C ends the process
+directly until `main` runs.
 """
 
 from __future__ import annotations

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 class Limits(TypedDict, total=False):
-    """The rules of a `Topic` apart from the coordinator and its version."""
-
     partitions: int | None
     engine: str
     threads: int
@@ -44,8 +42,6 @@ class Limits(TypedDict, total=False):
 
 
 class Rules(Limits, total=False):
-    """The rules of a `Topic`."""
-
     coordinator: str
     kafka: str | None
 
@@ -61,25 +57,23 @@ class Topic:
     ----------
     path
         A partition directory, one .log file, or a folder of partition directories (the log folder of one broker).
-    coordinator
-        "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
-    kafka
-        The version of the coordinator. None means "3.9.2" for the classic coordinator, and "4.3.1" for the new one.
+    coordinator, kafka
+        "classic" (Kafka up to 3.9) or "new" (from 4.0 on), and its version. None means "3.9.2" or "4.3.1".
     partitions
         The partition count of `__consumer_offsets`. With it, the new coordinator ignores records of a group outside the
         partition that `partition_for` returns for the group.
     engine
-        "python" is the readable engine, "compiled" the native one, which is fast and must be installed, and "auto" the
-        native one if it is installed. Both give the same result.
+        "python" is the readable engine, "compiled" the native one, which must be installed, and "auto" the native one
+        if it is installed. Both give the same result.
     threads
-        How many partitions are loaded at the same time: by threads of the native engine, or by processes of the
-        readable engine, which uses only one for logs below 16 MiB together. 0 means one for each CPU.
+        How many partitions are loaded at the same time; 0 means one for each CPU. The readable engine uses processes,
+        and only one for logs below 16 MiB together.
     past_damage
-        Go on at the next sound batch after damaged bytes, which `gaps` of a partition names. The default, False, gives
-        the answers of a broker, whose recovery cuts the log there.
+        Go on at the next sound batch after damaged bytes, which `gaps` of a partition names. The default gives the
+        answers of a broker, whose recovery cuts the log there.
     max_batch_bytes
-        The largest size of a decompressed batch. The log ends before a larger batch, as if it were damaged. No broker
-        writes a batch above the default, 256 MiB.
+        The log ends before a batch that is larger when decompressed, as if it were damaged. No broker writes a batch
+        above the default, 256 MiB.
 
     Examples
     --------
@@ -118,6 +112,11 @@ class Topic:
     ) -> Groups:
         """Return the groups that a coordinator has after loading a log.
 
+        A load that would fail in a broker raises no exception: `Groups.partitions` and `Groups.problems` have the
+        reason. Raises UsageError as in `Topic`, or if there are several partitions, and `until` is given.
+
+        Source: GroupMetadataManager.doLoadGroupsAndOffsets (classic, 3.9.2), CoordinatorLoaderImpl (new, 4.3.1).
+
         Parameters
         ----------
         until
@@ -126,23 +125,7 @@ class Topic:
         until_time
             In each partition, stop before the first batch with a timestamp after this time (ms since the epoch).
         progress
-            A function that is called with "loading", the number of bytes read, and the total number of bytes. The call
-            can come from any thread.
-
-        Returns
-        -------
-        Groups
-            A mapping of group ids to groups. A load that would fail in a broker raises no exception:
-            `Groups.partitions` and `Groups.problems` have the reason.
-
-        Raises
-        ------
-        UsageError
-            As in `Topic`, or there are several partitions, and `until` is given.
-
-        Notes
-        -----
-        Kafka's code: GroupMetadataManager.doLoadGroupsAndOffsets (classic, 3.9.2), CoordinatorLoaderImpl (new, 4.3.1).
+            Called with "loading", the number of bytes read, and the total number of bytes, from any thread.
 
         Examples
         --------
@@ -167,33 +150,15 @@ class Topic:
     ) -> Explanation:
         """Return every record of a group, or of some of its offsets, and what a broker would answer after a load.
 
-        Parameters
-        ----------
-        group
-            The group's id.
-        topic, partition
-            Only the records of the group's offsets for this topic or partition. None means all records of the group.
-        until
-            As in `load`. In a folder of several partitions, only the partition with the group's records is read.
-        until_time
-            As in `load`.
-        since_time
-            Return only records with this timestamp or a later one (ms since the epoch). The fates and the answer are
-            those of the whole log.
-        retention_ms
-            The broker's offsets.retention.minutes, in ms. Without it, only offsets with an expire timestamp are in
-            `expires_next`.
+        Each record has a fate (what happened to it), for example "superseded". With a `topic`, or a topic and a
+        `partition`, only the records of the group's offsets for it are returned. `until` and `until_time` are as in
+        `load`; with `until`, only the partition with the group's records is read. `since_time` selects the records with
+        this timestamp or a later one (ms since the epoch), while the fates and the answer are those of the whole log.
+        `retention_ms` is the broker's offsets.retention.minutes, in ms; without it, only offsets with an expire
+        timestamp are in `expires_next`.
 
-        Returns
-        -------
-        Explanation
-            The records and the broker's answer. Each record has a fate (what happened to it), for example "superseded".
-
-        Raises
-        ------
-        UsageError
-            As in `Topic`, or `partition` was given without `topic`, or with `until`, the records of the group are not
-            in exactly one partition.
+        Raises UsageError as in `Topic`, or if `partition` is given without `topic`, or if, with `until`, the records of
+        the group are not in exactly one partition.
 
         Examples
         --------
@@ -222,18 +187,9 @@ class Topic:
     ) -> list[Explanation]:
         """Return what `explain` returns, for each group that a pattern matches, from one pass over the log.
 
-        Parameters
-        ----------
-        pattern
-            A group id, or, if no group has exactly this id, a pattern in which * stands for any characters and ? for
-            one character.
-        topic, partition, until, until_time, since_time, retention_ms
-            As in `explain`.
-
-        Returns
-        -------
-        list of Explanation
-            The explanations, sorted by group id. If no group matches, the list contains that of the text itself.
+        `pattern` is a group id, or, if no group has exactly this id, a pattern in which * stands for any characters and
+        ? for one character. The explanations are sorted by group id. If no group matches, the list contains that of the
+        text itself.
 
         Examples
         --------
@@ -260,31 +216,14 @@ class Topic:
     ) -> Timeline:
         """Return the history of a group as events: generations, commits, rewinds, transactions, deletions and gaps.
 
-        Parameters
-        ----------
-        group
-            The group's id.
-        all
-            Also return the commits that only move an offset forward, and the steps of members towards a new assignment.
-        topic
-            Return only the events of the group's offsets for this topic.
-        since_time
-            Return only events with this timestamp or a later one, in ms since the epoch. Gaps have no timestamp.
-        until_time
-            As in `load`.
-        retention_ms
-            The broker's offsets.retention.minutes, in ms, if known. It decides whether a deleted offset had expired.
+        With `all`, it has also the commits that only move an offset forward, and the steps of members towards a new
+        assignment; with a `topic`, only the events of the group's offsets for this topic. `since_time` selects the
+        events with this timestamp or a later one (ms since the epoch), and `until_time` is as in `load`.
+        `retention_ms`, the broker's offsets.retention.minutes in ms, decides whether a deleted offset had expired.
 
-        Returns
-        -------
-        Timeline
-            `Timeline.events` are in the order of the log, and `Timeline.events_frame()` returns them as a pandas
-            DataFrame. `Timeline.positions` are the committed offsets at the end, with their last moves and members.
-
-        Notes
-        -----
-        The log cleaner removes records that newer records supersede. An event "gap" says where records are missing, and
-        which records of the group can be among them.
+        `Timeline.events` are in the order of the log, and `Timeline.positions` are the committed offsets at the end,
+        with their last moves and members. The log cleaner removes records that newer records supersede: an event "gap",
+        which has no timestamp, says where records are missing, and which records of the group can be among them.
 
         Examples
         --------
@@ -300,18 +239,9 @@ class Topic:
     def diff(self, other: Topic, *, until: int | None = None, until_time: int | None = None) -> Replicas:
         """Compare two replicas: where they fork, what was lost after the fork, and what later records healed.
 
-        Parameters
-        ----------
-        other
-            The other replica, with the same rules. Partitions with the same number are compared.
-        until, until_time
-            As in `load`, for both.
-
-        Returns
-        -------
-        Replicas
-            `Replicas.differences` is the result of `diff`. `Replicas.forks` has the fork of each partition whose logs
-            differ.
+        Partitions with the same number are compared, with the same rules; `until` and `until_time` are as in `load`,
+        for both. `Replicas.differences` is the result of `diff`, and `Replicas.forks` has the fork of each partition
+        whose logs differ.
 
         Examples
         --------
@@ -330,23 +260,11 @@ class Topic:
     def stats(self, by: str = "group") -> Stats:
         """Return counts that show what a log contains and what makes it large.
 
-        Parameters
-        ----------
-        by
-            What each row stands for: a "group", "topic", "type" (of record), "partition", or "writer". A writer is the
-            commits of a group with the same leader epoch, transactional bit and number of records in a batch
-            (``Stats.writers``), for which the log is read a second time, in plain Python.
-
-        Returns
-        -------
-        Stats
-            `Stats.partitions` has the counts of each partition, and `Stats.rows` those of each row, the one with the
-            most bytes first.
-
-        Raises
-        ------
-        UsageError
-            As in `Topic`, or `by` has another value.
+        `by` is what each row stands for: a "group", "topic", "type" (of record), "partition", or "writer". A writer is
+        the commits of a group with the same leader epoch, transactional bit and number of records in a batch
+        (``Stats.writers``), for which the log is read a second time, in plain Python. `Stats.partitions` has the counts
+        of each partition, and `Stats.rows` those of each row, the one with the most bytes first. Raises UsageError as
+        in `Topic`, or if `by` has another value.
 
         Examples
         --------
@@ -362,29 +280,14 @@ class Topic:
     def check(self, *, to: str | None = None, to_coordinator: str | None = None) -> Check:
         """Return the verdict before a failover, or before an upgrade: which partitions load, which fail, and why.
 
-        Parameters
-        ----------
-        to
-            The Kafka version after an upgrade or a downgrade, for example "4.3.1". The verdict is then about this
-            version, and the findings name what differs from `kafka`.
-        to_coordinator
-            The coordinator of `to`. None means "new" from Kafka 4.0 on; below, the coordinator of `kafka` if this is
-            below 4.0, too, and otherwise "classic".
+        `Check.loads` says whether every partition loads, `Check.partitions` has the verdict about each of them, and
+        `Check.findings` say what is wrong, and what to do. Raises UsageError as in `Topic`, or if `to_coordinator` is
+        given without `to`.
 
-        Returns
-        -------
-        Check
-            `Check.loads` says whether every partition loads, `Check.partitions` has the verdict about each of them, and
-            `Check.findings` say what is wrong, and what to do.
-
-        Raises
-        ------
-        UsageError
-            As in `Topic`, or `to_coordinator` was given without `to`.
-
-        Notes
-        -----
-        With `to`, a difference is what a client sees if it sends the same request to brokers of both versions:
+        With `to`, the Kafka version after an upgrade or a downgrade, the verdict is about this version. Its coordinator
+        is `to_coordinator`; None means "new" from Kafka 4.0 on; below, the coordinator of `kafka` if this is below 4.0,
+        too, and otherwise "classic". The findings then name what differs from `kafka`, which is what a client sees if
+        it sends the same request to brokers of both versions:
 
         - Kafka 4.4 also returns the name of a streams group's assignor, but only in a new version of the answer, so
           this is no difference.
@@ -405,30 +308,14 @@ class Topic:
         return check_logs(topic, choose_target(topic.dialect, to, to_coordinator))
 
     def table(self, table: str = "fates", columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
-        """Return a table of the logs at a path, as Arrow record batches.
+        """Return a table of the logs at a path, as Arrow record batches, of which one at a time is made.
 
-        One batch is made at a time.
-
-        Parameters
-        ----------
-        table
-            "fates": each record and its fate, i.e. what happened to it in the load. "records": each record with the
-            bytes of its key and value, and with Kafka's JSON. "offsets", "pending", "groups", "members" and
-            "partitions": what `load` returns. "ids": the ids of all groups that have records.
-        columns
-            The columns to return, in this order. None means all columns. The column "json" takes longer than all others
-            together.
-
-        Returns
-        -------
-        pyarrow.RecordBatchReader
-            The rows, in the order of the logs. The table "partitions" says which bytes are damaged, and why a load
-            fails.
-
-        Raises
-        ------
-        UsageError
-            As in `Topic`, or there is no such table or column.
+        The table "fates" has each record and its fate, i.e. what happened to it in the load, and "records" each record
+        with the bytes of its key and value, and with Kafka's JSON. "offsets", "pending", "groups", "members" and
+        "partitions" are what `load` returns; the last one says which bytes are damaged, and why a load fails. "ids" has
+        the ids of all groups that have records. The rows are in the order of the logs, and the `columns` in the given
+        order. The column "json" takes longer than all others together. Raises UsageError as in `Topic`, or if there is
+        no such table or column.
 
         Examples
         --------
@@ -449,31 +336,15 @@ class Topic:
     ) -> Compaction:
         """Write the segments that one partition would have after one pass of Kafka's log cleaner.
 
-        Parameters
-        ----------
-        out
-            A new or empty folder for all segments of the log after the pass. The files at the path are not changed.
-        config
-            The settings of the pass. None means the default settings. There is one cleaner, which serves all engines.
-        progress
-            A function that is called with the name of a step, and the bytes that it has read and will read in total.
+        They are written into `out`, a new or empty folder; the files at the path are not changed. `progress` is called
+        with the name of a step, and the bytes that it has read and will read in total. The result has counts before and
+        after the pass, and the offset at which the next pass starts.
 
-        Returns
-        -------
-        Compaction
-            Counts before and after the pass, and the offset at which the next pass starts.
+        Raises UsageError as in `Topic`, or if the path has several partitions, or `out` is not empty. Raises InvalidLog
+        or InvalidRecord if Kafka's cleaner would fail at this log, too; `out` then stays empty. A damaged batch, for
+        example with a wrong checksum, raises no error: as in a broker's recovery, the log ends before this batch.
 
-        Raises
-        ------
-        UsageError
-            As in `Topic`, or the path has several partitions, or `out` is not empty.
-        InvalidLog, InvalidRecord
-            Kafka's cleaner would fail at this log, too. `out` stays empty. A damaged batch, for example with a wrong
-            checksum, raises no error: as in a broker's recovery, the log ends before this batch.
-
-        Notes
-        -----
-        Kafka's code: Cleaner and LogCleanerManager (4.3.1).
+        Source: Cleaner and LogCleanerManager (4.3.1).
         """
         logs = self.open().logs
         if len(logs) > 1:
@@ -489,34 +360,18 @@ class Topic:
         until_time: int | None = None,
         progress: Progress | None = None,
     ) -> RescuePlan:
-        """Return a plan to restore the groups of a dead or damaged cluster in another cluster.
+        """Return a plan to restore the groups of a dead or damaged cluster in another cluster, to which nothing is
+        sent.
 
         The plan lists the committed offsets of each group, exactly as `load` returns them, and the commits that are
-        left out: pending, aborted, hidden and others. Nothing is sent to a cluster.
+        left out: pending, aborted, hidden and others. `groups` and `topics` are names, or patterns in which * stands
+        for any characters and ? for one character; the plan has those that match one of them, or all if there is none.
+        `renames` has the ids that groups get in the other cluster, by their ids in the log. The native engine is not
+        used with `until_time`.
 
-        Parameters
-        ----------
-        groups
-            Group ids, or patterns in which * stands for any characters and ? for one character. Only groups that match
-            one of them are in the plan. Empty: all groups.
-        topics
-            Topics, or patterns as in `groups`. The offsets of other topics are left out. Empty: all topics.
-        renames
-            The ids that groups get in the other cluster, by their ids in the log.
-        until_time, progress
-            As in `load`. The native engine is not used with `until_time`.
-
-        Returns
-        -------
-        RescuePlan
-            `RescuePlan.to_json()` returns what `kafkagroups rescue plan` writes into a file. `RescuePlan.problems` has
-            a line for each partition that is damaged, and for each whose load fails.
-
-        Raises
-        ------
-        UsageError
-            As in `Topic`, or a pattern matches nothing, or a group to rename does not exist, or two groups would have
-            the same id.
+        `RescuePlan.to_json()` returns what `kafkagroups rescue plan` writes into a file. `RescuePlan.problems` has a
+        line for each partition that is damaged, and for each whose load fails. Raises UsageError as in `Topic`, or if a
+        pattern matches nothing, a group to rename does not exist, or two groups would have the same id.
 
         Examples
         --------

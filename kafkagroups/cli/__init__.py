@@ -1,7 +1,7 @@
 """The command line: the commands, exit codes, and one module per command.
 
-Each command's module has the texts ARGUMENTS (options.py says how to read them) and EXAMPLES, a function `add_steps` if
-it has steps, and the function `run`, which returns the exit code:
+Each command's module has the texts ARGUMENTS (options.py) and EXAMPLES, and the function `run`, which returns the exit
+code:
 
 - 0: success.
 - 1: failure. If the data is bad, its readable part is printed on stdout, and the first error on stderr.
@@ -151,7 +151,6 @@ def _run(argv: list[str]) -> int:
 
 
 def create_parser(name: str) -> Parser:
-    """Return the parser of a command's arguments."""
     from kafkagroups.cli.options import Parser  # The help needs none of its imports.
 
     command = import_module(f"kafkagroups.cli.{name}")
@@ -178,5 +177,5 @@ def _print_overview() -> None:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device. Otherwise, Python's last write to stdout at the end of the process fails."""
+    """Otherwise, Python's last write to stdout at the end of the process fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

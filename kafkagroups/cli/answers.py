@@ -35,8 +35,6 @@ MOVES_SHOWN = 20
 
 @dataclass(frozen=True)
 class _SparkTopic(Topic):
-    """A topic whose questions Spark's tasks answer. Its path can be a URI."""
-
     master: str | None = None
 
     def load(self, *, progress: object = None, **stop: Any) -> Any:
@@ -73,7 +71,6 @@ def open_topics(args: Options) -> list[Topic]:
 
 
 def find_stop(args: Options) -> dict[str, Any]:
-    """Return where --until and --until-time end the reading, for a method of `Topic`."""
     return {"until": args.until, "until_time": args.until_time}
 
 
@@ -89,8 +86,8 @@ def answer_each(
 ) -> int:
     """Ask about each PATH, print the answers, and return the exit code. A PATH that is wrong does not stop the others.
 
-    `ask` gets the topic of a PATH, or what `subjects` yields, the topic first. It returns one answer or a list of them.
-    The problems are lines about bad data, for stderr. With --fail-on-findings, the answers have findings.
+    `ask` gets the topic of a PATH, or what `subjects` yields, the topic first. The problems are lines about bad data,
+    for stderr.
     """
     statuses: list[int] = []
     has_findings = False
@@ -128,7 +125,6 @@ def answer_each(
 
 
 def print_problems(problems: list[str]) -> int:
-    """Print the problems of an answer, and return the exit code."""
     sys.stdout.flush()
     for line in problems:
         print_error(line)
@@ -136,18 +132,15 @@ def print_problems(problems: list[str]) -> int:
 
 
 def describe_member(member: Mapping[str, Any]) -> str:
-    """Return the id of a member, which is a row of JSON, and what is known about it."""
     facts = [f"{title} {member[name]}" for name, title in _MEMBER_FACTS.items() if member.get(name) not in _NO_FACT]
     return ", ".join([member["member_id"], *facts, *(["classic protocol"] if member.get("member_type") == 0 else [])])
 
 
 def name_partition(partition: int | None) -> str:
-    """The name of a partition for a sentence. None is a log whose folder has no number."""
     return "The log" if partition is None else f"Partition {partition}"
 
 
 def print_default_rules(args: Options, topic: Topic) -> None:
-    """Print which release's rules a text follows, if no option has named the release."""
     if args.kafka is None:
         print_text(f"As Kafka {topic.kafka} reads it ({topic.coordinator} coordinator; --kafka names another release).")
 
@@ -159,7 +152,6 @@ def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None
 
 
 def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
-    """Print the first offset of each partition that was not read because of --until or --until-time."""
     if args.until is None and args.until_time is None:
         return
     places = {partition: "" if partition is None else f" in partition {partition}" for partition in next_offsets}
@@ -168,7 +160,6 @@ def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
 
 
 def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicPartitions) -> str:
-    """Say that the log has no record of the group or its offset (`subject`), and which partition stores the group."""
     partition = partition_for(group, found.count or DEFAULT_PARTITION_COUNT)
     condition = {
         "option": "",

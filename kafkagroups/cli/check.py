@@ -1,4 +1,4 @@
-"""The command `check`: the verdict before a failover, an upgrade or a downgrade, and then the findings."""
+"""The command `check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `compact`: write the segments that one pass of the log cleaner leaves."""
+"""The command `compact`."""
 
 from __future__ import annotations
 

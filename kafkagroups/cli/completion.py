@@ -1,4 +1,4 @@
-"""The command `completion`: a script with which a shell completes the names of commands, options and choices."""
+"""The command `completion`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ def _case(start: str, words: Iterable[str], end: str = "") -> str:
 
 
 def _list_options(parser: Parser) -> Iterator[Any]:
-    """Yield the options of a command, and those of its own commands, such as `plan` of `rescue`."""
     for action in parser._actions:
         if action.option_strings and action.option_strings[0] != "-h":
             yield action
@@ -78,7 +77,6 @@ def _list_options(parser: Parser) -> Iterator[Any]:
 
 
 def _list_words(parser: Parser) -> Iterator[str]:
-    """Yield what can follow a command's name, for example `plan` and `apply`."""
     for action in parser._actions:
         if isinstance(action.choices, dict):
             yield from action.choices

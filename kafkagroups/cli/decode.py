@@ -1,4 +1,4 @@
-"""The command `decode`: decode a record, and explain its bytes field by field or print Kafka's JSON."""
+"""The command `decode`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ _SEPARATORS = re.compile(r"[\s:,]|0[xX](?=[0-9a-fA-F]{2})|\\x")
 
 
 def read_bytes(text: str, name: str) -> bytes | None:
-    """Return the bytes that a text means; None if it stands for null.
-
-    The forms are tried in this order: a dump, numbers, a quoted text of Python, hex with any separators, and base64.
-    Raises UsageError, with the name of the text, if it has none of these forms.
+    """The forms are tried in this order: a dump, numbers, a quoted text of Python, hex with any separators, and base64.
+    Raises UsageError, with the `name` of the text, if it has none of these forms.
     """
     if text.strip() in TOMBSTONES:
         return None

@@ -1,4 +1,4 @@
-"""The command `diff`: compare two logs (a and b), two moments of a log, or the two coordinators."""
+"""The command `diff`."""
 
 from __future__ import annotations
 
@@ -146,7 +146,6 @@ def _describe_healing(change: Change, result: Replicas) -> str:
 
 
 def _describe_start(change: Change, older: Any) -> str:
-    """Say where the newer replica's group was at the fork, and how much consumers that restarted then read twice."""
     if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
         return ""
     if not change.before:
@@ -222,7 +221,6 @@ _ONE: dict[str, Callable[[Any], str]] = {
 
 
 def _describe_same(table: str, change: Change) -> str:
-    """An answer that is the same on both sides, and another one than before the fork."""
     now, before = (_ONE[table](each) if each else "none" for each in (change.a, change.before))
     return f"{now} on both, {before} before the fork"
 
@@ -252,5 +250,4 @@ def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
 
 
 def _shorten_id(member_id: str) -> str:
-    """Return a member id with only the first eight characters of the UUID at its end, which a broker has appended."""
     return _UUID_AT_END.sub(r"\1…", member_id)

@@ -1,4 +1,4 @@
-"""The command `doctor`: check whether this machine is ready for the course.
+"""The command `doctor`.
 
 The checks are fast: they do not import Spark or pandas, and they start Java only to print its version.
 """
@@ -105,7 +105,7 @@ def _is_needed(requirement: Any) -> bool:
 
 
 def _check_engine() -> Result:
-    """Check that the native engine fits this package. A missing one is ok, because everything works without it."""
+    """A missing engine is ok, because everything works without it."""
     try:
         engine = importlib.import_module(NATIVE_ENGINE)
     except ModuleNotFoundError:
@@ -149,7 +149,6 @@ def _check_java() -> Result:
 
 
 def _check_spark_worker() -> Result:
-    """Check that Python can import kafkagroups from any current folder, as lessons and Spark workers have to."""
     command = [sys.executable, "-c", "import kafkagroups"]
     with tempfile.TemporaryDirectory() as other_folder:
         worker = subprocess.run(command, cwd=other_folder, capture_output=True, text=True)
@@ -174,7 +173,6 @@ def _check_memory() -> Result:
 
 
 def _read_available_memory() -> int | None:
-    """Return the bytes of available memory (on macOS, of the total memory), or None if this system does not say."""
     with suppress(OSError):
         match = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
         return int(match[1]) * 1024 if match else None

@@ -1,4 +1,4 @@
-"""The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print them.
+"""The command `dump`.
 
 Control records of other types than COMMIT and ABORT end no transaction. Control records have no group, so every option
 that looks into the key or the value leaves them out.
@@ -77,7 +77,7 @@ class _Decoded:
     error: str | None = None
 
     def is_selected(self, wanted: dict[str, object]) -> bool:
-        """Return whether this is what the options ask for. A member can be in the key or the value."""
+        """A member can be in the key or the value."""
         if not wanted:
             return True
         record = self.key_record
@@ -140,10 +140,9 @@ def _parse_key(text: str | None) -> bytes | None:
 
 
 def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[str, Any] | None:
-    """Return the JSON of a value, with the decoded subscription and assignment of each member of a consumer group.
-
-    Only clients read these bytes (consumer_protocol.py), so Kafka's JSON has them in base64. The decoded forms replace
-    the bytes; with a suffix, they stand next to the bytes, or None. Groups of other protocol types have other formats.
+    """Only clients read these bytes (consumer_protocol.py), so Kafka's JSON has them in base64. The decoded forms
+    replace the bytes; with a suffix, they stand next to the bytes, or None. Groups of other protocol types have other
+    formats.
     """
     value = value_to_json(record, dialect)
     content = record.value
@@ -196,7 +195,6 @@ def run(args: Options) -> int:
 
 
 def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], log: Log) -> None:
-    """Print the text of one of Kafka's own tools. `errors` gets why it ends early, if this is not the tool's reason."""
     out = ToolOutput(sys.stdout)
     version = parse_release(args.kafka or NEWEST_TOOL)
     try:
@@ -213,8 +211,6 @@ def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], 
 
 @dataclass
 class _Printer:
-    """Prints the batches and records that the options select, log by log. Messages about bad data go into `errors`."""
-
     args: Options
     dialect: Dialect
     range: RecordRange
@@ -253,9 +249,8 @@ class _Printer:
             self.errors.append(str(describe_rest(log, notes.damage, self.dialect)))
 
     def _find_gap(self, offset: int, start: str) -> list[str]:
-        """Return the line of the offsets without a record right before `offset`, if there are any.
-
-        Filters leave out records, so only a text without filters of the content or the time shows what is missing.
+        """Only a text without filters of the content or the time shows what is missing, because filters leave out
+        records.
         """
         is_complete = not (self.args.json or self.wanted or self.args.since_time is not None)
         gap = self._gaps.find_before(offset) if is_complete else None

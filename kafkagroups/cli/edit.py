@@ -1,4 +1,4 @@
-"""The command `edit`: change a copy of a partition's log, step by step."""
+"""The command `edit`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def add_steps(parser: Parser) -> None:
 
 
 class _AddStep(argparse.Action):
-    """Adds an option to the list of steps. Options of several kinds keep their order."""
+    """Options of several kinds keep their order."""
 
     def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
         text = None if values == [] else values

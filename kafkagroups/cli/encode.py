@@ -1,4 +1,4 @@
-"""The command `encode`: encode records that are given as Kafka's JSON."""
+"""The command `encode`."""
 
 from __future__ import annotations
 
@@ -39,9 +39,6 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
 
 
 def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
-    """Return the record in a JSON row, with the value version that a Kafka version writes, and the rules of its
-    coordinator.
-    """
     version = parse_writer(kafka)
     dialect = build_dialect("classic" if version < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new", version, kafka)
     written_version = None

@@ -1,7 +1,6 @@
-"""The command `explain`: every record of a group or of one of its offsets, and the fate of each record.
+"""The command `explain`.
 
-Below a record's row, indented lines say what the columns do not show. A backward commit is a commit of a smaller offset
-than the previous commit of the same topic-partition.
+A backward commit is a commit of a smaller offset than the previous commit of the same topic-partition.
 """
 
 from __future__ import annotations
@@ -147,9 +146,6 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
 
 
 def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
-    """Return the records that the text shows: the last ones, the important ones, and each backward commit with the
-    commit before. At `failed_at` the load of a partition fails; the records before it that would count are shown.
-    """
     if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
     previous_commit: dict[tuple[int | None, TopicPartition], RecordFate] = {}
@@ -210,7 +206,6 @@ def _name_producer(entry: RecordFate) -> str:
 
 
 def _describe(entry: RecordFate, metadata: str, failed_offset: int | None, *, shows_all: bool) -> Iterator[str]:
-    """Yield what the columns do not show: members, reasons, and metadata that is not that of the last shown commit."""
     if entry.fate is not Fate.MARKER and entry.committed is not None and (entry.note or "") != metadata:
         yield f"metadata: {entry.note}" if entry.note else "no metadata"
     if entry.producer_id is not None and not _name_producer(entry):
@@ -241,7 +236,6 @@ def _describe_group(entry: RecordFate) -> str:
 
 
 def _list_members(group: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
-    """Yield a line for each member: "+" before a member that joined, "-" before one that left."""
     yield from (f"- {member_id}" for member_id in group["members_left"])
     joined = set(group["members_joined"])
     members = sorted(group["members"], key=lambda member: member["member_id"] not in joined)

@@ -1,4 +1,4 @@
-"""The command `load`: load a log as a broker does, and show its groups or write them to files."""
+"""The command `load`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:
 
 
 def _load_selected(args: Options, topic: Topic) -> Groups:
-    """Return the groups that --group selects. With --until, only the partition with the group's records is loaded."""
+    """With --until, only the partition with the group's records is loaded."""
     path = str(topic.path)
     if args.group is not None and args.until is not None and len(logs := open_logs(path)) > 1:
         if has_wildcard(args.group):
@@ -241,7 +241,7 @@ def _list_numbers(numbers: list[int]) -> str:
 
 
 def _print_offsets(args: Options, groups: Groups, shown: Mapping[str, AnyGroup]) -> None:
-    """Print the committed offsets. Of each group, the same number is shown, so that no large group hides another."""
+    """Of each group, the same number is shown, so that no large group hides another."""
     counts = [len(group.offsets) for group in shown.values()]
     fits = (size for size in range(OFFSETS_SHOWN, 1, -1) if sum(min(n, size) for n in counts) <= OFFSET_ROWS_SHOWN)
     limit = None if args.all else next(fits, 1)

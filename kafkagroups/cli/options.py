@@ -1,6 +1,6 @@
-"""The options of the commands: how they are declared, what their texts mean, and what several commands do with them.
+"""The options of the commands: how they are declared, and what their texts mean.
 
-A command declares its arguments as its help shows them, one after another, in a text `ARGUMENTS`:
+A command declares its arguments, as its help shows them, in a text `ARGUMENTS`:
 
     PATH...              a positional argument; `...`: one or more; `[PATH]`: it may be missing
     --until N            an option; the name of its value decides what it means (TYPES)
@@ -90,8 +90,6 @@ _UNIT_MS = {"": 60_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes only whole names of options, and prints its errors in one line."""
-
     def __init__(self, prog: str, description: str, epilog: str = "") -> None:
         layout = argparse.RawDescriptionHelpFormatter
         super().__init__(prog, None, description, epilog, formatter_class=layout, allow_abbrev=False)
@@ -124,7 +122,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _split_arguments(arguments: str) -> Iterator[tuple[str, str]]:
-    """Yield the form and the help of each argument. The help is "" for a title, and for options of SHARED."""
     for entry in re.split(r"\n+(?=\S)", arguments.strip()):
         form, _, help_text = re.sub(r"\n +", " ", entry).partition("  ")
         if help_text or form.endswith(":"):
@@ -178,7 +175,7 @@ def _parse_value(parse: Callable[[str], Any], text: str) -> Any:
 
 
 def _parse_text(text: str) -> str:
-    """Return a text as UTF-8 has it. Bytes that are no UTF-8 can only be part of a path."""
+    """Bytes that are no UTF-8 can only be part of a path."""
     return re.sub("[\udc80-\udcff]", "\ufffd", text)
 
 
@@ -192,7 +189,7 @@ def parse_count(text: str) -> int:
 
 
 def _parse_time(text: str) -> int:
-    """Return a time in ms since 1970. The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
+    """The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
     if re.fullmatch(r"[-+]?[0-9]+", text):
         return parse_whole_number(text)
     try:
@@ -274,7 +271,6 @@ def _coordinator_of(kafka: str | None) -> str:
 
 
 def print_newer(kafka: str | None) -> None:
-    """Warn if an option names a release that is newer than all that this package knows."""
     if kafka is not None and is_newer(kafka):
         _print_rules(dialect(_coordinator_of(kafka), kafka))
 
@@ -288,14 +284,13 @@ def _print_rules(rules: Dialect) -> None:
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
-    """Return the field `kafka_rules`: the version whose rules apply. There is none for a version that was compared."""
     return {} if rules_of is None else {"kafka_rules": rules_of}
 
 
 def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
     """Print one line of JSON for each line of stdin, which is UTF-8 in every locale, and return the exit code.
 
-    A line that cannot be converted becomes `{"error": …}`. The first error is also printed on stderr.
+    A line that cannot be converted becomes `{"error": …}`.
     """
     first_error = ""
     for number, line in enumerate(read_lines(sys.stdin.buffer), 1):
@@ -318,16 +313,12 @@ def _parse_row(line: bytes) -> Any:
 
 
 def list_errors(error: UsageError | InvalidRecord) -> list[str]:
-    """Return a line for each deviation in the error (only --strict refuses them), or else the error's message."""
     deviations = error.deviations if isinstance(error, InvalidRecord) else ()
     return [str(deviation) for deviation in deviations] or [str(error)]
 
 
 def parse_hex(text: object, name: str) -> bytes | None:
-    """Return the bytes that are written as hex digits, or None for None.
-
-    Raises UsageError that names the argument `name`.
-    """
+    """Raises UsageError that names the argument `name`."""
     if text is None:
         return None
     try:
@@ -337,10 +328,7 @@ def parse_hex(text: object, name: str) -> bytes | None:
 
 
 def find_connection(args: Options) -> dict[str, Any]:
-    """Return how to reach the cluster, for a function that connects.
-
-    Raises UsageError if the password file is unreadable.
-    """
+    """Raises UsageError if the password file is unreadable."""
     login = (args.security_protocol, args.sasl_mechanism, args.user, _read_password(args.password_file))
     key_password = os.environ.get("KAFKAGROUPS_KEY_PASSWORD")
     files = (args.cafile, args.certfile, args.keyfile, key_password)

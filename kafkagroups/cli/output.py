@@ -1,10 +1,10 @@
-"""What the commands print: lines, tables and findings for people, JSON, a line for each error, and progress displays.
+"""What the commands print: lines, tables, findings, JSON, errors, and progress displays.
 
 A text for people is as wide as COLUMNS says, or as the terminal, or DEFAULT_WIDTH in a file or a pipe. It wraps only
 between words, so that a path, a name or a number can be copied.
 
-Names and metadata in a log can contain any character, so texts escape those that could change a terminal's display.
-JSON needs none of this, because `json.dumps` escapes every character that is not ASCII.
+Names and metadata in a log can contain any character, so texts escape those that could change a terminal's display, and
+JSON every character that is not ASCII.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ def find_width() -> int:
 
 
 def print_line(text: str) -> None:
-    """Print one line for people, however long it is."""
     print(escape(text))
 
 
@@ -73,7 +72,6 @@ def print_error_line(text: str) -> None:
 
 
 def describe_nearest(word: str, names: Iterable[str]) -> str:
-    """The end of a message about a wrong word: the name that is most like it, if there is one."""
     nearest = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     return f"; the nearest one is {nearest[0]}" if nearest else ""
 
@@ -84,7 +82,6 @@ def print_json(value: object) -> None:
 
 
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """Divide a text into lines of at most `width` characters, if no word is longer."""
     if len(text) <= width:
         return [text]
     return textwrap.wrap(
@@ -109,7 +106,6 @@ def format_time(ms: int) -> str:
 
 @lru_cache(maxsize=1024)
 def format_time_ms(ms: int) -> str:
-    """Like `format_time`, but with the milliseconds: "2026-11-21 10:13:27.553"."""
     if ms < 0:
         return "no time"
     try:
@@ -185,7 +181,6 @@ def _measure_words(text: str) -> int:
 
 
 def _count_free(row: Sequence[str], column: int, widths: Sequence[int], gap: int) -> int:
-    """Count the characters that are free to the right of a cell: those of the empty cells next to it."""
     empty = takewhile(lambda other: not row[other], range(column + 1, len(row)))
     return sum(widths[other] + gap for other in empty)
 
@@ -212,7 +207,7 @@ def _lay_out_row(row: Sequence[str], widths: Sequence[int], numbers: Sequence[bo
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
-    """Print a paragraph for each finding. A remedy that is the same as the one before is printed once."""
+    """A remedy that is the same as the one before is printed once."""
     last_remedy = ""
     for number, finding in enumerate(findings[:FINDINGS_SHOWN], start=1):
         print_text()
@@ -234,7 +229,6 @@ def _describe_place(finding: Finding) -> str:
 
 
 def print_command(words: Sequence[str] | None) -> None:
-    """Print a shell command, if there is one, on lines of its own, with a backslash at the end of each but the last."""
     if words is None:
         return
     line = ""
@@ -283,7 +277,6 @@ class ToolOutput:
         self._is_terminal = stream.isatty()
 
     def write(self, text: str, /) -> None:
-        """Write a text that contains at most one line break, at its end."""
         if self._is_terminal:
             line = text.removesuffix("\n")
             text = escape(line) + text[len(line) :]
@@ -292,7 +285,6 @@ class ToolOutput:
 
 @contextmanager
 def spinner(path: str) -> Iterator[None]:
-    """Show that a path is being read, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -308,8 +300,7 @@ def spinner(path: str) -> Iterator[None]:
 def progress_bar(unit: str = "bytes", min_total: int = MIN_BYTES_FOR_BAR) -> Iterator[Report | None]:
     """Yield a function that shows one progress bar for each step. If stderr is not a terminal, yield None.
 
-    `unit` is what the bars count, such as bytes. A step with a total below `min_total` units has no bar. The bars
-    disappear at the end of the `with` block.
+    A step with a total below `min_total` units has no bar. The bars disappear at the end of the `with` block.
     """
     if not sys.stderr.isatty():
         yield None

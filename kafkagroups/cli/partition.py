@@ -1,4 +1,4 @@
-"""The command `partition`: the partition of __consumer_offsets that stores a group."""
+"""The command `partition`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `pull`: copy the topic __consumer_offsets of a running cluster into segment files."""
+"""The command `pull`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The command `replay`: play a conversation, a file of clients' requests and events, against this package's
-coordinator."""
+"""The command `replay`."""
 
 from __future__ import annotations
 

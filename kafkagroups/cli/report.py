@@ -1,4 +1,4 @@
-"""The command `report`: one HTML page about logs, with findings and remedies first."""
+"""The command `report`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `rescue`: plan how groups of a dead cluster come back, and commit their offsets to another cluster."""
+"""The command `rescue`."""
 
 from __future__ import annotations
 
@@ -163,7 +163,6 @@ def _print_groups(groups: dict[str, GroupPlan], name_limit: int | None) -> None:
 
 
 def _print_left_out(groups: dict[str, GroupPlan]) -> None:
-    """Print each commit that is left out, why, and where the plan has a lower offset than another partition."""
     rows = []
     lower: dict[str, list[str]] = {}
     for group_id, group in groups.items():

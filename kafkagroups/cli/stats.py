@@ -1,4 +1,4 @@
-"""The command `stats`: why a log is large and slow to load.
+"""The command `stats`.
 
 A record is live if a broker answers from it, or if its transaction is open. Other records are dead.
 """
@@ -178,7 +178,7 @@ def _print_moved_offsets(topic: Topic, moved: list[MovedOffset], top: int) -> No
 
 
 def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
-    """Return the name and the counts of each row, the largest first. A family that is a finding has one row."""
+    """A family that is a finding has one row."""
     large = choose_families(statistics) if statistics.by == "group" else {}
     summed = Stats(statistics.by)
     sizes: Counter[object] = Counter()
@@ -289,5 +289,4 @@ def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
 
 
 def _name_versions(versions: str) -> str:
-    """Return Kafka versions, such as "2.3 – 4.0" or "4.1 – " (and newer), as words."""
     return f"{versions.removesuffix('– ')}and newer" if versions.endswith(" – ") else versions or "every version"

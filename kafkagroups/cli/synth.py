@@ -1,4 +1,4 @@
-"""The command `synth`: write a synthetic topic of any size."""
+"""The command `synth`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `timeline`: the history of a group as events, one event a line.
+"""The command `timeline`.
 
 Of a commit that goes back, the text shows only the rewind. Without --all, the text also leaves out transactions that
 only move an offset forward.
@@ -90,10 +90,6 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
 
 
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:
-    """Print how far the positions that went back had been, and what the group reads twice.
-
-    If a position stands still while others moved on, print the last moves of all of them.
-    """
     rewound = [
         f"  {each.describe_rewound().removesuffix('.')}; {each.describe_last_move()}." for each in history.rewound
     ]
@@ -119,7 +115,7 @@ def _print_list(title: str, lines: list[str], count: int, *, shows_all: bool) ->
 
 
 def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
-    """Return the events that the text shows. A rewind replaces the commit right before it."""
+    """A rewind replaces the commit right before it."""
     selected: list[Event] = []
     for event in events:
         if event.event in ("rewind", "skip") and selected and selected[-1].event == "commit":

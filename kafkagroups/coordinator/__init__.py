@@ -1,11 +1,8 @@
-"""One broker's group coordinator, classic (up to 3.9) or new (4.x). The caller supplies the clock and the log.
-
-An example with a log in the folder `folder`:
+"""One broker's group coordinator, classic (up to 3.9) or new (4.x). The caller supplies the clock and the log, here in
+the folder `folder`:
 
     coordinator = start_broker(folder, Clock(now_ms), Settings("3.9.2"))
     response = coordinator.join_group("billing", protocols=[("range", subscription)])
-
-Its clients are simulated consumers, which join, commit, leave and crash, and the player of recorded conversations.
 """
 
 from kafkagroups.coordinator.assignors import (

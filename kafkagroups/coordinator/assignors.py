@@ -1,19 +1,19 @@
 """The assignors: those of Kafka's clients, which the leader of a classic group runs, and those of the broker.
 
-Members are sorted as in Kafka: first static members by instance id, then dynamic members by member id.
+As in Kafka, static members come first, by instance id, then dynamic members, by member id.
 
-- `range` divides each topic on its own: each member that subscribes gets consecutive partitions, and the first members
-  get one more if the partitions cannot be divided evenly.
+- `range` divides each topic on its own: its subscribers get consecutive partitions, and the first ones get one more if
+  it does not come out even.
 - `roundrobin` (clients) takes the partitions in the order of topic and number, and each goes to the next subscriber.
-- `sticky` (clients) is as even as possible, and a member keeps as many of its partitions as possible. If several
-  assignments are equally even, Kafka may choose another one.
+- `sticky` (clients) is as even as possible, and a member keeps as many of its partitions as possible. Of several
+  equally even assignments, Kafka may choose another one.
 - `uniform` (broker) keeps what members have. If all members have the same topics, each member keeps up to its share,
   and the rest goes to the members below their share. Otherwise the free partitions go to the subscribers with the
   fewest partitions, the most contested topics first; then, topic by topic, partitions move from the fullest to the
   emptiest subscriber, until no topic can be balanced better, or after 16 rounds.
 
-If the broker's assignors have several equally good choices, the order of members and topics decides, which in Kafka is
-that of Java's hash maps (groups/map_orders.py). Simpler than Kafka: racks are ignored.
+Where the broker's assignors have equally good choices, the order of members and topics decides, that of Java's hash
+maps (groups/map_orders.py). Simpler than Kafka: racks are ignored.
 Source: RangeAssignor, RoundRobinAssignor, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor (3.9);
 RangeAssignor, UniformAssignor, UniformHomogeneousAssignmentBuilder, UniformHeterogeneousAssignmentBuilder (4.3.1).
 """
@@ -40,7 +40,6 @@ def _member_sort_key(member_id: str, instance_id: str | None) -> tuple[bool, byt
 
 
 def _divide(partition_count: int, reader_count: int) -> Iterator[range]:
-    """Yield the consecutive partitions of each reader. The first readers get one more if it does not come out even."""
     quota, remainder = divmod(partition_count, reader_count)
     for index in range(reader_count):
         start = quota * index + min(index, remainder)
@@ -52,10 +51,7 @@ def _divide(partition_count: int, reader_count: int) -> Iterator[range]:
 
 @dataclass(frozen=True)
 class Subscriber:
-    """A member as the leader receives it. `topics` are the topics to which the member subscribes.
-
-    `owned` are the partitions that the member had before the rebalance. Only `sticky_assignor` reads them.
-    """
+    """A member as the leader receives it. Only `sticky_assignor` reads what it `owned` before the rebalance."""
 
     member_id: str
     topics: Collection[str]
@@ -69,7 +65,6 @@ Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign consecutive partitions of each topic. `topics` has the partition count of each topic."""
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     for topic in sorted(topics, key=java_sort_key):
@@ -81,7 +76,6 @@ def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> 
 
 
 def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign each partition to the next member that subscribes. `topics` has the partition count of each topic."""
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     turns = cycle(ordered_members)
@@ -94,8 +88,8 @@ def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int
 def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
     """Assign the partitions evenly, and let members keep the partitions that they own.
 
-    `topics` has the partition count of each topic. If two members claim a partition, the first one keeps it. In the
-    result, no subscriber of a partition's topic has two partitions fewer than the partition's owner.
+    If two members claim a partition, the first one keeps it. In the result, no subscriber of a partition's topic has
+    two partitions fewer than the partition's owner.
     """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
@@ -171,9 +165,8 @@ Target = dict[str, list[int]]
 
 
 def add_partition(target: Target, topic_id: str, partition: int) -> Target:
-    """Return the target with one partition more. A new topic comes first, as `HashMap.computeIfAbsent` puts it.
-
-    The order matters for the next assignment, if two topics are in one bucket of Java's map.
+    """A new topic comes first, as `HashMap.computeIfAbsent` puts it, because the order can matter for the next
+    assignment.
     """
     if topic_id not in target:
         target = {topic_id: [], **target}
@@ -234,7 +227,6 @@ class _Assignment:
         return sorted(self.subscribers[topic_id], key=lambda member: (self.sizes[member], member))
 
     def _balance_topic(self, topic_id: str) -> bool:
-        """Move partitions of a topic from the fullest to the emptiest member. Return whether one moved."""
         takers = self._by_size(topic_id)
         givers = list(takers)
         movable: dict[int, list[int]] = {}
@@ -270,7 +262,7 @@ class _Assignment:
 
 @dataclass(frozen=True)
 class TargetedMember:
-    """A member as an assignor sees it. `topic_ids` are the subscribed topics that exist. `target` is what it has."""
+    """A member as an assignor sees it: its subscribed topics that exist, and its present target."""
 
     instance_id: str | None
     topic_ids: tuple[str, ...]
@@ -279,10 +271,8 @@ class TargetedMember:
 
 @dataclass(frozen=True)
 class GroupToAssign:
-    """What an assignor knows.
-
-    `members` are in the order of Kafka's hash map. `partition_counts` has each topic id. `has_same_topics` says whether
-    all members subscribe to the same topics. `assigned` are the partitions in the targets that the group has now.
+    """`members` are in the order of Kafka's hash map. `assigned` are the partitions in the targets that the group has
+    now.
     """
 
     members: Mapping[str, TargetedMember]
@@ -372,7 +362,6 @@ def _assign_same_topics(group: GroupToAssign, members: Mapping[str, TargetedMemb
 def _keep_up_to(
     room: int, old_target: Target, topic_ids: Iterable[str], free: list[tuple[str, int]]
 ) -> tuple[Target, int]:
-    """Return at most `room` partitions of a member's target, and how much room is left. Add the others to `free`."""
     kept: Target = {}
     for topic_id, partitions in old_target.items():
         if topic_id not in topic_ids:

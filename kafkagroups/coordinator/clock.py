@@ -1,4 +1,4 @@
-"""A clock that the caller advances, timers that run when they are due, and those of a consumer group's members.
+"""A clock that the caller advances, its timers, and those of a consumer group's members.
 
 A `Timer` replaces Kafka's delayed operations (DelayedHeartbeat, DelayedJoin, DelayedSync): if the expected event comes
 in time, the caller cancels it. Timers with the same time run in the order of their creation. A consumer group's timers
@@ -32,12 +32,7 @@ class Timer:
 
 
 class Clock:
-    """A clock that the caller advances.
-
-    Parameters
-    ----------
-    now_ms
-        The time at the start, in ms since the epoch. The attribute `now_ms` is the current time.
+    """A clock that the caller advances; `now_ms` is its time, in ms since the epoch.
 
     Examples
     --------
@@ -76,7 +71,6 @@ class Clock:
         self.advance_to(self.now_ms + ms)
 
     def clear_timers(self) -> None:
-        """Remove all timers, as a crash does."""
         self._timers.clear()
 
 
@@ -88,7 +82,7 @@ SHORTEST_DELAY_MS = 1
 
 
 class MemberTimers:
-    """The timers of all members. `expire` is called with a timer's key, and the epoch for which it was started."""
+    """`expire` is called with a timer's key, and the epoch for which it was started."""
 
     def __init__(self, clock: Clock, expire: Callable[[TimerKey, int | None], None]) -> None:
         self.clock = clock
@@ -99,7 +93,6 @@ class MemberTimers:
         return key in self._timers
 
     def restart(self, key: TimerKey, timeout_ms: int, epoch: int | None = None) -> None:
-        """Start a timer, instead of the one that runs for this key."""
         self._cancel(key)
         self._timers[key] = self.clock.after(max(timeout_ms, SHORTEST_DELAY_MS), partial(self._end, key, epoch))
 

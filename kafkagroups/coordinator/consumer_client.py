@@ -5,9 +5,9 @@
        │             └──── a new assignment ─────────┤
        └──── FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID ─┘
 
-The coordinator decides who reads what, and the answer to a heartbeat tells the member its part. The member gives back
-what it lost, takes what it got, and sends its partitions with the next heartbeat, at once. Only then may another member
-have what it gave back. A heartbeat repeats only what has changed since the last one; after an error, it repeats all.
+The member gives back what it lost, takes what it got, and sends its partitions with the next heartbeat, at once. Only
+then may another member have what was given back. A heartbeat repeats only what has changed since the last one; after an
+error, it repeats all.
 
 Simpler than Kafka: the consumer commits only in `commit`, so not before it gives partitions back. It reads the
 committed offsets before it acknowledges the new partitions, and it has no poll timeout and no patterns.
@@ -45,8 +45,6 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
     member_id           chosen by the consumer when it starts, and kept when it joins again
     member_epoch        0 while the consumer is not a member
     target              the partitions that the coordinator wants the member to have
-
-    The coordinator needs the ids of the topics (`topic_ids` of `start_broker`).
     """
 
     assignor: str | None = None
@@ -78,7 +76,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
         self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
     def leave(self) -> None:
-        """Close the consumer. A static member leaves for a restart: until its session ends, it keeps its partitions."""
+        """A static member leaves for a restart: until its session ends, it keeps its partitions."""
         if self.state is not ConsumerState.GONE:
             self._heartbeat(LEAVE_EPOCH if self.group_instance_id is None else LEAVE_STATIC_EPOCH)
         self.crash()
@@ -94,7 +92,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
     # Single requests
 
     def request_heartbeat(self) -> ResponseFuture[ConsumerHeartbeatResult]:
-        """Send a heartbeat with the fields that have changed. It acknowledges the partitions that were taken."""
+        """Send a heartbeat, which acknowledges the partitions that were taken."""
         fields = {
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "subscribed_topic_names": sorted(set(self.topics)),

@@ -1,8 +1,5 @@
 """The requests that know consumer groups: the new ones, and the classic ones to a group of a new type.
 
-`ModernRequests` sits between the public verbs (coordinator.py) and the rules of consumer groups. For a group of a new
-type, membership.py and offset_requests.py ask it first.
-
 Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
 Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.3.1).
 """
@@ -224,11 +221,6 @@ def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
 
 
 class Requests:
-    """What the handlers of the classic requests share. They ask `modern` about groups of a new type.
-
-    `new_member_id` is that of `GroupCoordinator`.
-    """
-
     def __init__(
         self,
         validator: RequestValidator,

@@ -3,9 +3,8 @@
     heartbeat ──▶ subscription changed? ──▶ new group epoch ──▶ new targets ──▶ one step of this member
                   records 5, 16             3                   7, 6            8
 
-A handler reads the replayed group, and returns the records of everything that the heartbeat changes; the members' part
-in this is consumer_members.py, the targets are consumer_targets.py. What is not in the log lives here: the timers of
-the members, and which groups have patterns that are being resolved.
+A handler reads the replayed group, and returns the records of everything that the heartbeat changes. What is not in the
+log lives here: the timers of the members, and which groups have patterns that are being resolved.
 
 Simpler than Kafka: tombstones of type 4, which a log of Kafka 4.0 can need, are not written.
 Source: GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave, maybeUpdateRegularExpressions,
@@ -98,10 +97,7 @@ class MemberChange:
 
 
 class ConsumerGroups:
-    """The consumer groups of the partitions that this broker leads.
-
-    `image` are the topics. `group_configs` are the settings of single groups, by group id, with Kafka's names.
-    """
+    """`group_configs` are the settings of single groups, by group id, with Kafka's names."""
 
     def __init__(
         self, store: PartitionedGroups, image: TopicImage, group_configs: Mapping[str, Mapping[str, str]]
@@ -134,7 +130,6 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]
     ) -> Result[ConsumerHeartbeatResult]:
-        """Handle a member that joins or stays. `records` convert the group, if that is needed."""
         before = self._find_member(group, request, records)
         names = request.subscribed_topic_names
         metadata = update_metadata(
@@ -165,7 +160,6 @@ class ConsumerGroups:
         return Result(result, records)
 
     def leave(self, request: ConsumerHeartbeat, group: ModernGroup) -> Result[ConsumerHeartbeatResult]:
-        """Handle a member that leaves, or a static member that leaves for a restart."""
         member = find_member(group, request.member_id, request.instance_id)
         result = ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.instance_id is None or request.member_epoch == LEAVE_EPOCH:
@@ -351,7 +345,6 @@ class ConsumerGroups:
                 self._restart_rebalance(group.group_id, member)
 
     def stop_group(self, group: ModernGroup) -> None:
-        """Forget everything about a group that is not in the log."""
         for member_id in group.members:
             self.timers.cancel(group.group_id, member_id)
         self.patterns.forget(group.group_id)
@@ -366,7 +359,6 @@ class ConsumerGroups:
         self.timers.restart(key, member.metadata.rebalance_timeout_ms, member.epoch)
 
     def _expire(self, key: TimerKey, epoch: int | None) -> None:
-        """Remove the member whose time is over. If `epoch` is given, only while the member is in this epoch."""
         kind, group_id, member_id = key
         logger.info("Member %s fenced from group %s because its %s time-out is over", member_id, group_id, kind)
 

@@ -2,7 +2,7 @@
 
 A member's own assignment follows its target in three steps, so that a partition never has two owners:
 
-- Unrevoked: the member must give partitions back. Until it reports that it has done so, it stays in its old epoch.
+- Unrevoked: until the member reports that it has given partitions back, it stays in its old epoch.
 - Unreleased: the member is in the new epoch, but some of its partitions still belong to others.
 - Stable: the member has what its epoch gives it.
 
@@ -50,7 +50,7 @@ NEW_METADATA = ConsumerGroupMemberMetadataValue(
 
 @dataclass(frozen=True)
 class ConsumerMember:
-    """A member of a consumer group. The fields are those of its two records (types 5 and 8)."""
+    """A member of a consumer group, with the fields of its two records (types 5 and 8)."""
 
     member_id: str
     metadata: ConsumerGroupMemberMetadataValue = NEW_METADATA
@@ -88,7 +88,7 @@ class ConsumerMember:
 
 
 def update_metadata(metadata: ConsumerGroupMemberMetadataValue, **fields: Any) -> ConsumerGroupMemberMetadataValue:
-    """Return the record of a member after a request. What is None or -1 in the request stays as it was."""
+    """What is None or -1 in the request stays as it was."""
     given = {name: value for name, value in fields.items() if value not in (None, -1)}
     return msgspec.structs.replace(metadata, **given)
 
@@ -126,7 +126,6 @@ def find_or_create_member(group: ModernGroup, member_id: str) -> ConsumerMember:
 
 
 def find_member(group: ModernGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """Return the member with this member id and instance id. Raise Refusal if there is none."""
     if instance_id is None:
         if member_id not in group.members:
             text = f"Member {member_id} is not a member of group {group.group_id}."
@@ -214,10 +213,7 @@ def reconcile(
 def _drop_unsubscribed(
     member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[str] | None
 ) -> ConsumerMember:
-    """Return the member without the topics to which it no longer subscribes, in the same epoch.
-
-    If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions.
-    """
+    """If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions."""
     kept = {topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id in (topic_ids or ())}
     if len(kept) == len(member.assigned) and (topic_ids is not None or member.revoking):
         return member

@@ -1,7 +1,7 @@
 """The topics of the cluster as a coordinator sees them, the subscriptions and patterns of a consumer group, and its
 targets.
 
-A consumer group stores a hash of the topics that its members subscribe to. If the hash of the present topics differs, a
+A consumer group stores a hash of the topics that its members subscribe to. If that of the present topics differs, a
 topic was created, deleted or expanded, and the group needs new targets.
 
 Simpler than Kafka: brokers have no racks, so the hash contains none. A version of the topics is only their number.
@@ -199,10 +199,7 @@ class Subscriptions:
         return by_name.union(*(value.topics for value in self.resolved.values()))
 
     def are_equal(self) -> bool:
-        """Return whether all members have the same topics, as the assignors understand it.
-
-        Either all have the same names and no pattern, or all have the same single pattern and no names.
-        """
+        """Return whether all members have the same names and no pattern, or the same single pattern and no names."""
         names = Counter(name for member in self.members for name in member.metadata.subscribed_topic_names)
         patterns = Counter(member.regex for member in self.members if member.regex)
         if not patterns:
@@ -214,7 +211,6 @@ class Subscriptions:
 
 
 def change_subscriptions(group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> Subscriptions:
-    """Return the subscriptions after a member joined or changed, before the change is written."""
     members = read_members(group)
     gives_up_pattern = before.regex not in (None, after.regex) and count_subscribers(members, before.regex) == 1
     resolved = {
@@ -296,7 +292,6 @@ def compute_targets(
 
 
 def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]]:
-    """Return the partitions of a member's target by topic id; nothing if the member has no target yet."""
     value = group.targets.get(member_id)
     return {} if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
 

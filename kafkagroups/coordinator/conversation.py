@@ -1,6 +1,6 @@
 """The file of a recorded conversation: a header, then requests and events, and the fields that each line must have.
 
-A shape describes a JSON value. A shape is one of:
+A shape, which describes a JSON value, is one of:
 
     a type            a value of that type (`bytes` is base64 text)
     {name: shape}     an object with these fields; if a name ends with `?`, the field may be missing
@@ -52,7 +52,7 @@ FIELD_SHAPES: dict[str, Shape] = {
 
 
 def shape(*names: str, **others: Shape) -> Shape:
-    """Return the shape of an object with these fields. `others` are fields whose shape depends on the request."""
+    """`others` are fields whose shape depends on the request."""
     return {**{name: FIELD_SHAPES[name.rstrip("?")] for name in names}, **others}
 
 
@@ -163,7 +163,7 @@ TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", byt
 
 
 def check_line(line: Any) -> None:
-    """Check a line after the header. Raises UsageError with the wrong field if the line cannot be replayed."""
+    """Raise UsageError with the wrong field if a line after the header cannot be replayed."""
     check(line, {"ms": int})
     if "api" in line:
         check(line, REQUEST_LINE)
@@ -181,7 +181,7 @@ def check_line(line: Any) -> None:
 
 
 def check(value: Any, expected: Shape, field: str = "") -> None:
-    """Check that a value has the shape; `field` is its path in the line. Raises UsageError if it has another one."""
+    """Raise UsageError unless the value has the shape; `field` is its path in the line."""
     if isinstance(expected, tuple):
         if value is not None:
             check(value, expected[0], field)

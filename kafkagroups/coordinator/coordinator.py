@@ -1,9 +1,7 @@
 """The group coordinator: one method for each client request, and the start of a broker.
 
-`GroupCoordinator` passes each request to the module that handles it: membership.py, offset_requests.py, or
-consumer_coordinator.py. These share the checks in request_validation.py, and one manager, which holds the groups and
-writes to the log. The manager is the only part that the two coordinators do not have in common: manager.py is the
-classic one, partitioned_groups.py the new one.
+`GroupCoordinator` passes each request to membership.py, offset_requests.py or consumer_coordinator.py, which share the
+checks in request_validation.py, and one manager, which holds the groups and writes to the log.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
@@ -70,23 +68,13 @@ logger = logging.getLogger("kafkagroups.coordinator")
 class GroupCoordinator:
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
-    The answers to most requests are `ResponseFuture` objects. In the new coordinator (since 4.0) they also wait until
-    the log has confirmed everything that they rest on; if the append fails, they are its error. Every method raises
-    UsageError, and changes nothing, if an argument has a value that no request can contain (request_fields.py).
+    Most answers are `ResponseFuture` objects. In the new coordinator (since 4.0), they also wait until the log has
+    confirmed everything that they rest on; if the append fails, they are its error. Every method raises UsageError, and
+    changes nothing, if an argument has a value that no request can contain (request_fields.py).
 
-    Parameters
-    ----------
-    logs
-        The partitions of the offsets topic.
-    clock
-        The coordinator's time. Timers run when the caller advances the clock.
-    settings
-        The broker's settings. `settings.kafka` is the Kafka version whose rules the coordinator follows.
-    new_member_id
-        A function that returns the id of a new member, from its client id, or from the instance id of a static member.
-    surroundings
-        What the coordinator asks the rest of the cluster: `topics`, `topic_ids`, `authorize`, `verify` and `zookeeper`,
-        as `Surroundings` (request_validation.py) explains them.
+    `settings.kafka` is the Kafka version whose rules the coordinator follows, and its timers run when the caller
+    advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a
+    static member. `Surroundings` (request_validation.py) is what the coordinator asks the rest of the cluster.
     """
 
     def __init__(
@@ -122,54 +110,33 @@ class GroupCoordinator:
     def join_group(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
 
-        A new group is created even if its first member is refused. Source: GroupCoordinator.handleJoinGroup.
+        A new group is created even if its first member is refused. `protocols` are pairs of the name of an assignor
+        that the member supports, the preferred one first, and the bytes of its subscription. Without a `member_id` from
+        an earlier response, the member is new. Kafka versions before 2.3 ignore the `group_instance_id`, that of a
+        static member.
 
-        Parameters
-        ----------
-        protocols
-            Pairs of the name of an assignor that the member supports, the preferred one first, and the bytes of the
-            member's subscription.
-        member_id
-            The member id from an earlier response, or "" for a new member.
-        group_instance_id
-            The instance id of a static member. Kafka versions before 2.3 ignore it.
-        require_known_member_id
-            Whether a new dynamic member first gets the error MEMBER_ID_REQUIRED and a member id, and must join again
-            with it (request v4 and later, KIP-394). None: as in the broker's newest request version.
-        supports_skip_assignment
-            Whether a static leader that joins again without a rebalance is told not to compute new assignments (request
-            v9 and later). False: it gets its old member id as the leader's, so it does not act as the leader. None: as
-            in the broker's newest request version.
+        With `require_known_member_id`, a new dynamic member first gets the error MEMBER_ID_REQUIRED and a member id,
+        and must join again with it (request v4 and later, KIP-394). With `supports_skip_assignment`, a static leader
+        that joins again without a rebalance is told not to compute new assignments (request v9 and later); without, it
+        gets its old member id as the leader's, so it does not act as the leader. None: as in the broker's newest
+        request version.
 
-        Returns
-        -------
-        ResponseFuture[JoinGroupResult]
-            Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID,
-            GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in common,
-            FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static member uses a
-            member id that was given to a dynamic member.
+        Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID,
+        GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in common,
+        FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static member uses a
+        member id that was given to a dynamic member.
+        Source: GroupCoordinator.handleJoinGroup.
         """
         return self.members.join(request)
 
     @take_fields(SyncGroupRequest)
     def sync_group(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
-        """Return the member's assignment. The response arrives when the leader has sent all assignments.
+        """Return the member's assignment, which arrives when the leader has sent all `assignments`, by member id.
 
+        `protocol_type` and `protocol` are those in the response to the member's JoinGroup; None: not checked. Errors:
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (KIP-559), and
+        REBALANCE_IN_PROGRESS while members join again or the group is loading (loading before 2.0: UNKNOWN_MEMBER_ID).
         Source: GroupCoordinator.handleSyncGroup.
-
-        Parameters
-        ----------
-        assignments
-            The assignment of each member, by member id. Only the leader sends assignments.
-        protocol_type, protocol
-            What the member received in the response to its JoinGroup. None: not checked.
-
-        Returns
-        -------
-        ResponseFuture[SyncGroupResult]
-            Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (KIP-559),
-            and REBALANCE_IN_PROGRESS while members join again or the group is loading (loading before 2.0:
-            UNKNOWN_MEMBER_ID).
         """
         return self.members.sync(request)
 
@@ -226,24 +193,15 @@ class GroupCoordinator:
     def offset_commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
+        `generation` -1 and `member_id` "" mean that the client is not a member. `retention_ms` is in OffsetCommit v2 to
+        v4; -1: the setting `offsets_retention_ms`. If the client `supports_group_not_found` (request v9 and later), a
+        broker since 4.0 answers GROUP_ID_NOT_FOUND, instead of ILLEGAL_GENERATION, to a member that commits to an
+        unknown group.
+
+        Errors of the whole commit, in every partition: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+        REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
+        OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
         Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
-
-        Parameters
-        ----------
-        generation, member_id
-            The member's generation and member id. -1 and "": the client is not a member of the group.
-        retention_ms
-            How long the offsets are kept, in ms (OffsetCommit v2 to v4). -1: the setting `offsets_retention_ms`.
-        supports_group_not_found
-            Whether the client supports the error GROUP_ID_NOT_FOUND (request v9 and later). A broker since 4.0 then
-            answers it, instead of ILLEGAL_GENERATION, if a member commits to an unknown group.
-
-        Returns
-        -------
-        ResponseFuture[CommitErrors]
-            Errors of the whole commit, in every partition: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-            REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
-            OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
         """
         return self.offsets.commit(request)
 
@@ -262,11 +220,11 @@ class GroupCoordinator:
     def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. They are pending until the transaction's marker arrives.
 
-        The errors are those of `offset_commit`. If the commit contains no member (generation -1, member id ""), the
-        member is not checked. Since Kafka 3.7 the error can also come from `verify`, for example
-        INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE; a client without
-        `supports_abortable_error` (request v4 and later) gets INVALID_TXN_STATE instead of the last one. Up to 3.9, the
-        group is created before the member and the transaction are checked.
+        The errors are those of `offset_commit`. A member is only checked if the commit contains one (not generation -1,
+        member id ""). Since Kafka 3.7 the error can also come from `verify`, for example INVALID_PRODUCER_ID_MAPPING,
+        INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE; a client without `supports_abortable_error` (request v4 and
+        later) gets INVALID_TXN_STATE instead of the last one. Up to 3.9, the group is created before the member and the
+        transaction are checked.
         Source: GroupCoordinator.handleTxnCommitOffsets.
         """
         return self.offsets.commit_in_transaction(request)
@@ -275,11 +233,12 @@ class GroupCoordinator:
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
         """Commit or abort the offsets of the producer's transaction, right after its marker was written.
 
-        `partitions` are those of the offsets topic that contain the marker (the record that ends a transaction). Since
-        4.0 it must be the newest batch of each, because the coordinator counts the offsets of its log.
+        `partitions` are those of the offsets topic that contain the marker; since 4.0 it must be the newest batch of
+        each, because the coordinator counts the offsets of its log.
 
-        Raises NotAppended if an offset of the transaction has no record in the log. This can happen up to Kafka 3.7, if
-        the metadata of a commit is too large. Source: GroupCoordinator.scheduleHandleTxnCompletion.
+        Raises NotAppended if an offset of the transaction has no record in the log, which can happen up to Kafka 3.7,
+        if the metadata of a commit is too large.
+        Source: GroupCoordinator.scheduleHandleTxnCompletion.
         """
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
@@ -287,20 +246,12 @@ class GroupCoordinator:
     def offset_fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
         """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
 
+        `partitions` None means all that have an offset and that the client may read; a requested one that it may not
+        read has the error TOPIC_AUTHORIZATION_FAILED. With `require_stable`, a partition gets UNSTABLE_OFFSET_COMMIT
+        (KIP-447) if it has an unfinished commit: its transaction is open, or, up to 3.9, its append is not answered. In
+        4.x, such a commit is already in the answer, which waits until the log has confirmed it. With `by_topic_id`
+        (request v10 and later), an offset that was committed for an earlier topic of the same name is not returned.
         Source: GroupCoordinator.handleFetchOffsets.
-
-        Parameters
-        ----------
-        partitions
-            The partitions to fetch. None: all partitions that have an offset and that the client may read; a requested
-            one that it may not read has the error TOPIC_AUTHORIZATION_FAILED.
-        require_stable
-            Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit: its
-            transaction is open, or, up to 3.9, its append is not answered. In 4.x, such a commit is already in the
-            answer, which waits until the log has confirmed it.
-        by_topic_id
-            Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
-            topic of the same name is then not returned.
         """
         return self.offsets.fetch(request)
 
@@ -338,12 +289,12 @@ class GroupCoordinator:
 
     @check_fields()
     def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
-        """Delete Empty groups and their offsets (since Kafka 1.1). Up to 3.9, each has its own batch of tombstones.
+        """Delete Empty groups and their offsets (since Kafka 1.1).
 
         The answer has an error code for each group id: for example, NON_EMPTY_GROUP if the group has members,
         GROUP_ID_NOT_FOUND if the group does not exist or is Dead. In 4.x the groups of each partition are deleted by
-        one batch, which comes after all records until then are confirmed. Source: GroupCoordinator.handleDeleteGroups,
-        GroupCoordinatorService.deleteGroups (4.3.1).
+        one batch, after all records until then are confirmed; up to 3.9, each group has its own batch of tombstones.
+        Source: GroupCoordinator.handleDeleteGroups, GroupCoordinatorService.deleteGroups (4.3.1).
         """
         return self.offsets.delete_groups(group_ids)
 
@@ -390,8 +341,8 @@ class GroupCoordinator:
     def elect(self, partition: int, epoch: int = 0) -> None:
         """Make this broker the leader of a partition of the offsets topic, and load the partition's groups.
 
-        `epoch` is the coordinator epoch, a number that grows with each election for the partition. The call is ignored
-        if the coordinator has already received a newer one.
+        The call is ignored if the coordinator has already received a newer `epoch`, a number that grows with each
+        election for the partition.
         """
         count = self.settings.offsets_topic_num_partitions
         if not 0 <= partition < count:
@@ -424,9 +375,8 @@ class GroupCoordinator:
             self.rebalances.restart_session(group, member)
 
     def _stop_group(self, group: LivingGroup) -> None:
-        """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.
-
-        In a Stable group, the JoinGroup of a replaced static member can wait for an append, whose callback answers it.
+        """In a Stable group, the JoinGroup of a replaced static member can wait for an append, whose callback answers
+        it.
         """
         if isinstance(group, ModernGroup):
             if self.modern is not None:
@@ -460,17 +410,10 @@ def start_broker(
     new_member_id: Callable[[str], str] | None = None,
     **surroundings: Unpack[Surroundings],
 ) -> GroupCoordinator:
-    """Start a broker that is the leader of every partition of the offsets topic. Return its coordinator.
+    """Start a broker that leads every partition of the offsets topic, and return its coordinator.
 
-    Parameters
-    ----------
-    logs
-        The logs of the offsets topic's partitions, or their folder, which may be empty.
-    new_member_id
-        A function that returns the id of a new member, as in `GroupCoordinator`. None: the client id and a number that
-        no member in the log has, so every run of the program has the same ids, and no restart repeats one.
-    clock, settings, surroundings
-        See `GroupCoordinator`.
+    A folder of `logs` may be empty. Without `new_member_id`, an id is the client id and a number that no member in the
+    log has, so every run of the program has the same ids, and no restart repeats one.
 
     Examples
     --------
@@ -510,7 +453,6 @@ def number_member_ids(used_ids: Iterable[str] = ()) -> Callable[[str], str]:
 
 
 def _find_member_ids(logs: OffsetsLogs, settings: Settings) -> Iterator[str]:
-    """Yield the ids of all members that the logs name, also of those that have left."""
     keys = LogKeys(dialect(settings.coordinator, settings.kafka))
     for partition in range(settings.offsets_topic_num_partitions):
         for batch in logs.read(partition):

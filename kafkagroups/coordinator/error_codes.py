@@ -9,8 +9,6 @@ from enum import IntEnum
 
 
 class Errors(IntEnum):
-    """Kafka's error codes."""
-
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -94,8 +92,8 @@ def convert_group_append_error(error: Errors) -> Errors:
 def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -> Errors:
     """Return the error that a client gets if the append of its commit ends with `error`.
 
-    `verifies_transactions` says whether the broker asks the transaction coordinator if a transaction is open (since
-    3.7). If that does not answer, `error` is NETWORK_EXCEPTION, and the client must send the commit again.
+    If `verifies_transactions`, the broker asks the transaction coordinator whether a transaction is open (since 3.7).
+    If that does not answer, `error` is NETWORK_EXCEPTION, and the client must send the commit again.
     Source: GroupMetadataManager.maybeConvertOffsetCommitError (3.9).
     """
     if error is Errors.NETWORK_EXCEPTION and verifies_transactions:

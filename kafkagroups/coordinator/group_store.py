@@ -1,8 +1,7 @@
 """What the requests need from a coordinator's memory and log.
 
-The rules of joins, rebalances and checks are the same in both coordinators, and reach memory and log through
-`GroupStore`. `GroupMetadataManager` (manager.py) is the classic one: one cache, changed when the log answers.
-`PartitionedGroups` (partitioned_groups.py) is the new one: a state machine for each partition, changed by the records.
+The rules of joins, rebalances and checks are the same in both coordinators, and reach memory and log through a
+`GroupStore`: the cache of manager.py up to 3.9, the state machines of partitioned_groups.py since 4.0.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ def _ignore_group(group: LivingGroup) -> None:
 class GroupStore(ABC):
     """The groups and offsets of the partitions that this broker leads.
 
-    `owned` and `loading` are partitions; `epochs` has the newest coordinator epoch of each, which grows with each
-    election, so that a late call is ignored. `on_loaded` and `on_unloaded` are called for each group of a partition.
+    `owned` and `loading` are partitions; `epochs` has the newest coordinator epoch of each, so that a late call is
+    ignored.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
@@ -90,7 +89,6 @@ class GroupStore(ABC):
         return partition_for(group_id, self.settings.offsets_topic_num_partitions)
 
     def is_loaded(self, partition: int) -> bool:
-        """Return whether this broker owns the partition, and has its groups."""
         return partition in self.owned
 
     def is_local(self, group_id: str) -> bool:
@@ -100,7 +98,6 @@ class GroupStore(ABC):
         return self.partition_for(group_id) in self.loading
 
     def is_missing(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition, but the group does not exist or is Dead."""
         group = self.get_group(group_id)
         return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
 
@@ -122,7 +119,6 @@ class GroupStore(ABC):
             self.loading.discard(partition)
 
     def unload_partition(self, partition: int, epoch: int | None = None) -> None:
-        """Call `on_unloaded` for each group, and forget the partition, unless its coordinator epoch is newer."""
         if epoch is None or self.accept_epoch(partition, epoch):
             self.owned.discard(partition)
             self.loading.discard(partition)
@@ -143,12 +139,10 @@ class GroupStore(ABC):
         """Return the group; None if it does not exist."""
 
     def get_group(self, group_id: str) -> ClassicGroup | None:
-        """Return the classic group; None if it does not exist."""
         group = self.find_group(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def find_modern_group(self, group_id: str) -> ModernGroup | None:
-        """Return the consumer, share or streams group; None if it does not exist."""
         group = self.find_group(group_id)
         return group if isinstance(group, ModernGroup) else None
 
@@ -174,7 +168,6 @@ class GroupStore(ABC):
         return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return the group. If it does not exist, add an Empty group, without a record."""
         return self.add_group(self.build_group(group_id))
 
     @contextmanager
@@ -185,10 +178,7 @@ class GroupStore(ABC):
     def after(
         self, group: ClassicGroup, delay_ms: int, action: Callable[[], None], *, is_in_join: bool = False
     ) -> Cancellable:
-        """Run the action for the group after a delay.
-
-        `is_in_join` says whether a JoinGroup of the group is being handled, which ends with `end_join`.
-        """
+        """`is_in_join` says whether a JoinGroup of the group is being handled, which ends with `end_join`."""
         return self.clock.after(delay_ms, action)
 
     @abstractmethod
@@ -242,10 +232,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets in the producer's open transaction.
-
-        `partitions` are those of the offsets topic that contain the transaction's marker. Only their groups change.
-        """
+        """Commit or abort the offsets in the producer's open transaction, in the partitions that contain its marker."""
 
     @abstractmethod
     def find_offsets(self, group_id: str) -> OffsetsAndPending:
@@ -277,7 +264,6 @@ class GroupStore(ABC):
         return fetched
 
     def split_by_partition(self, group_ids: Sequence[str]) -> list[Sequence[str]]:
-        """Return the groups that one write deletes, for each write."""
         return [group_ids] if group_ids else []
 
     @abstractmethod
@@ -290,7 +276,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
-        """Delete these partitions' offsets in all groups. Return how many committed offsets were deleted.
+        """Delete these partitions' offsets in all groups, and return how many committed ones there were.
 
         `topic_ids` are the ids of the deleted topics, by name.
         """

@@ -1,12 +1,11 @@
 """The log that a coordinator appends to: its interface, on disk, and with answers that are held back.
 
-A broker answers an append when all replicas have the batch (acks=all), or when the append has failed. The answer is
-therefore passed to a callback, now or later.
+A broker answers an append when all replicas have the batch (acks=all), or when the append has failed, so a callback
+gets the answer, now or later.
 
-The leader epoch of a partition is a number that grows with each new leader, and a commit contains that of the last
-consumed record (KIP-320). If a leader fails, the next one may have a shorter log, or other records at a committed
-offset. A consumer that starts there asks where the commit's leader epoch ends (`offset_for_leader_epoch`); if this is
-below the committed offset, the log was truncated. The leader of the consumed partition answers, not the coordinator.
+A commit contains the leader epoch of the last consumed record (KIP-320), because the next leader may have a shorter
+log, or other records at a committed offset. A consumer that starts there asks the leader of the consumed partition
+where this epoch ends (`offset_for_leader_epoch`); if that is below the committed offset, the log was truncated.
 Source: ReplicaManager.appendRecords, ProducerAppendInfo.checkProducerEpoch, LeaderEpochFileCache.endOffsetFor (3.9).
 """
 
@@ -80,10 +79,7 @@ class NewBatch:
 
 
 def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0) -> NewBatch:
-    """Return a marker, the control batch that ends a transaction.
-
-    `timestamp` is in ms since 1970. `epoch` is the transaction coordinator's epoch, not the producer's.
-    """
+    """`timestamp` is in ms since 1970. `epoch` is the transaction coordinator's epoch, not the producer's."""
     key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
     return NewBatch(
         [(key, encode_end_transaction_marker(epoch))],
@@ -95,8 +91,6 @@ def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timest
 
 
 class OffsetsLogs(Protocol):
-    """The logs of the offsets topic's partitions on one broker."""
-
     def magic(self, partition: int) -> int | None:
         """Return the format of new batches: 0, 1 or 2; None if the partition is not on this broker."""
 
@@ -117,16 +111,8 @@ class HeldAppend(NamedTuple):
 class HeldLogs:
     """Logs that hold back the answers to appends until `release`, also with an error, as if replicas were late.
 
-    Parameters
-    ----------
-    logs
-        The logs to which the batches are appended, immediately.
-    holds_answers
-        Whether answers are held back.
-    append_error
-        If not NONE, each append is refused: it is answered with this error at once, and its batch is not written.
-    held_appends
-        The appends without an answer, the oldest first.
+    Batches are appended to `logs` at once; `held_appends` are those without an answer, the oldest first. With an
+    `append_error`, each append is answered with it at once, and its batch is not written.
     """
 
     logs: OffsetsLogs
@@ -170,21 +156,10 @@ class DiskLogs:
     """The partition folders `__consumer_offsets-N` in `folder`, in Kafka's batch format 2. Appends are answered at
     once.
 
-    Parameters
-    ----------
-    folder
-        The folder that contains the partition folders. If it does not exist, the first append creates it.
-    compression
-        The codec of appended batches. Transaction markers are never compressed.
-    fences_producers
-        Whether to refuse an append with an older producer epoch than the producer's newest one in the partition. A
-        transaction marker is never refused.
-    max_message_bytes
-        The size of the largest accepted batch, in bytes. A larger batch is refused with MESSAGE_TOO_LARGE.
-    segment_bytes
-        The largest size of a segment file, in bytes.
-    on_append
-        A function that is called after each successful append, as `AppendListener` describes.
+    The first append creates the folder. A batch above `max_message_bytes` is refused with MESSAGE_TOO_LARGE, and with
+    `fences_producers` one whose producer epoch is older than the producer's newest in the partition, with
+    INVALID_PRODUCER_EPOCH. A transaction marker is never refused or compressed. `segment_bytes` is the largest size of
+    a segment file, and `on_append` is called after each successful append, as `AppendListener` describes.
     """
 
     def __init__(
@@ -217,16 +192,12 @@ class DiskLogs:
         return open_log(folder) if folder.is_dir() and has_segments(folder) else ()
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Append a batch and call `callback` at once, with INVALID_PRODUCER_EPOCH or MESSAGE_TOO_LARGE if it is
-        refused.
-        """
         error, offset = self._append(partition, batch)
         callback(error, offset)
 
     def append_marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
     ) -> int:
-        """Append a marker, as `build_marker` describes it. Return its offset."""
         batch = build_marker(producer_id, producer_epoch, commits=commits, timestamp=timestamp, epoch=epoch)
         _, offset = self._append(partition, batch)
         return offset
@@ -278,20 +249,9 @@ UNDEFINED = -1
 def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> tuple[int, int]:
     """Return the largest leader epoch in the log that is not above `epoch`, and the offset at which this epoch ends.
 
-    Parameters
-    ----------
-    epochs
-        Pairs of a leader epoch in the leader's log and the offset of its first record, in ascending order.
-    log_end
-        The offset after the last record of the log.
-    epoch
-        The leader epoch to look up. -1 means that the commit has no leader epoch.
-
-    Returns
-    -------
-    tuple[int, int]
-        The leader epoch, and the offset after its last record. (-1, -1) if `epoch` is -1 or above the log's epochs. If
-        all epochs in the log are above `epoch`: `epoch` and the first offset of the log's first epoch.
+    `epochs` are pairs of a leader epoch and the offset of its first record, in ascending order; `log_end` is the end of
+    the last one. The answer is (-1, -1) if `epoch` is -1, because the commit has none, or above the log's epochs. If
+    all epochs in the log are above `epoch`, it is `epoch` and the first offset of the first epoch.
 
     Examples
     --------
@@ -314,24 +274,13 @@ def find_truncation_offset(
 ) -> int | None:
     """Return the offset to which a follower truncates its log before it fetches from a leader.
 
-    Parameters
-    ----------
-    follower, leader
-        The leader epochs in each log, as in `offset_for_leader_epoch`.
-    follower_end, leader_end
-        The offset after the last record of each log.
+    The arguments are the leader epochs and the end of each log, as in `offset_for_leader_epoch`. The answer is
+    `follower_end` if nothing is truncated. It is None if the epochs do not tell, because one of the logs has none, or
+    the follower has a newer epoch than the leader: then the follower truncates to its high watermark, which is not in
+    the log.
 
-    Returns
-    -------
-    int | None
-        The follower's new end. It is `follower_end` if the follower truncates nothing. None if the epochs do not tell:
-        one of the logs has no leader epochs, or the follower has a newer epoch than the leader. The follower then
-        truncates to its high watermark, which is not in the log.
-
-    Notes
-    -----
-    Kafka's code (4.3.1): AbstractFetcherThread.getOffsetTruncationState, which the follower repeats until the leader's
-    answer to its fetch has no diverging epoch.
+    Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1), which the follower repeats until the leader's answer
+    to its fetch has no diverging epoch.
 
     Examples
     --------

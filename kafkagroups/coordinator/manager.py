@@ -1,12 +1,9 @@
 """The classic coordinator's cache and log: load and unload partitions; store, fetch and delete records and offsets.
 
 The coordinator answers requests from `groups` (Kafka's groupMetadataCache), and reads the offsets topic only when it
-loads a partition. A change that must survive a crash is first appended to the log and then made in the cache, so a
-commit has three steps: its offsets are stored as pending, the batch is appended, and a callback completes or drops the
-pending offsets.
+loads a partition. A change that must survive a crash is first appended to the log and then made in the cache.
 
-Simpler than Kafka: a load has finished when `load_partition` returns. A test can add a partition to `loading`: requests
-then get the answers that a broker gives during a load.
+Simpler than Kafka: a load has finished when `load_partition` returns.
 Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
 """
 
@@ -139,7 +136,7 @@ class GroupMetadataManager(GroupStore):
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
-        If the append succeeds, the offsets become committed in the cache; those of a transaction stay pending until its
+        After the append, the offsets become committed in the cache; those of a transaction stay pending until its
         marker is written. `complete` receives an error for each partition:
 
         - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The others are written.
@@ -249,12 +246,11 @@ class GroupMetadataManager(GroupStore):
         *,
         is_expiration: bool = False,
     ) -> int:
-        """Delete the offsets that `select` returns for each group, each Empty group without offsets, and Dead groups.
+        """Delete the offsets that `select` returns for each group, each Empty group without offsets, and Dead groups;
+        return the number of tombstones of offsets.
 
         For each group, one batch is appended: the tombstones of committed offsets, then that of the group's record. A
         group with generation 0 has no record. With `is_expiration`, pending commits stay.
-
-        Returns the number of committed offsets whose tombstones were appended.
         """
         removed_count = 0
         start_ms = self.clock.now_ms
@@ -285,7 +281,6 @@ class GroupMetadataManager(GroupStore):
     def _append_tombstones(
         self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
     ) -> bool:
-        """Append tombstones as one batch. Return False if the log answers immediately with an error."""
         group_id = group.group_id
         records = [encode(build_offset_tombstone(group_id, partition)) for partition in partitions]
         if deletes_group and group.generation > 0:

@@ -1,8 +1,8 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup, with the checks in Kafka's order.
 
-A static member has an instance id, which the client sets (KIP-345). After a restart its client joins without a member
-id, and the coordinator gives the instance id a new member id. A dynamic member has no instance id. A pending member id
-was returned to a new dynamic member, which must join again with this id (KIP-394).
+A static member has an instance id, which the client sets (KIP-345); a dynamic member has none. After a restart, a
+static member joins without a member id, and gets a new one. A pending member id was returned to a new dynamic member,
+which must join again with this id (KIP-394).
 Source: GroupCoordinator.handleJoinGroup, doNewMemberJoinGroup, doCurrentMemberJoinGroup, acceptJoiningMember,
 updateStaticMemberAndRebalance, handleSyncGroup, validateSyncGroup, handleHeartbeat, validateHeartbeat,
 handleLeaveGroup, GroupMetadata.replaceStaticMember (3.9; tags 2.8.2 and 1.0.1 where the version matters).
@@ -41,10 +41,6 @@ from kafkagroups.groups.modern_group import ModernGroup
 
 class MemberRequests(Requests):
     def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
-        """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
-
-        The group of a new member is created, even if the member is then refused.
-        """
         group_id = request.group_id
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         joining = request.build_member()
@@ -204,7 +200,7 @@ class MemberRequests(Requests):
     def replace_static(
         self, group: ClassicGroup, instance_id: str, joining: ClassicMember, *, can_skip_assignment: bool
     ) -> None:
-        """Give the instance id to the joining member. Requests with the old member id get FENCED_INSTANCE_ID.
+        """Requests with the old member id get FENCED_INSTANCE_ID.
 
         If the group is Stable and the protocol stays the same, there is no rebalance.
         """
@@ -275,10 +271,8 @@ class MemberRequests(Requests):
     # SyncGroup, Heartbeat and LeaveGroup
 
     def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
-        """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
-
-        While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance is
-        not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
+        """While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance
+        is not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
         """
         group_id = request.group_id
         member_id = request.member_id
@@ -307,11 +301,9 @@ class MemberRequests(Requests):
         return response
 
     def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
-        """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, it must join again.
-
-        While the group is loading, the answer is NONE, because the session timers start only after the load. While it
-        waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and the timer is not
-        restarted; before 2.3, in addition, the generation is not checked.
+        """While the group is loading, the answer is NONE, because the session timers start only after the load. While
+        the member waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and its session
+        timer is not restarted; before 2.3, in addition, the generation is not checked.
         """
         error = self.validator.check_request(request.group_id, "HEARTBEAT", "READ")
         if error is not Errors.NONE:

@@ -1,4 +1,4 @@
-"""The requests with many fields and all results as dataclasses.
+"""The requests with many fields, which the methods of `GroupCoordinator` explain, and all results, as dataclasses.
 
 Source: the request schemas of 3.9 and 4.3.1 (JoinGroupRequest.json, TxnOffsetCommitRequest.json, …);
 GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid (4.3.1).
@@ -36,7 +36,7 @@ class JoinedMember:
 
 @dataclass(frozen=True)
 class JoinGroupResult:
-    """The result of JoinGroup. `leader` is the leader's member id; only the leader gets `members`.
+    """`leader` is the leader's member id; only the leader gets `members`.
 
     `skip_assignment` is True if the leader must not compute new assignments, because it is static and joined again
     without a rebalance.
@@ -54,8 +54,6 @@ class JoinGroupResult:
 
 @dataclass(frozen=True)
 class SyncGroupResult:
-    """The result of SyncGroup: the member's assignment, or an error."""
-
     error: Errors
     protocol_type: str | None = None
     protocol: str | None = None
@@ -72,8 +70,6 @@ class MemberIdentity:
 
 @dataclass(frozen=True)
 class LeaveGroupResult:
-    """The result of LeaveGroup: the error of the whole request, and that of each member."""
-
     error: Errors
     members: tuple[tuple[MemberIdentity, Errors], ...] = ()
 
@@ -96,7 +92,7 @@ class OffsetCommit:
 class FetchedOffset:
     """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed.
 
-    `leader_epoch` -1: none. `topic_id` is the topic's id at the time of the commit; None before 4.1.
+    `topic_id` is the topic's id at the time of the commit; None before 4.1.
     """
 
     offset: int = -1
@@ -108,7 +104,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True)
 class OffsetFetchResult:
-    """The result of OffsetFetch. If the group has an `error`, `offsets` is empty."""
+    """If the group has an `error`, `offsets` is empty."""
 
     error: Errors
     offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
@@ -145,8 +141,6 @@ class DescribedGroup:
 
 @dataclass(frozen=True)
 class ListedGroup:
-    """A group as ListGroups returns it."""
-
     group_id: str
     protocol_type: str
     state: str
@@ -155,7 +149,7 @@ class ListedGroup:
 
 @dataclass(frozen=True)
 class OffsetDeleteResult:
-    """The result of OffsetDelete. If the group has an `error`, `partitions` is empty."""
+    """If the group has an `error`, `partitions` is empty."""
 
     error: Errors
     partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)
@@ -181,7 +175,6 @@ class ResponseFuture(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> ResponseFuture[T]:
-        """Return the response of a request that is answered at once."""
         response = cls()
         response.complete(value)
         return response
@@ -216,12 +209,10 @@ class ResponseFuture(Generic[T]):
         return last
 
     def map(self, convert: Callable[[T], U]) -> ResponseFuture[U]:
-        """Return the response that `convert` makes of this one."""
         return self.bind(lambda value: ResponseFuture.of(convert(value)))
 
     @classmethod
     def gather(cls, responses: Sequence[ResponseFuture[T]]) -> ResponseFuture[list[T]]:
-        """Return all responses, in their order, as soon as the last one has come."""
         gathered: ResponseFuture[list[T]] = ResponseFuture()
 
         def complete(_: object = None) -> None:
@@ -247,10 +238,8 @@ def build_join_result(
     with_members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResult:
-    """Return the JoinGroup result for the group's current generation.
-
-    `leader` is the leader's member id in the result; None: the current leader. `with_members` adds all members of the
-    group, as the leader needs them.
+    """`leader` is the leader's member id in the result; None: the current leader. `with_members` adds all members of
+    the group, as the leader needs them.
     """
     leader_id = group.leader if leader is None else leader
     members = group.ordered_members() if with_members else []
@@ -292,8 +281,6 @@ def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
 
 @dataclass(frozen=True)
 class JoinGroupRequest:
-    """The fields of a JoinGroup, which `GroupCoordinator.join_group` explains."""
-
     group_id: str
     _: KW_ONLY
     protocols: Sequence[tuple[str, bytes]]
@@ -322,8 +309,6 @@ class JoinGroupRequest:
 
 @dataclass(frozen=True)
 class HeartbeatRequest:
-    """The fields of a Heartbeat, which `GroupCoordinator.heartbeat` explains."""
-
     group_id: str
     generation: int
     member_id: str
@@ -333,8 +318,6 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True)
 class SyncGroupRequest(HeartbeatRequest):
-    """The fields of a SyncGroup, which `GroupCoordinator.sync_group` explains."""
-
     assignments: Mapping[str, bytes] | None = None
     _: KW_ONLY
     protocol_type: str | None = None
@@ -343,8 +326,6 @@ class SyncGroupRequest(HeartbeatRequest):
 
 @dataclass(frozen=True)
 class OffsetFetchRequest:
-    """The fields of an OffsetFetch, which `GroupCoordinator.offset_fetch` explains."""
-
     group_id: str
     partitions: Iterable[TopicPartition] | None = None
     _: KW_ONLY
@@ -356,8 +337,6 @@ class OffsetFetchRequest:
 
 @dataclass(frozen=True)
 class OffsetCommitRequest:
-    """The fields of an OffsetCommit, which `GroupCoordinator.offset_commit` explains."""
-
     group_id: str
     offsets: Mapping[TopicPartition, OffsetCommit]
     _: KW_ONLY
@@ -370,8 +349,6 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True)
 class TxnOffsetCommitRequest:
-    """The fields of a TxnOffsetCommit, which `GroupCoordinator.txn_offset_commit` explains."""
-
     group_id: str
     offsets: Mapping[TopicPartition, OffsetCommit]
     _: KW_ONLY
@@ -419,14 +396,13 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether the request repeats everything, so that the response repeats the assignment."""
         has_subscription = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         return self.rebalance_timeout_ms != -1 and has_subscription and self.topic_partitions is not None
 
 
 @dataclass(frozen=True)
 class ConsumerHeartbeatResult:
-    """The result of ConsumerGroupHeartbeat. None: the assignment did not change, or the request was refused."""
+    """None: the assignment did not change, or the request was refused."""
 
     error: Errors = Errors.NONE
     message: str | None = None
@@ -447,7 +423,7 @@ class DescribedConsumer:
 
 @dataclass(frozen=True)
 class DescribedConsumerGroup:
-    """The result of ConsumerGroupDescribe for one group. `topic_names` are the names of topics by id."""
+    """`topic_names` are the names of topics by id."""
 
     error: Errors
     group_id: str

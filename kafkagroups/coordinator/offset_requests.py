@@ -1,7 +1,6 @@
 """The requests about offsets and groups: commits, deletions and expiry, and the answers from the cache.
 
-A commit is checked first: may the client commit, do the topics exist, is the client a member of the group? Then the
-manager stores the offsets in the log and the cache. Version 0 of OffsetCommit stores them only in ZooKeeper.
+A commit is checked first, and then the manager stores its offsets in the log and the cache.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest; GroupCoordinator.handleCommitOffsets,
 handleTxnCommitOffsets, handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9; tags 2.8.2 and 1.0.1);
 GroupMetadataManager.cleanupGroupMetadata (3.9).
@@ -137,7 +136,6 @@ class OffsetRequests(Requests):
         offsets: Mapping[TopicPartition, OffsetCommit],
         store: Callable[[_Commits, _Answer], None],
     ) -> ResponseFuture[CommitErrors]:
-        """Call `store` with the offsets of the partitions that exist and that the client may read."""
         if not self.validator.authorize("READ", "GROUP", group_id):
             return ResponseFuture.of(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
         response: ResponseFuture[CommitErrors] = ResponseFuture()
@@ -183,7 +181,7 @@ class OffsetRequests(Requests):
     def _build_stored_offset(
         self, retention_ms: int, partition: TopicPartition, offset: OffsetCommit
     ) -> OffsetAndMetadata:
-        """Return the offset that a commit stores. `retention_ms` is -1 if the client sent none.
+        """`retention_ms` is -1 if the client sent none.
 
         - Since 2.1: expire timestamp = now + client's retention time; None if the client sent no retention time.
         - Before 2.1: expire timestamp = (client's timestamp or now) + (client's or broker's retention time).
@@ -241,7 +239,6 @@ class OffsetRequests(Requests):
         return self.manager.write(group_ids[0], wait, refuse).bind(delete_unless_refused)
 
     def _check_deletion(self, group_id: str, deleted_groups: list[LivingGroup]) -> Errors:
-        """Return the error for the group, or add it to those that are deleted."""
         group = self.manager.find_group(group_id)
         if group is None or group.state is ClassicState.DEAD:
             return self.validator.choose_error_without_group(group_id)

@@ -1,8 +1,7 @@
 """The new coordinator's groups: commits, fetches, deletions and the expiration as handlers of each partition's runtime.
 
 Joins and rebalances are those of the classic coordinator (membership.py, rebalance.py), which change a classic group in
-memory and write its record. A group that a request creates without a record becomes visible with the next batch of its
-partition.
+memory and write its record.
 Source: GroupCoordinatorShard.java, OffsetMetadataManager.java, GroupMetadataManager.java (4.3.1).
 """
 
@@ -49,8 +48,6 @@ T = TypeVar("T")
 
 
 class PartitionedGroups(GroupStore):
-    """The groups of the partitions that this broker leads. `runtimes` are the partitions, by number."""
-
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
         super().__init__(settings, logs, clock)
         self.runtimes: dict[int, PartitionRuntime] = {}
@@ -146,8 +143,8 @@ class PartitionedGroups(GroupStore):
     ) -> None:
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 
-        Without it, the group of a refused JoinGroup would exist until the next load only. If the append fails, the
-        group is gone, and a JoinGroup that still waits gets the error.
+        Without this record, the group of a refused JoinGroup would exist only until the next load. If the append fails,
+        the group is gone, and a JoinGroup that still waits gets the error.
         """
         if is_new:
             empty_group = self.build_group(group.group_id)
@@ -204,7 +201,6 @@ class PartitionedGroups(GroupStore):
         self.find_runtime(group.group_id).write(commit, refuse, producer).then(complete)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets. The marker must be the newest batch in the log of each of these partitions."""
         for partition in partitions:
             runtime = self.runtimes.get(partition)
             if runtime is not None and runtime.is_active:
@@ -238,10 +234,7 @@ class PartitionedGroups(GroupStore):
         return [build_offset_tombstone(group.group_id, partition) for partition in deleted]
 
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
-        """Delete the committed and pending offsets for these partitions in all groups. The groups stay.
-
-        An offset that was committed for another topic of this name stays.
-        """
+        """The groups stay, and so does an offset that was committed for another topic of this name."""
 
         def build(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> list[Record]:
             return [
@@ -267,7 +260,6 @@ class PartitionedGroups(GroupStore):
         return self._delete_everywhere(build_all)
 
     def _delete_everywhere(self, build: Callable[[LivingShard], tuple[int, list[Record]]]) -> int:
-        """Write the tombstones that `build` returns for each partition. Return the sum of its counts."""
         counts = []
 
         def delete(shard: LivingShard) -> Result[None]:

@@ -11,7 +11,7 @@
     arrives                    SyncGroup is answered. If the append fails, all members must join again.
 
 Only the result of a rebalance is written. If the coordinator crashes between JoinGroup and SyncGroup, the log contains
-the previous generation. A static member has an instance id (KIP-345), a dynamic member has none.
+the previous generation.
 Source: GroupCoordinator.scala (3.9; tags 2.8.2 and 1.0.1 where the version matters), DelayedJoin.scala,
 DelayedHeartbeat.scala; shouldKeepMemberAlive (1.0.1).
 """
@@ -77,7 +77,6 @@ class Rebalances:
             member.session_timeout_ms = joining.session_timeout_ms
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member that left or timed out, and go on without it."""
         self.drop_member(group, member)
         self.go_on(group)
 
@@ -159,8 +158,7 @@ class Rebalances:
     def _wait_for_first_joins(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         """Wait for the first members, then end the join phase or wait again.
 
-        The group waits again if members joined during the wait and the rebalance timeout is not over. `remaining_ms` is
-        what remains of it after this wait.
+        The group waits again if members joined during the wait and the rebalance timeout is not over.
         """
 
         def expire() -> None:
@@ -251,7 +249,6 @@ class Rebalances:
         assignments: Mapping[str, bytes],
         response: ResponseFuture[SyncGroupResult],
     ) -> None:
-        """Let the member wait for an assignment. If the member is the leader, append the group's record."""
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
         if group.leader != member.member_id:
@@ -296,7 +293,6 @@ class Rebalances:
             self.prepare(group)
 
     def _propagate_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes], error: Errors) -> None:
-        """Set each member's assignment, and answer each waiting SyncGroup with it or with the error."""
         for member in group.ordered_members():
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is not None:

@@ -1,8 +1,8 @@
 """The APIs of a conversation: from request JSON to the coordinator's call, and to the response JSON of each version.
 
 The JSON is that of Kafka's own generated classes: in every version, fields have the names of the newest version, and
-bytes are base64 text. So a field and the argument or attribute for it differ only in how names are written, apart from
-the names in `JSON_NAMES`. A response has only the fields that exist in its version.
+bytes are base64 text. So a field and the argument or attribute for it differ only in how names are written (apart from
+`JSON_NAMES`). A response has only the fields that exist in its version.
 Source: the request and response schemas of 3.9 and 4.3.1, KafkaApis.scala.
 """
 
@@ -43,8 +43,6 @@ Answer = ResponseFuture[Json]
 
 @dataclass(frozen=True)
 class Request:
-    """A request: its API, for example "JoinGroup", and its JSON, with the newest version's field names."""
-
     api: str
     version: int
     body: Json
@@ -187,7 +185,7 @@ class NamedTopics:
             self.refused.append({"topicId": topic["topicId"], "partitions": partitions})
 
     def identify(self, topics: Iterable[Json]) -> list[Json]:
-        """Return the topics of a response with their ids instead of their names. Topics without an id are left out."""
+        """Topics without an id are left out."""
         return [
             {"topicId": self.topic_ids[topic["name"]], "partitions": topic["partitions"]}
             for topic in topics
@@ -217,7 +215,7 @@ def txn_offset_commit(coordinator: GroupCoordinator, request: Request) -> Answer
 def _commit(
     coordinator: GroupCoordinator, verb: Callable[..., ResponseFuture[CommitErrors]], request: Request
 ) -> Answer:
-    """Send a commit. The topics of the response have ids if those of the request have.
+    """The topics of the response have ids if those of the request have.
 
     Since Kafka 2.0, versions 0 and 1 of TxnOffsetCommit get COORDINATOR_NOT_AVAILABLE instead of
     COORDINATOR_LOAD_IN_PROGRESS, because their clients fail at COORDINATOR_LOAD_IN_PROGRESS.
@@ -379,7 +377,6 @@ def describe_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
 def _write_operations(
     coordinator: GroupCoordinator, request: Request, group: DescribedGroup | DescribedConsumerGroup
 ) -> Json:
-    """Return the field `authorizedOperations`, in which bit n stands for the operation with code n."""
     if group.error or not request.body.get("includeAuthorizedOperations"):
         return {"authorizedOperations": UNKNOWN_OPERATIONS}
     operations = GROUP_OPERATIONS + (CONFIG_OPERATIONS if coordinator.settings.is_at_least(4, 0) else ())
@@ -431,7 +428,7 @@ def _write_consumer(described: DescribedConsumer, names: Mapping[str, str]) -> J
 
 
 def _write_partitions(partitions: Mapping[str, Collection[int]], names: Mapping[str, str] | None = None) -> Json:
-    """Return an assignment. `names` are the names of the topics by id, for a response that contains them."""
+    """`names` are the names of the topics by id, for a response that contains them."""
     topics = [
         {
             "topicId": topic_id,
@@ -474,10 +471,7 @@ FIRST_RELEASE_BY_API = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
 
 
 def handle(coordinator: GroupCoordinator, request: Request) -> Answer:
-    """Send one request to the coordinator, and return the response.
-
-    If the API does not exist in this Kafka version, a broker would close the connection, so it is never answered.
-    """
+    """If the API does not exist in this Kafka version, a broker would close the connection, so it is never answered."""
     if coordinator.settings.is_before(*FIRST_RELEASE_BY_API.get(request.api, (0,))):
         return ResponseFuture()
     first_versions = FIRST_VERSION_BY_API_AND_FIELD.get(request.api, {})

@@ -1,7 +1,7 @@
 """Which values a request can contain: the types of its fields.
 
-Each field of a request has a type of Kafka's request schemas. Python callers can pass a value that does not fit, for
-example a producer epoch of 40,000. `check_fields` then raises UsageError before the coordinator changes anything.
+Python callers can pass a value that does not fit into its field, for example a producer epoch of 40,000. `check_fields`
+then raises UsageError before the coordinator changes anything.
 
     text                                at most 32767 bytes in UTF-8; no half of a surrogate pair
     producer epoch                      int16
@@ -32,14 +32,13 @@ Verbs = TypeVar("Verbs")
 
 
 class FieldType(Protocol):
-    """The type of a field. The integer types in records/wire.py are field types, too."""
+    """The type of a field."""
 
     def check(self, value: Any) -> Any:
         """Return the value, an iterator as a list. Raises UsageError if no request can contain it."""
 
 
 def check_field(name: str, field_type: FieldType, value: Any) -> Any:
-    """Return the value of a field, as `FieldType.check` does. The error names the field."""
     try:
         return field_type.check(value)
     except UsageError as error:
@@ -64,8 +63,6 @@ class Text:
 
 
 class RawBytes:
-    """Bytes of any length."""
-
     def check(self, value: Any) -> bytes:
         if not isinstance(value, bytes):
             raise _refuse_type("bytes", value)
@@ -117,8 +114,6 @@ class ObjectOf:
 
 
 class LeavingMember:
-    """A member of a LeaveGroup: a member id, or a MemberIdentity."""
-
     def check(self, value: Any) -> str | MemberIdentity:
         checked: str | MemberIdentity = (TEXT if isinstance(value, str) else _IDENTITY).check(value)
         return checked
@@ -209,10 +204,7 @@ def check_fields(**special: FieldType) -> Callable[[Callable[P, R]], Callable[P,
 def take_fields(
     request_class: Callable[P, Request], **special: FieldType
 ) -> Callable[[Callable[[Verbs, Request], R]], Callable[Concatenate[Verbs, P], R]]:
-    """Return a decorator for a method that takes a request object, so that callers pass the fields of the request.
-
-    The fields are checked before the object is created, as `check_fields` checks arguments.
-    """
+    """Return a decorator for a method that takes a request object, so that callers pass the fields of the request."""
     signature = inspect.signature(request_class)
     types = _find_types(signature, special)
 

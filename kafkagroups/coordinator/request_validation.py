@@ -98,18 +98,12 @@ class RequestValidator:
         self.is_running = True
 
     def check_request(self, group_id: str, api: str, operation: str) -> Errors:
-        """Check that the client is authorized, and `check_group`.
-
-        `api` is the name of the request ("JOIN_GROUP"), `operation` what the client wants to do ("READ").
-        """
         if not self.authorize(operation, "GROUP", group_id):
             return Errors.GROUP_AUTHORIZATION_FAILED
         return self.check_group(group_id, api)
 
     def check_group(self, group_id: str, api: str) -> Errors:
-        """Check that this broker can answer requests for the group.
-
-        Before 2.0, only JoinGroup needs a group id, and NOT_COORDINATOR comes before COORDINATOR_LOAD_IN_PROGRESS.
+        """Before 2.0, only JoinGroup needs a group id, and NOT_COORDINATOR comes before COORDINATOR_LOAD_IN_PROGRESS.
         Since 4.0, a coordinator that is not running does not look at the group id.
         """
         if not self.is_running and self.settings.is_at_least(4, 0):
@@ -156,9 +150,7 @@ class RequestValidator:
     def validate_member(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, *, is_join_request: bool = False
     ) -> Errors:
-        """Check the member id and the instance id.
-
-        - FENCED_INSTANCE_ID: another member has the instance id.
+        """- FENCED_INSTANCE_ID: another member has the instance id.
         - UNKNOWN_MEMBER_ID: no member has the member id, or the instance id (up to 2.8, only in JoinGroup).
         """
         if instance_id is not None:
@@ -180,11 +172,9 @@ class RequestValidator:
         return Errors.NONE if request.generation == group.generation else Errors.ILLEGAL_GENERATION
 
     def validate_commit(self, group: ClassicGroup, request: OffsetCommitRequest) -> Errors:
-        """Check the member of a commit.
-
-        A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must come
-        from a member of the current generation, and none is accepted while the group waits for the leader's assignment.
-        Since 2.4, an error of the member comes first.
+        """A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must
+        come from a member of the current generation, and none is accepted while the group waits for the leader's
+        assignment. Since 2.4, an error of the member comes first.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()

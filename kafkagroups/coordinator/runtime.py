@@ -5,22 +5,17 @@
                                         ▼
                  LivingShard.apply_new (the code that loads a log) ──▶ append ──▶ the log confirms ──▶ response
 
-A handler reads the state and decides. It changes no hard state: the records that it returns do, and the same code
-applies them in memory, after a restart and in a broker that takes over. The response waits until the log has confirmed
-the records. A response without records waits for all records before it, because the handler has seen what they changed.
-A failed append takes back what its records changed, and every request that waits for it gets the error. A request that
+A handler reads the state, decides, and changes no hard state: the records that it returns do, and the same code applies
+them in memory, after a restart and in a broker that takes over. The response waits until the log has confirmed the
+records. A response without records waits for all records before it, because the handler has seen what they changed. A
+failed append takes back what its records changed, and every request that waits for it gets the error. A request that
 the handler refuses (Refusal) is answered at once.
 
-To add a kind of request, write a handler, and call `write(handler, refuse)` from the public verb. `refuse(error,
-message)` builds the response for an error. A request that only reads looks at the state within `GroupStore.committed`,
-which shows what the log has confirmed. If the records are new, say in groups/modern_replay.py what they change: nothing
-else applies them.
+A request that only reads looks at the state within `GroupStore.committed`, which shows what the log has confirmed. What
+a new record changes is said in groups/modern_replay.py: nothing else applies it.
 
-A timer is a write too: its action calls `write` when the timer is due, and the handler looks whether there is still
-something to do.
-
-Classic groups are the exception, in Kafka as here: their members and their state are plain memory, which the handlers
-change at once. `append_group_records` writes their record without applying it (Kafka: replayRecords = false).
+Classic groups are the exception, in Kafka as here: the handlers change their members and their state, which are plain
+memory, at once. `append_group_records` writes their record without applying it (Kafka: replayRecords = false).
 
 Simpler than Kafka: there are no threads, so an event is a call. Each write is a batch of its own, as it is for a client
 that waits for each answer, so `append.linger.ms` has no effect.
@@ -243,7 +238,6 @@ class PartitionRuntime:
     # Load and unload
 
     def load(self) -> None:
-        """Read the partition's log, and call `on_loaded` for each group. If this fails, stay inactive."""
         self.shard = LivingShard(self.partition, self.dialect, now_ms=self.clock.now_ms)
         self.next_offset = 0
         replay_batches(self.shard, self._count(self.logs.read(self.partition)))
@@ -262,7 +256,6 @@ class PartitionRuntime:
             self.store.on_loaded(group)
 
     def unload(self) -> None:
-        """Answer all requests that wait with NOT_COORDINATOR, and call `on_unloaded` for each group."""
         self.is_active = False
         waiting, self._unconfirmed = self._unconfirmed, []
         for append in waiting:

@@ -42,18 +42,16 @@ class ConsumerSettings:
 
     @property
     def can_upgrade(self) -> bool:
-        """Whether a classic group with members may become a consumer group."""
         return self.migration_policy in ("bidirectional", "upgrade")
 
     @property
     def can_downgrade(self) -> bool:
-        """Whether a consumer group may become a classic group when only classic members are left."""
         return self.migration_policy in ("bidirectional", "downgrade")
 
     def find(self, name: str, group_config: Mapping[str, str]) -> int:
         """Return a group's own setting within the broker's limits; the broker's if the group has none.
 
-        `name` is a field of this class. `group_config` has Kafka's names.
+        `name` is a field of this class.
         """
         config = "consumer." + name.replace("_", ".")
         if (own := group_config.get(config)) is None:
@@ -80,36 +78,11 @@ def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
 class Settings:
     """The settings of one broker, with the names and defaults of Kafka 3.9's server.properties. Times are in ms.
 
-    Parameters
-    ----------
-    kafka
-        The version whose rules the coordinator follows: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
-    offsets_topic_num_partitions
-        The number of partitions of `__consumer_offsets`.
-    offsets_topic_compression_codec
-        The codec of the batches that the coordinator appends.
-    offset_metadata_max_bytes
-        The largest size of a commit's metadata. Kafka counts UTF-16 units here, although the name says bytes.
-    offsets_retention_ms, offsets_retention_check_interval_ms
-        How long an offset is kept, and the time between two deletions of expired offsets.
-    group_min_session_timeout_ms, group_max_session_timeout_ms
-        The limits of a member's session timeout.
-    group_initial_rebalance_delay_ms
-        How long the first rebalance of an Empty group waits for more members.
-    group_max_size
-        The largest number of members of a group (since 2.2, KIP-389).
-    zookeeper
-        Whether the broker has a ZooKeeper, in which version 0 of OffsetCommit stores offsets.
-    consumer
-        The settings of consumer groups (since 4.0).
+    `kafka` is the version whose rules the coordinator follows. `offset_metadata_max_bytes` counts UTF-16 units, as
+    Kafka does, although the name says bytes. `group_max_size` exists since 2.2 (KIP-389), and `consumer`, the settings
+    of consumer groups, since 4.0. With `zookeeper`, version 0 of OffsetCommit stores its offsets there. Raises
+    UsageError if `kafka` is not in `CHECKED_VERSIONS`, or the topic has no partition.
 
-    Raises
-    ------
-    UsageError
-        `kafka` is not in `CHECKED_VERSIONS`, or the topic has no partition.
-
-    Notes
-    -----
     A version check in the code, for example `is_at_least(2, 3)`, names the version that introduced the rule. The checks
     are complete only for `CHECKED_VERSIONS`: 2.3.1 would pass this one, but unlike 2.8.2 it writes no group record when
     a static member is replaced.

@@ -1,7 +1,6 @@
 """Simulated consumers: what a Kafka client sends between `subscribe` and `close`, in regular polls or at random.
 
-`SimulatedConsumer` is what the consumers of both protocols share: positions, commits, and responses that a poll handles
-when they have arrived. `poll` sends the next request, unless one waits for its response.
+`SimulatedConsumer` is what the consumers of both protocols share.
 
 `Consumer` speaks the classic protocol:
 
@@ -12,8 +11,6 @@ when they have arrived. `poll` sends the next request, unless one waits for its 
 After UNKNOWN_MEMBER_ID it gives up its partitions and joins as a new member; after ILLEGAL_GENERATION, with the same
 member id. After FENCED_INSTANCE_ID it stops, because another process has its instance id. After other errors it joins
 again.
-
-`ConsumerProtocolConsumer`, which speaks the new protocol, is in consumer_client.py.
 
 Simpler than Kafka: consumers commit only in `commit`, send one request at a time and count records instead of reading
 them. `Consumer` supports only the eager protocol, in which a member gives up all partitions before a rebalance.
@@ -63,10 +60,7 @@ def write_subscription(
     generation: int = -1,
     version: int = NEWEST_LAYOUT_VERSION,
 ) -> bytes:
-    """Return the bytes of a subscription. `owned` are the partitions that the member has now.
-
-    Layout version 0 contains topics; 1 also owned partitions; 2 and 3 also the generation.
-    """
+    """Layout version 0 contains topics; 1 also owned partitions; 2 and 3 also the generation."""
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
         owned_partitions=_group_by_topic(owned),
@@ -76,7 +70,6 @@ def write_subscription(
 
 
 def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicPartition]]:
-    """Return the topics and the owned partitions of a subscription."""
     subscription = decode_subscription(metadata).message
     return subscription.topics, _list_partitions(subscription.owned_partitions)
 
@@ -105,11 +98,8 @@ Result = TypeVar("Result")
 
 
 class ConsumerState(Enum):
-    """What the consumer does next.
-
-    JOINING, and in the classic protocol SYNCING, send the request of this name. RECONCILING and ACKNOWLEDGING belong to
-    the new protocol: the consumer has a new target, and then tells that it has reached it. A STABLE consumer sends
-    heartbeats, and a GONE one sends nothing.
+    """What the consumer does next. JOINING, and in the classic protocol SYNCING, send the request of this name. In the
+    new protocol, the consumer has a new target in RECONCILING, and tells in ACKNOWLEDGING that it has reached it.
     """
 
     JOINING = "joining"
@@ -124,11 +114,9 @@ class ConsumerState(Enum):
 class SimulatedConsumer(ABC):
     """A member of the group `group_id`, of any protocol.
 
-    topics              the topics to which the consumer subscribes
-    partitions          the partition count of each topic
-    waiting_for         the name of the request that waits for its response, or "" for no request
-    positions           for each assigned partition, the offset that the consumer reads next
-    committed           the offsets that the coordinator has confirmed as committed
+    `waiting_for` is the name of the request that waits for its response, or "". `positions` has, for each assigned
+    partition, the offset that the consumer reads next, and `committed` the offsets that the coordinator has confirmed
+    as committed.
     """
 
     coordinator: GroupCoordinator
@@ -150,7 +138,6 @@ class SimulatedConsumer(ABC):
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the consumer reads now."""
         return tuple(self.positions)
 
     @abstractmethod
@@ -194,7 +181,6 @@ class SimulatedConsumer(ABC):
         self.positions = {}
 
     def start(self) -> None:
-        """Start as a new member, also after a crash."""
         self.crash()
         self.state = ConsumerState.JOINING
 
@@ -238,12 +224,8 @@ class SimulatedConsumer(ABC):
 
 @dataclass(eq=False)
 class Consumer(SimulatedConsumer):
-    """A member that speaks the classic protocol (`group.protocol=classic`).
-
-    topics, partitions  what `SimulatedConsumer` says, as for `waiting_for`, `positions` and `committed`
-    assignors           the names of the supported assignors, the preferred assignor first
-    protocol_version    the version of the byte layout of subscriptions and assignments
-    generation          -1 before the first join
+    """A member that speaks the classic protocol (`group.protocol=classic`). The first of the `assignors` is the
+    preferred one, and `protocol_version` is that of the byte layout of subscriptions and assignments.
     """
 
     assignors: Sequence[str] = ("range",)
@@ -262,7 +244,6 @@ class Consumer(SimulatedConsumer):
 
     @property
     def is_leader(self) -> bool:
-        """Whether the consumer must send assignments with its next SyncGroup."""
         if self._join_result is None or self._join_result.skip_assignment:
             return False
         return bool(self._join_result.members)  # Only the leader receives the members.
@@ -270,10 +251,7 @@ class Consumer(SimulatedConsumer):
     # What a real consumer does
 
     def poll(self, records: int = 1) -> None:
-        """Join the group, or send a heartbeat and read `records` records of each partition.
-
-        The poll that handles the response to the JoinGroup also sends the SyncGroup.
-        """
+        """The poll that handles the response to the JoinGroup also sends the SyncGroup."""
         self._handle_responses()
         if self.state is ConsumerState.SYNCING and not self.waiting_for:
             self.request_sync().then(self._defer(self.handle_sync))
@@ -288,7 +266,7 @@ class Consumer(SimulatedConsumer):
                 self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
     def leave(self) -> None:
-        """Close the consumer. A static member sends no LeaveGroup, because it usually starts again soon."""
+        """A static member sends no LeaveGroup, because it usually starts again soon."""
         if self.member_id and self.group_instance_id is None:
             self.request_leave()
         self.crash()
@@ -301,7 +279,7 @@ class Consumer(SimulatedConsumer):
     # Single requests
 
     def request_join(self) -> ResponseFuture[JoinGroupResult]:
-        """Send a JoinGroup. Since version 2, the subscription has the partitions of now, for the sticky assignor."""
+        """Since version 2, the subscription has the partitions of now, for the sticky assignor."""
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
         self.waiting_for = "JoinGroup"
@@ -329,7 +307,6 @@ class Consumer(SimulatedConsumer):
             self._join_result = result
 
     def request_sync(self) -> ResponseFuture[SyncGroupResult]:
-        """Send a SyncGroup. The leader sends the assignments of all members."""
         self.waiting_for = "SyncGroup"
         join_result = self._join_result
         return self.coordinator.sync_group(
@@ -343,7 +320,7 @@ class Consumer(SimulatedConsumer):
         )
 
     def handle_sync(self, result: SyncGroupResult) -> None:
-        """Handle the response to a SyncGroup. Each position starts at the committed offset, or else at 0."""
+        """Each position starts at the committed offset, or else at 0."""
         self.waiting_for = ""
         if result.error is not Errors.NONE:
             self._handle_error(result.error)
@@ -356,7 +333,7 @@ class Consumer(SimulatedConsumer):
         self.state = ConsumerState.STABLE
 
     def request_heartbeat(self) -> ResponseFuture[Errors]:
-        """Send a Heartbeat. Its error is handled when it arrives; while it joins, REBALANCE_IN_PROGRESS is ignored."""
+        """An error is handled when it arrives; while the member joins, REBALANCE_IN_PROGRESS is ignored."""
         attempt = self._attempt
 
         def handle(error: Errors) -> None:
@@ -374,7 +351,6 @@ class Consumer(SimulatedConsumer):
     def request_commit(
         self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
     ) -> ResponseFuture[CommitErrors]:
-        """Send an OffsetCommit, with the member's generation if `generation` is None."""
         return self.coordinator.offset_commit(
             self.group_id,
             offsets,
@@ -387,7 +363,6 @@ class Consumer(SimulatedConsumer):
         return self.coordinator.leave_group(self.group_id, [MemberIdentity(self.member_id, self.group_instance_id)])
 
     def _assign(self) -> dict[str, bytes]:
-        """Run the assignor that the group chose. Return the assignment of each member as bytes."""
         if self._join_result is None:
             return {}
         members = []
@@ -416,7 +391,6 @@ class Consumer(SimulatedConsumer):
         self._handle_error(error)
 
     def _send_again(self) -> None:
-        """Join again, whatever was sent."""
         self._ignore_earlier_responses()
         self.state = ConsumerState.JOINING
 
@@ -434,10 +408,7 @@ _ACTION_WEIGHTS = (12, 4, 1, 1)
 def poll_regularly(
     consumers: Sequence[SimulatedConsumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS
 ) -> None:
-    """Let the consumers poll one after another, and repeat this every `every_ms` milliseconds.
-
-    The function returns when the clock has advanced by `ms` milliseconds.
-    """
+    """Let the consumers poll one after another, every `every_ms` milliseconds, until the clock has advanced by `ms`."""
     end_ms = clock.now_ms + ms
     while clock.now_ms < end_ms:
         for consumer in consumers:

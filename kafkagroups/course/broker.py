@@ -1,7 +1,4 @@
-"""Brokers for lessons: start a broker, restart a broker after a crash, start a follower.
-
-A lesson's broker is only a `GroupCoordinator`. Its clock is simulated, so its answers are the same in every run.
-"""
+"""Brokers for lessons: each is a `GroupCoordinator` on a simulated clock, so its answers are the same in every run."""
 
 from __future__ import annotations
 
@@ -55,28 +52,14 @@ def start_broker(
 ) -> GroupCoordinator:
     """Start a broker that is the coordinator for all partitions of the offsets topic, and let it load them.
 
-    Parameters
-    ----------
-    logs
-        The logs of the offsets topic, or a folder of partition folders, which are copied so that the lesson's data does
-        not change. None: the offsets topic is empty.
-    kafka
-        1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0. Another version raises UsageError.
-    now_ms
-        The time on the broker's clock, in ms since 1970.
-    topics
-        The partition count of each topic. None: every topic exists. The topics' ids are made from their names.
-    authorize
-        Says whether the client may do an operation, from the operation, and the type and the name of the resource.
-    holds_answers
-        Whether `broker.manager.logs` is a `HeldLogs`: the replicas confirm an append only when its `release` is called.
-    **settings_changes
-        The settings (`kafkagroups.coordinator.Settings`) that differ from the defaults of this Kafka version.
+    `logs` are the logs of the offsets topic, or a folder of partition folders, which are copied so that the lesson's
+    data does not change; None: the topic is empty. `topics` has the partition count of each topic, whose id is made
+    from its name; None: every topic exists. `authorize` says whether the client may do an operation on a resource, from
+    the operation and the resource's type and name. With `holds_answers`, the replicas confirm an append only when
+    `broker.manager.logs.release` is called (`HeldLogs`). `settings_changes` are the settings
+    (`kafkagroups.coordinator.Settings`) that differ from the version's defaults.
 
-    Returns
-    -------
-    GroupCoordinator
-        Its member ids are the client's name and a number; a real broker's ids are random.
+    Raises UsageError if no coordinator of this package has the rules of the version `kafka`.
     """
     settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):
@@ -96,8 +79,8 @@ def start_broker(
 def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
     """Start a new broker on the logs of a broker that crashed, with the same time and settings.
 
-    The memory is lost, and requests without a response never get one. If the crashed broker used `HeldLogs` (logs that
-    hold back their answers), the new broker uses the same logs without this delay.
+    The memory is lost, and requests without a response never get one. If the crashed broker held back answers
+    (`HeldLogs`), the new one does not.
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs
@@ -127,7 +110,6 @@ class Replica:
         return 2
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Raise UsageError, because a follower receives its records only from the leader."""
         raise UsageError("the log of a follower cannot be appended to; append to the leader's log")
 
     def read(self, partition: int) -> Iterable[Batch]:
@@ -135,7 +117,7 @@ class Replica:
 
 
 def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None = None) -> GroupCoordinator:
-    """Start the broker that would become the group's coordinator if `broker` crashed now. `broker` continues to run.
+    """Start the broker that would become the group's coordinator if `broker` crashed now.
 
     The new broker has a `Replica` of the partition that stores the group, up to `end_offset`.
     """
@@ -170,8 +152,7 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
 def end_transaction(broker: GroupCoordinator, group: str, producer_id: int, *, commits: bool) -> str:
     """Do what a transaction coordinator does at the end of a transaction: append its marker and tell the coordinator.
 
-    The marker is appended to the partition that stores `group`, with producer epoch 0. Returns "COMMIT" or "ABORT". The
-    broker's logs must be on disk.
+    The marker goes into the partition that stores `group`, with producer epoch 0. Returns "COMMIT" or "ABORT".
     """
     logs = broker.manager.logs
     disk_logs = logs.logs if isinstance(logs, HeldLogs) else logs
@@ -204,8 +185,8 @@ class ReadCountingLogs:
 def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
     """Return fetched offsets as in the JSON files in data/harbour.
 
-    The keys are partitions such as "orders-0". The value is a dict with the offset, the leader epoch and the metadata,
-    or the name of an error.
+    By partition, such as "orders-0", it is a dict with the offset, the leader epoch and the metadata, or the name of an
+    error.
     """
     formatted: dict[str, Any] = {}
     for partition, fetched in result.offsets.items():

@@ -17,10 +17,7 @@ _BROKERS = (("new", "4.3.1"), ("classic", "3.9.2"))
 
 
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
-    """Print whether a real broker of this version had the same result as this package.
-
-    `verb` is what the broker did, in the printed sentence, for example "answered" or "stored".
-    """
+    """Print whether a real broker of this version had the same result as this package."""
     if our_result == broker_result:
         print(f"✓ a {version} broker {verb} the same")
     else:
@@ -30,8 +27,7 @@ def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb:
 def compare_epochs_with_broker(name: str, group: ModernGroup, answer: dict[str, Any], version: str) -> None:
     """Print the state and the epochs of a loaded group, and whether a real broker answered the same.
 
-    The group is a consumer, share or streams group, whose members' epochs are compared, too. `answer` is the broker's
-    description of it, as in `read_answers`.
+    The group is a consumer, share or streams group, whose members' epochs are compared, too.
     """
     epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
     print(f"{name:<9} {group.state.value}, {epochs}, {len(group.offsets)} offsets", end="  ")
@@ -46,8 +42,7 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
     """Return what a broker with these loaded groups would return for OffsetFetch requests, by group id and "orders-0".
 
     An answer is a dict of offset, leader epoch and metadata, or the name of an error. If `require_stable` is true, it
-    is UNSTABLE_OFFSET_COMMIT for a partition with a pending commit. For a group that is not loaded, there are no
-    partitions.
+    is UNSTABLE_OFFSET_COMMIT for a partition with a pending commit.
     """
     answers: dict[str, Any] = {}
     for name in names:
@@ -79,7 +74,7 @@ def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:
 
 
 def read_answered_offsets(log: str) -> dict[tuple[str, str], int]:
-    """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1"."""
+    """Return the committed offsets that a real broker answered after it had loaded a log, as in `read_answers`."""
     offsets_by_group = read_answers(log)["offsets"]
     return {
         (group, partition): answer["offset"]
@@ -89,7 +84,6 @@ def read_answered_offsets(log: str) -> dict[tuple[str, str], int]:
 
 
 def read_crafted_lines(name: str) -> Lines:
-    """Return one line for each record of a log in `data/crafted`, for example "b24", with one-letter group ids."""
     return Lines(
         line if line.group is None else line._replace(group=_shorten(name, line.group))
         for line in read_lines(find_data(f"crafted/{name}"))
@@ -97,10 +91,7 @@ def read_crafted_lines(name: str) -> Lines:
 
 
 def print_crafted_log(name: str) -> None:
-    """Print the records of a log in `data/crafted`, and what both coordinators answer about its first group.
-
-    The last words of a line say whether a real broker answered the same.
-    """
+    """Print the records of a log in `data/crafted`, and what both coordinators answer about its first group."""
     print(*read_crafted_lines(name), sep="\n")
     recorded = read_answers("crafted")[name]
     group_id = recorded["groups"][0]
@@ -116,7 +107,7 @@ def print_crafted_log(name: str) -> None:
 
 
 def _shorten(name: str, group_id: str) -> str:
-    """Return the letter of a group id. The group ids of the log "b24" begin with "b24.g.", "b24.h." and so on."""
+    """The group ids of the log "b24" begin with "b24.g.", "b24.h." and so on."""
     return group_id.removeprefix(f"{name}.").partition(".")[0]
 
 

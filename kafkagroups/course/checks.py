@@ -1,9 +1,8 @@
 """Check, hint and solution: the functions that a learner calls for an exercise.
 
-`check` compares the learner's value with the solution's value, or the results of both functions for the exercise's
-cases. It prints a line that begins with the result (✓ passed, ✗ failed, ! error, · not attempted), and a sentence about
-a mistake that learners often make. It never raises an error, so that a wrong answer does not stop the notebook, and it
-stops a function that does not end (`limit_time`).
+`check` compares the learner's value, or the results of the learner's function for the exercise's cases, with the
+solution's. It prints a line that begins with the result (✓ passed, ✗ failed, ! error, · not attempted), and a sentence
+about a mistake that learners often make. It stops a function that does not end (`limit_time`).
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ class TookTooLong(BaseException):
 def limit_time(seconds: float) -> Iterator[None]:
     """Stop the `with` block with TookTooLong after some seconds of real time.
 
-    The timer of Unix works only in the main thread, where a notebook runs its cells. In another thread, and on a system
-    without this timer, the block has no limit.
+    The timer of Unix works only in the main thread, where a notebook runs its cells; elsewhere, the block has no limit.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
@@ -155,8 +153,6 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
 def _find_known_mistake(
     exercise: Exercise, results: list[Any], failed_case: tuple[Any, ...], failed_result: Any
 ) -> str | None:
-    """Return the text about the mistake that gives the learner's result in the failed case, and in the most cases."""
-
     def count_agreements(function: AnyFunction) -> int:
         pairs = zip(exercise.cases, results, strict=True)
         return sum(_are_same(_call(function, arguments), result) for arguments, result in pairs)
@@ -181,10 +177,7 @@ def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
 
 
 def _are_same(expected: Any, result: Any) -> bool:
-    """Compare more strictly than `==`, for which 1, 1.0 and True are equal.
-
-    The order of a dict's keys does not count.
-    """
+    """Compare more strictly than `==`, for which 1, 1.0 and True are equal."""
     return _represent(expected) == _represent(result)
 
 

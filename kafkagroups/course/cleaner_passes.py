@@ -1,8 +1,6 @@
 """Lesson 10: passes of the log cleaner, what each did with each record, and how a cleaned replica grows.
 
-In a pass, the cleaner removes each record that has a newer record with the same key, and old tombstones and transaction
-markers. Its offset map has the newest offset of each key. The shop's log is one partition of the offsets topic
-(data/harbour/cleaning).
+The shop's log is one partition of the offsets topic (data/harbour/cleaning).
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ _HANGING_PRODUCER = 77
 class CleanerPass(NamedTuple):
     """One pass of the cleaner, with the partition folder before and after it.
 
-    From `end_offset` on, the log is unchanged. `title` is the name that a widget shows.
+    From `end_offset` on, the log is unchanged.
     """
 
     title: str
@@ -44,12 +42,8 @@ class CleanerPass(NamedTuple):
 
 
 def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
-    """Yield each record of a partition folder with its class for the cleaner.
-
-    - "marker": a control record that ends a transaction
-    - "aborted": a record in a transaction that was aborted
-    - "tombstone": another record without a value
-    - "value": another record with a value
+    """Yield each record of a partition folder with its class for the cleaner: "marker", "aborted" (in an aborted
+    transaction), "tombstone" or "value".
     """
     classified: dict[int, tuple[str, LogRecord]] = {}  # The keys are offsets.
     open_transactions: dict[int, list[LogRecord]] = {}  # The keys are producer ids.
@@ -73,9 +67,8 @@ def _classify_record(batch: Batch, record: LogRecord) -> str:
 
 
 def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return the offset, key and value of each record that the cleaner reads into its offset map.
-
-    These are no transaction markers and no records of aborted transactions.
+    """Return the offset, key and value of each record that the cleaner reads into its offset map: no transaction
+    markers, and no records of aborted transactions.
     """
     return [
         (record.offset, record.key, record.value)
@@ -117,10 +110,7 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
 
 def compare_cleaned_files(passes: list[CleanerPass]) -> None:
-    """Print whether the files after pass 1 and after pass 3 are equal to those of the broker's cleaner.
-
-    The course has no copy of the broker's files after pass 2.
-    """
+    """Print whether the files after pass 1 and after pass 3 are equal to those of the broker's cleaner."""
     for cleaner_pass, copy in ((passes[0], "after-clean"), (passes[2], "after-clean-2")):
         ours, brokers = (
             {file.name: file.read_bytes() for file in folder.glob("*.log")}
@@ -131,7 +121,6 @@ def compare_cleaned_files(passes: list[CleanerPass]) -> None:
 
 
 def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_dirty: int) -> CleanerPass:
-    """Run one pass. `first_dirty` is the first offset that no earlier pass has cleaned."""
     result = compact(log_before, log_after, CleanerConfig(now_ms, delete_retention_ms=2_000, first_dirty=first_dirty))
     return CleanerPass(title, log_before, log_after, result.next_dirty_offset)
 
@@ -139,8 +128,7 @@ def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_
 def write_log_with_hanging_transaction(folder: str | Path) -> Path:
     """Write the shop's log with one more record, which begins a transaction without a marker, and return the folder.
 
-    The added record has offset 216 and producer id 77, so each later offset is one larger than in the shop's log. The
-    segments have at most 8,000 bytes.
+    The added record has offset 216 and producer id 77, so each later offset is one larger than in the shop's log.
     """
     offset_shift = 0
     with LogWriter(folder, segment_bytes=8_000) as log:
@@ -160,10 +148,7 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
 
 
 def abort_transaction(log: Path, producer_id: int) -> Path:
-    """Copy a partition folder, append an abort marker for a hanging transaction, and return the copy.
-
-    The marker is in a new, active segment, so the cleaner can clean all earlier segments.
-    """
+    """Copy a partition folder, append an abort marker for a hanging transaction, and return the copy."""
     copy = make_scratch_folder() / "ended"
     shutil.copytree(log, copy)
     # With this size, every batch begins a new segment.
@@ -174,13 +159,8 @@ def abort_transaction(log: Path, producer_id: int) -> Path:
 
 
 def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
-    """Return what a pass did with each record, by offset: its class (`classify_records`) and one of these words.
-
-    - kept: the record stays
-    - waits: the record stays until its delete horizon, because it is a tombstone or a marker
-    - gone: the record was removed
-
-    The result of a record that the pass did not read is "unchanged".
+    """Return, by offset, the class of each record (`classify_records`) and what a pass did with it: "kept", "gone",
+    "waits" (a tombstone or a marker, until its delete horizon), or "unchanged" if the pass did not read it.
     """
     horizons = read_horizons(cleaner_pass.log_after)
     results = {}
@@ -197,13 +177,12 @@ def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
 
 
 def read_horizons(log: Path) -> dict[int, int | None]:
-    """Return the delete horizon of the batch of each record in ms since 1970, or None, by record offset."""
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 
 
 @dataclass(frozen=True)
 class ReplicaSizes:
-    """The sizes of the two replicas after a round, in bytes. Around a cleaner pass, they are equal if no pass ran.
+    """The sizes of the two replicas after a round, in bytes.
 
     `records` were appended to each replica so far. `live_offsets` is how many committed offsets the coordinator loads
     from the cleaned replica.
@@ -221,8 +200,8 @@ def grow_replicas(
 ) -> Iterator[ReplicaSizes]:
     """Append the same synthetic records to two replicas, clean only one, and yield the sizes after each round.
 
-    The replicas are `folder`/never-cleaned and `folder`/cleaned. A pass runs if more than `min_dirty_ratio` of the
-    bytes, without the newest segment, is not yet cleaned. This is Kafka's setting min.cleanable.dirty.ratio.
+    The replicas are `folder`/never-cleaned and `folder`/cleaned. A pass runs if more than `min_dirty_ratio`
+    (min.cleanable.dirty.ratio) of the bytes, without the newest segment, is not yet cleaned.
     """
     never_cleaned = folder / "never-cleaned"
     cleaned = folder / "cleaned"
@@ -259,7 +238,6 @@ def _count_bytes(log: Path) -> int:
 
 
 def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
-    """Return the dirty bytes divided by all bytes, without the newest segment, which the cleaner does not clean."""
     older_segments = sorted(log.glob("*.log"))[:-1]
     size_by_base_offset = {int(segment.stem): segment.stat().st_size for segment in older_segments}
     dirty_bytes = sum(size for base_offset, size in size_by_base_offset.items() if base_offset >= first_dirty)

@@ -26,7 +26,6 @@ def run_command(command: str, folder: str | Path = ".") -> None:
 
 
 def read_output(command: str, folder: str | Path) -> str:
-    """Return the output of a command, as `run_command` would print it."""
     program, *arguments = shlex.split(command)
     if program != "kafkagroups":
         raise UsageError(f"{command}: only the command kafkagroups can run here")
@@ -46,10 +45,7 @@ def read_output(command: str, folder: str | Path) -> str:
 
 
 def print_first_remedy(path: str | Path, kafka: str) -> None:
-    """Print the remedy of the first finding of `kafkagroups check`, with each sentence on its own line.
-
-    `path` is the folder of a partition that does not load.
-    """
+    """Print the remedy of the first finding of `kafkagroups check`, with each sentence on its own line."""
     first_finding = check(path, kafka=kafka).findings[0]
     for sentence in re.split(r"(?<=\.) (?=[A-Z0-9])", first_finding.remedy):
         print(*textwrap.wrap(sentence, 90, subsequent_indent="    ", break_on_hyphens=False), sep="\n")

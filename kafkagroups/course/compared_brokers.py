@@ -61,8 +61,6 @@ _STYLE = """\
 
 @dataclass(frozen=True)
 class ComparedStep:
-    """A step of a script: what each broker answered, and the records that it appended meanwhile, a line for each."""
-
     label: str
     answers: tuple[str, ...]
     records: tuple[tuple[str, ...], ...]
@@ -74,21 +72,16 @@ class ComparedStep:
 
 @dataclass(frozen=True)
 class BrokerComparison:
-    """The steps of a script that several brokers played. It shows itself as a table, in a notebook as HTML.
-
-    `kafka` are the versions, in the order of the answers and records of each step.
-    """
+    """The steps of a script that several brokers played. It shows itself as a table, in a notebook as HTML."""
 
     kafka: tuple[str, ...]
     steps: tuple[ComparedStep, ...]
 
     @property
     def differences(self) -> list[str]:
-        """The labels of the steps in which the brokers differ."""
         return [step.label for step in self.steps if step.differs]
 
     def __getitem__(self, part: slice) -> BrokerComparison:
-        """Return a part of the steps, for example `comparison[:3]`."""
         return BrokerComparison(self.kafka, self.steps[part])
 
     def __repr__(self) -> str:
@@ -146,7 +139,7 @@ def compare_brokers(script: Script, kafka: Sequence[str] = ("3.9.2", "4.3.1"), *
 def delete_while_pending(broker: GroupCoordinator, request: str = "OffsetDelete") -> Iterator[Step]:
     """Delete the committed offset 20 of a partition while offset 41 is pending, then commit the transaction.
 
-    `request` is "OffsetDelete" or "DeleteGroups", or "the topic is deleted". This is a script for `compare_brokers`.
+    `request` is "OffsetDelete" or "DeleteGroups", or "the topic is deleted".
     """
     group = "fraud-check"
     payments_0 = TopicPartition("payments", 0)
@@ -220,7 +213,6 @@ def _format_row(cells: Sequence[str]) -> str:
 
 
 def format_answer(answer: Any) -> str:
-    """Return an answer of a coordinator as a short text: the error, or what the client learns."""
     match answer:
         case ResponseFuture():
             return format_answer(answer.value) if answer.done else _WAITS

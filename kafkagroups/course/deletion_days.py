@@ -1,8 +1,4 @@
-"""Lesson 09: the days on which a coordinator deletes offsets.
-
-A coordinator of this package runs on a simulated clock, and the time of an offset's tombstone is the time of its
-deletion.
-"""
+"""Lesson 09: the days on which a coordinator of this package, with a simulated clock, deletes offsets."""
 
 from __future__ import annotations
 
@@ -25,14 +21,8 @@ _PARTITION = "orders-0"
 
 @dataclass(frozen=True)
 class Members:
-    """How the group's members behave. The only member joins on day 0.
-
-    Attributes
-    ----------
-    topic
-        The topic that the member reads. "" means that the group never has members.
-    leaves_on
-        The day on which the member leaves, or None if it stays.
+    """How the group's only member behaves, which joins on day 0. It reads `topic` ("": the group never has members),
+    and leaves on the day `leaves_on` (None: it stays).
     """
 
     topic: str
@@ -42,8 +32,7 @@ class Members:
 def find_deletion_day(kafka: str, *, commit_day: int, leaves_on: int, retention: int) -> int | None:
     """Return the day on which a Kafka version deletes an offset, or None if it stays until day 21.
 
-    The only member commits on `commit_day` the offset of a topic that it reads, and leaves on `leaves_on`. `retention`
-    is in days.
+    The only member commits on `commit_day` the offset of a topic that it reads, and leaves on `leaves_on`.
     """
     return find_deletion_days(kafka, (commit_day,), (Members("orders", leaves_on),), retention)[0, 0]
 
@@ -54,8 +43,8 @@ def find_deletion_days(
 ) -> dict[tuple[int, int], int | None]:
     """Return the day of the deletion, or None, for each commit day and each choice of members, by their numbers.
 
-    One coordinator has a group for each case. The members send no heartbeats, but their session timeout is longer than
-    the simulation, so they stay until they leave.
+    The members send no heartbeats, but their session timeout is longer than the simulation, so they stay until they
+    leave.
     """
     broker = start_broker(
         kafka=kafka,

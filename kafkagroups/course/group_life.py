@@ -1,7 +1,6 @@
 """Lessons 06, 07 and 09: one group and its consumers, whose requests are the steps of a script.
 
-States, responses and records come from the coordinator, and the consumers are simulated. A late response is sent only
-during a later request or while time passes.
+States, responses and records come from the coordinator, and the consumers are simulated.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from kafkagroups.records.serde import Record, decode
 class Event:
     """A request of a client, as text, or a time in which no request was sent.
 
-    `time_s` counts from the start of the `GroupLife`. `client` is "" without a request, and `response` is "waits"
-    without a response. `late_responses` arrived during this event, but answer earlier requests. `written_lines` has the
-    records that the event appended to the group's partition.
+    `time_s` counts from the start of the `GroupLife`. `late_responses` arrived during this event, but answer earlier
+    requests. `written_lines` has the records that the event appended to the group's partition.
     """
 
     time_s: float
@@ -38,7 +36,6 @@ class Event:
     state: str
 
     def make_step(self, state_before: str) -> tuple[str, str]:
-        """Return a step for `compare_brokers`: the request, and the responses with the group's state if it is new."""
         label = f"{self.client}: {self.request}" if self.client else self.request
         parts = [self.response, *self.late_responses]
         if self.state != state_before:
@@ -59,18 +56,10 @@ Step = tuple[str, str]
 class GroupLife:
     """A group and its consumers. Each method sends one request, and returns it as a step for `compare_brokers`.
 
-    The first `join` of a consumer sets its configuration, for example its topics and timeouts. A later `join` ignores
-    the configuration in its arguments, unless `new_process` is true.
-
-    Parameters
-    ----------
-    broker
-        An existing coordinator, or None for a new one. Only a new one uses `kafka` and `settings` (see `start_broker`).
-
-    Attributes
-    ----------
-    events
-        One event for each request and each `wait`. Times are in seconds since this object was created.
+    The first `join` of a consumer sets its configuration, for example its topics and timeouts, which a later `join`
+    ignores, unless `new_process` is true. Without a `broker`, `kafka` and `settings` are those of a new one (see
+    `start_broker`). `events` has one event for each request and each `wait`, with times in seconds since this object
+    was created.
     """
 
     def __init__(
@@ -101,7 +90,7 @@ class GroupLife:
         rebalance_s: float = 300,
         new_process: bool = False,
     ) -> Step:
-        """Send a JoinGroup request of a consumer. The preferred assignor comes first in `protocols`.
+        """Send a JoinGroup request of a consumer, whose preferred assignor comes first in `protocols`.
 
         `instance` is the group instance id of a static member. A `new_process` has no member id yet.
         """
@@ -128,9 +117,7 @@ class GroupLife:
         return self._send(name, request, consumer.request_join, handle_response)
 
     def sync(self, name: str) -> Step:
-        """Send a SyncGroup request of a consumer.
-
-        The group's leader sends the assignments, which the range assignor computes, unless the response to its
+        """The group's leader sends the assignments, which the range assignor computes, unless the response to its
         JoinGroup contained skip_assignment.
         """
         consumer = self.consumers[name]
@@ -151,8 +138,8 @@ class GroupLife:
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> Step:
         """Send an OffsetCommit request with an offset for each partition, such as "orders-0".
 
-        If no consumer has this name, the request comes from a client that is not a member. Without `generation`, the
-        request has the consumer's, or -1 if there is no consumer.
+        If no consumer has this name, the request comes from a client that is not a member, with generation -1 by
+        default.
         """
         consumer = self.consumers.get(name)
         commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
@@ -169,7 +156,6 @@ class GroupLife:
         return self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
 
     def leave(self, name: str) -> Step:
-        """Send a LeaveGroup request of a consumer, and remove the consumer from `consumers`."""
         consumer = self.consumers[name]
 
         def handle_response(result: LeaveGroupResult) -> str:
@@ -213,7 +199,6 @@ class GroupLife:
         return read_partition_lines(self.coordinator, self.group_id)
 
     def read_record(self, record_offset: int) -> Record:
-        """Return the record at an offset of the partition that stores the group, or raise UsageError."""
         manager = self.coordinator.manager
         for batch in manager.logs.read(manager.partition_for(self.group_id)):
             for record in batch.records:
@@ -222,7 +207,7 @@ class GroupLife:
         raise UsageError(f"group {self.group_id}: the partition has no record at offset {record_offset}; see log_lines")
 
     def read_state(self) -> GroupState:
-        """Return the group's state. It is "Dead" if the group does not exist."""
+        """The state is "Dead" if the group does not exist."""
         group = self.group
         if group is None:
             return "Dead", 0, ()
@@ -242,10 +227,6 @@ class GroupLife:
     # Events
 
     def _add_event(self, client: str, request: str, send: Callable[[], str]) -> Step:
-        """Call `send`, add an event, and return its step.
-
-        `send` sends a request, or advances the clock, and returns the response or "".
-        """
         line_count_before = len(self.log_lines)
         state_before = self.describe()
         self._late_responses = []
@@ -267,7 +248,7 @@ class GroupLife:
     ) -> Step:
         """Send a request, and `convert` its response to a text; "waits" if it has not arrived.
 
-        A late response is added to the event during which it arrives. `request` begins with the API.
+        A late response is added to the event during which it arrives.
         """
         api = request.split()[0].rstrip(",")
 

@@ -38,8 +38,7 @@ class Page:
 def open_incident(name: str) -> Path:
     """Write the log and the page of an incident, show the page, and return the folder relative to the current one.
 
-    If an incident is opened again, its log is written again, and other files in its folder stay. Raises UsageError if
-    there is no incident with this name, for example "growing_partition".
+    Raises UsageError if there is no incident with this name, for example "growing_partition".
     """
     incident = find_incident(name)
     folder = FOLDER / incident.folder_name
@@ -54,7 +53,7 @@ def open_incident(name: str) -> Path:
 def show_worked_solution(name: str) -> None:
     """Run the commands of an incident's worked solution, and show their outputs, the cause and the prevention.
 
-    The commands run in a new copy of the incident's folder. Raises UsageError if there is no incident with this name.
+    The commands run in a new copy of the incident's folder.
     """
     incident = find_incident(name)
     folder = make_scratch_folder() / incident.folder_name
@@ -68,7 +67,7 @@ def show_worked_solution(name: str) -> None:
 
 
 def write_incident(incident: Incident, folder: Path) -> None:
-    """Write the log and the page of an incident into a folder. Only the incident's own partitions are replaced.
+    """Write the log and the page of an incident into a folder.
 
     Raises UsageError if the folder cannot be written, for example because there is a file with its name.
     """

@@ -22,7 +22,6 @@ def find_data(name: str) -> str:
 
 
 def find_upwards(name: str) -> Path:
-    """Return the path of a file or folder in the current folder or the folders above, or raise UsageError."""
     current_folder = Path.cwd()
     for folder in (current_folder, *current_folder.parents):
         if (folder / name).exists():

@@ -19,19 +19,10 @@ from kafkagroups.records.serde import decode
 class Line(NamedTuple):
     """One record of a log, without its bytes. A field that the record does not have is None.
 
-    Attributes
-    ----------
-    record_type
-        "offset" for a committed offset, "group" for the state of a group, "commit" or "abort" for a transaction marker,
-        or a short description of any other record.
-    group
-        The group id in an "offset" or "group" record, and in a described record of the new protocols.
-    partition
-        For example "orders-0".
-    value
-        The committed offset in an "offset" record, or the generation in a "group" record. None for a tombstone.
-    producer
-        The producer id of a transaction marker, or of a record in a transaction.
+    `record_type` is "offset" for a committed offset, "group" for the state of a group, "commit" or "abort" for a
+    transaction marker, or a short description of any other record. `partition` is, for example, "orders-0". `value` is
+    the committed offset or the generation, and None in a tombstone. `producer` is the producer id of a marker, or of a
+    record in a transaction.
     """
 
     record_offset: int
@@ -132,10 +123,7 @@ def read_string(data: bytes, position: int) -> tuple[str | None, int]:
 
 
 def hexdump(data: bytes, first_position: int = 0) -> None:
-    """Print bytes, 16 per line: the position, the bytes in hex, and the characters, with a dot for unprintable ones.
-
-    `first_position` is printed for the first byte.
-    """
+    """Print bytes, 16 per line: the position, the bytes in hex, and the characters, with a dot for unprintable ones."""
     for start in range(0, len(data), 16):
         line = data[start : start + 16]
         left_hex = line[:8].hex(" ")

@@ -1,7 +1,6 @@
 """Lesson 12: parts of a log, and how the results of the parts are merged.
 
-The result of a part has the newest line of each key. Merged results are the offsets that the new coordinator loads. The
-classic coordinator needs the records in their order, which `load_described_log` shows.
+Merged results are the offsets that the new coordinator loads; the classic one needs the records in their order.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ _PRODUCER_ID = 1
 def list_part_results(path: str | Path) -> list[PartResult]:
     """Return the results of the smallest parts of a log: one for each line that counts.
 
-    An offset in a transaction counts if the next marker of its producer commits, and a tombstone always. The path is as
-    in `read_lines`. Raises UsageError if there is no log at this path.
+    An offset in a transaction counts if the next marker of its producer commits, and a tombstone always.
     """
     results: list[PartResult] = []
     for log in open_logs(path):
@@ -75,10 +73,7 @@ def _read_position(line: NewestLine) -> int:
 
 
 def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key, int]:
-    """Merge the results of all parts, two at a time, in an order that depends only on the seed.
-
-    Returns the offsets that count.
-    """
+    """Merge the results of all parts, two at a time, in an order that depends only on the seed."""
     dice = random.Random(seed)
     remaining = list(results)
     while len(remaining) > 1:

@@ -1,7 +1,7 @@
 """Predictions: the answer is folded away until the reader predicts it, and frequent wrong ones are explained.
 
 A saved notebook shows outputs to readers who have not thought about the question yet, so `reveal` and `fold` write the
-answer into a `<details>` element, which opens without a kernel. After a prediction, it is open.
+answer into a `<details>` element, which opens without a kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _is_inside_fold = ContextVar("is_inside_fold", default=False)
 def reveal(name: str, prediction: Any, answer: Any) -> None:
     """Show the answer to a prediction (`...` for none), and what is wrong with a frequent wrong one (`MISCONCEPTIONS`).
 
-    Without a prediction, the answer is folded away. Inside `fold`, it is only printed: the reader opens one line.
+    Inside `fold`, it is only printed: the reader opens one line.
     """
     if prediction is ... and _is_inside_fold.get():
         print(f"The answer is {answer!r}.")
@@ -39,8 +39,7 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
 def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
     """Fold away everything that the `with` block prints and displays, until there is a prediction.
 
-    Use it where the output of a program contains the answer. If the block raises an error, its output is shown. Without
-    `answer`, the output says enough.
+    Use it where the output of a program contains the answer. If the block raises an error, its output is shown.
     """
     if prediction is not ...:
         yield
@@ -72,7 +71,6 @@ def _compare(name: str, prediction: Any, answer: Any) -> str:
 
 
 def _show_folded(content: str) -> None:
-    """Display HTML inside a closed `<details>` element. Its form as text does not contain the answer."""
     folded = f"<details><summary>{_SUMMARY}</summary>{content}</details>"
     forms = {"text/html": folded, "text/plain": _TEXT_WITHOUT_PREDICTION}
     display(forms, raw=True)  # type: ignore[no-untyped-call]

@@ -1,7 +1,6 @@
 """The learner's progress: which exercises are solved, kept in a file next to the lessons.
 
-The environment variable KAFKAGROUPS_PROGRESS names another file. If it is empty, the progress is kept in memory only,
-so that a test does not change a learner's file.
+The environment variable KAFKAGROUPS_PROGRESS names another file. If it is empty, the progress is kept in memory only.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def reset() -> None:
 
 
 def read_solved() -> set[str]:
-    """Return the names of the solved exercises. A file that cannot be read counts as no progress."""
+    """A file that cannot be read counts as no progress."""
     path = _find_file()
     if path is None:
         return set(_solved_in_memory)
@@ -51,7 +50,7 @@ def read_solved() -> set[str]:
 
 
 def note_solved(name: str) -> None:
-    """Remember that an exercise is solved. A folder that cannot be written is no reason to stop a lesson."""
+    """A folder that cannot be written is no reason to stop a lesson."""
     path = _find_file()
     solved = read_solved()
     if name in solved:
@@ -70,9 +69,8 @@ def note_solved(name: str) -> None:
 
 
 def _find_file() -> Path | None:
-    """Return the file of the progress, or None if it is kept in memory.
-
-    A notebook runs in its own folder, so the solved notebooks, in `solutions/`, do not count as the learner's progress.
+    """A notebook runs in its own folder, so the solved notebooks, in `solutions/`, do not count as the learner's
+    progress.
     """
     named = os.environ.get(VARIABLE)
     if named is None:

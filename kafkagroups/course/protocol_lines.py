@@ -1,7 +1,7 @@
 """Lesson 13: the records of consumer, share and streams groups as short lines.
 
-The records contain ids, so the names are collected from the log first: a member's record contains the name of its
-client, and the record of a commit contains the id and the name of the topic.
+The records contain ids, so the names are collected from the log first: of clients from the records of members, and of
+topics from those of commits.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ _TEXT_BY_TYPE = {
 
 
 class Names(NamedTuple):
-    """The names of clients by member id, and the names of topics by topic id."""
-
     clients: dict[str, str]
     topics: dict[str, str]
 
@@ -41,8 +39,7 @@ class Names(NamedTuple):
 class ProtocolLine(NamedTuple):
     """One record of a group, without its bytes.
 
-    `bracket` is a part of the bracket around the group's records in one batch: "┌" for the first record, "└" for the
-    last record, "│" for the others, and a blank for a single record.
+    `bracket` is a part of the bracket around the group's records in one batch, or a blank for a single record.
     """
 
     record_offset: int
@@ -189,7 +186,6 @@ def _get(message: Any, field: str) -> Any:
 
 
 def _read_records(batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogRecord, Record]]:
-    """Yield each record with its batch. Control records and unreadable records are left out."""
     for batch in batches:
         if batch.is_control:
             continue

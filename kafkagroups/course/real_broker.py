@@ -1,6 +1,6 @@
 """A real broker in a folder: one node, KRaft, on the loopback only, started and stopped by its process id.
 
-The jars come from Maven Central once (`make brokers`). Nothing expires, nothing is cleaned, and no member times out.
+Nothing expires, nothing is cleaned, and no member times out.
 """
 
 from __future__ import annotations
@@ -71,9 +71,8 @@ def has_jars(version: str) -> bool:
 class RealBroker:
     """One broker of a `version` in `EXTRA_SETTINGS`. It can start and stop many times, and keeps its data in `folder`.
 
-    Use it in a `with` statement, which stops the broker also after an error or Ctrl-C. `partitions` and `segment_bytes`
-    are those of `__consumer_offsets`. Raises NoJava without Java 17 or newer, and UsageError if the folder cannot be
-    prepared.
+    Use it in a `with` statement, which stops the broker also after an error or Ctrl-C. Raises NoJava without Java 17 or
+    newer, and UsageError if the folder cannot be prepared.
     """
 
     extra_ports = 0
@@ -142,7 +141,6 @@ class RealBroker:
         self.wait_for(r"Kafka Server started")
 
     def wait_for(self, pattern: str, times: int = 1) -> None:
-        """Wait until the broker has printed that many different matches of a pattern, as `start` waits."""
         deadline = time.monotonic() + START_SECONDS
         while len(set(re.findall(pattern, self.log))) < times:
             if self.process is None or self.process.poll() is not None:
@@ -153,7 +151,7 @@ class RealBroker:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """Stop the process. SIGTERM comes first: after SIGKILL the next start waits for the old session to end."""
+        """SIGTERM comes first: after SIGKILL the next start waits for the old session to end."""
         if self.process is None:
             return
         self.process.terminate()
@@ -172,7 +170,7 @@ class RealBroker:
         return [self._java, *QUICK, logging, "-cp", f"{find_jars(self.version)}/*", *words]
 
     def _run(self, *words: str) -> None:
-        """Run a tool of the jars in the folder. Raises UsageError with its output if it fails."""
+        """Raises UsageError with its output if it fails."""
         done = subprocess.run(self._command(*words), cwd=self.folder, capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
             raise UsageError(describe_failure(f"{words[0]} failed", done.stdout + done.stderr))
@@ -186,7 +184,7 @@ def describe_failure(what: str, log: str) -> str:
 def find_reason(log: str) -> str:
     """Return the last error of a broker's log in one line: the message, and the first cause of its exception.
 
-    If no message is an error, this is the last line that is not empty. Stack frames are left out.
+    If no message is an error, this is the last line that is not empty.
     """
     lines = [line.rstrip() for line in log.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
     errors = [number for number, line in enumerate(lines) if line.startswith(("ERROR ", "FATAL "))]

@@ -1,7 +1,6 @@
 """Recorded conversations with a real broker: its responses, and those of our coordinator to the same requests.
 
-A recording also has the batches that the broker appended to the offsets topic. Lists in responses are sorted before a
-comparison, because a broker takes the order of these lists from a hash map.
+Lists in responses are sorted before a comparison, because a broker takes the order of these lists from a hash map.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from kafkagroups.course.log_lines import read_lines
 class Recording:
     """A recorded conversation with a real broker of `broker_version`.
 
-    A line is a request, or an event that no request caused, for example the end of a timer, as JSON. Only requests have
-    a number, in the field "n". The field "ms" is the time in milliseconds.
+    A line is a request, or an event that no request caused, for example the end of a timer, as JSON.
     """
 
     broker_version: str
@@ -36,7 +34,6 @@ class Recording:
         return next(line["response"] for line in self.lines if line.get("n") == number)
 
     def read_group_errors(self, first_number: int, last_number: int) -> dict[str, str]:
-        """Return the errors in the responses to OffsetFetch requests, by group id. The error NONE means success."""
         errors = {}
         for number in range(first_number, last_number + 1):
             for group in self.find_response(number)["groups"]:
@@ -54,7 +51,6 @@ def read_recording(name: str) -> Recording:
 
 
 def read_compressed(name: str) -> tuple[Json, list[Json]]:
-    """Return the header and the other lines of a recorded conversation. `name` is its path in data/."""
     recording = make_scratch_folder() / "conversation.jsonl"
     recording.write_bytes(lzma.decompress(Path(find_data(name)).read_bytes()))
     return read_conversation(recording)
@@ -65,8 +61,7 @@ class PlayedConversation(Recording):
     """A recorded conversation (see `Recording`) with the responses of the real broker and of our coordinator.
 
     A response, with sorted lists, stands with the batches that its request appended, by the request's number. Appends
-    are batches without a request, for example at the end of a timer. `log_folder` has the log that our coordinator
-    wrote.
+    are batches without a request, for example at the end of a timer.
     """
 
     our_responses: dict[int, Any]
@@ -89,10 +84,7 @@ class PlayedConversation(Recording):
                 print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deletion}")
 
     def _describe_deletion(self, append: Json) -> str:
-        """Return what an appended batch deleted, for example "2 offsets + the group".
-
-        The recording contains no records, so they are read from our coordinator's log.
-        """
+        """The recording contains no records, so they are read from our coordinator's log."""
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
         record_types = [
             record.record_type for record in log if append["first"] <= record.record_offset <= append["last"]

@@ -3,8 +3,7 @@
 The real broker (Kafka 4.3.1) needs Java, its jars (`make brokers KAFKA=4.3.1`) and kafka-python. If something is
 missing, the plan is compared with what a real broker answered after the right plan (data/incidents/dead-cluster.json).
 
-If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started, so that a test does not depend on
-the machine.
+If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started.
 """
 
 from __future__ import annotations
@@ -50,10 +49,7 @@ Offsets = dict[tuple[str, TopicPartition], int]
 
 @dataclass(frozen=True)
 class RecordedAnswers:
-    """What a new Kafka 4.3.1 broker answered after the right plan was applied to it.
-
-    `topics` has the partition count of each topic, and `records` the number of records in each partition.
-    """
+    """What a new Kafka 4.3.1 broker answered after the right plan was applied to it."""
 
     topics: dict[str, int]
     records: int

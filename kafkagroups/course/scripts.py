@@ -1,7 +1,4 @@
-"""Lessons 06 and 07: scripts of requests, what follows a crash, and groups in a certain situation.
-
-`GroupLife` (group_life.py) sends the requests of several consumers to one group.
-"""
+"""Lessons 06 and 07: scripts of requests, what follows a crash, and groups in a certain situation."""
 
 from __future__ import annotations
 
@@ -21,10 +18,10 @@ _HEARTBEAT_INTERVAL_S = 3
 
 
 class ScriptRequest(NamedTuple):
-    """A call of a method of `GroupLife`, `delay_s` after the previous one. `wait` sends no request.
+    """A call of a method of `GroupLife`, `delay_s` after the previous one.
 
     Only `first_version` and later versions get the request. For example, a new consumer sends a second JoinGroup since
-    Kafka 2.2, because the response to the first JoinGroup contains only a member id.
+    Kafka 2.2, because the response to the first one contains only a member id.
     """
 
     delay_s: float
@@ -126,7 +123,6 @@ def describe_group(group: ClassicGroup | None) -> str:
 
 
 def list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
-    """Return what the crash lost, from the group before it and the group that the next coordinator loaded, or None."""
     losses = []
     if group_before is not None:
         members_after = set(group_after.members) if group_after else set()

@@ -26,7 +26,6 @@ _FAILING_PARTITION = "__consumer_offsets-9"
 
 
 def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
-    """Return the key and the value of a commit for partition 0 of a topic, or of a tombstone if `offset` is None."""
     commit_value = None if offset is None else OffsetCommitValue(offset, -1, "", START_MS)
     value_version = None if offset is None else 3
     record_type = 1  # A committed offset.
@@ -38,10 +37,7 @@ def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndVal
 def encode_records(
     offset: int, timestamp_ms: int, pairs: list[KeyAndValue], attributes: int = 0, producer_id: int = -1
 ) -> bytes:
-    """Return a batch of these keys and values, all with the same timestamp. `offset` is that of its first record.
-
-    `attributes` are the flags `TRANSACTIONAL` and `CONTROL`.
-    """
+    """Return a batch of these keys and values, all with the same timestamp. `offset` is that of its first record."""
     records = [LogRecord(offset + index, timestamp_ms, key, value) for index, (key, value) in enumerate(pairs)]
     producer_epoch = -1 if producer_id == -1 else 0
     return encode_batch(records, attributes=attributes, producer_id=producer_id, producer_epoch=producer_epoch)
@@ -60,7 +56,7 @@ def write_small_log(
 ) -> None:
     """Write a log with one record in each batch, from offset 0, and a segment from each offset of `segment_starts`.
 
-    A record is a key and a value, or the end of a transaction. With it stands its producer id, or 0 outside a
+    A record is a key and a value, or the end of a transaction; with it stands its producer id, or 0 outside a
     transaction. Without `timestamp_ms` for all records, they are a millisecond apart, from `START_MS` on.
     """
     segments: dict[int, bytes] = {}

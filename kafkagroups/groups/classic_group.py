@@ -1,11 +1,9 @@
 """A living classic group in a coordinator's cache: its members with states, votes and timers, and its offsets.
 
-- Hard state is in records, so a load restores it: generation, protocol type, protocol, leader, the members with their
-  subscriptions, assignments and timeouts, the time of the last state change, and the offsets.
+- Hard state is in records, so a load restores it: generation, protocol type, protocol, leader, members, the time of the
+  last state change, and the offsets.
 - Soft state is lost in a crash: the state during a rebalance, pending member ids, the members that have not sent
   SyncGroup, the requests that wait for a response, and the timers.
-
-A pending member id was returned to a new client that has not joined with it yet (KIP-394).
 
 A commit has one of three states:
 
@@ -51,11 +49,8 @@ class NotAppended(Exception):
 
 @dataclass
 class GroupOffsets:
-    """The offsets of one group.
-
-    `committed` and `transactions`, the offsets of open transactions by producer id, are hard state: the log contains
-    them. The other fields are soft state: a crash loses them. `has_plain_commit` and `has_transactional_commit` say
-    what came in the current generation.
+    """`committed` and `transactions`, the offsets of open transactions by producer id, are hard state; the others are
+    soft state. `has_plain_commit` and `has_transactional_commit` say what came in the current generation.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)
@@ -166,10 +161,8 @@ class Cancellable(Protocol):
 
 @dataclass(eq=False)
 class ClassicMember:
-    """A member of a living classic group.
-
-    `awaiting_join` and `awaiting_sync` are the callbacks that answer its JoinGroup and SyncGroup requests. `is_new` is
-    True while its first JoinGroup request waits. While a request waits, only a new member can time out.
+    """`awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
+    `is_new` is True while its first JoinGroup request waits. While a request waits, only a new member can time out.
     """
 
     member_id: str
@@ -221,8 +214,8 @@ class IllegalTransition(Exception):
 class ClassicGroup:
     """A living classic group.
 
-    `kafka` is the broker's version. `state_timestamp` is the time of the last state change, in ms since the epoch; None
-    if the version of the group record is too old to contain it.
+    `state_timestamp` is the time of the last state change, in ms since the epoch; None if the version of the group
+    record is too old to contain it.
     """
 
     group_id: str
@@ -278,9 +271,8 @@ class ClassicGroup:
         self.state_timestamp = now_ms
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """- The group is Empty: `protocol_type` and `protocols` must not be empty. - Otherwise: `protocol_type` must be
-        the group's protocol type, and `protocols` must contain a protocol that all
-          members of the group support.
+        """Return whether a member with this protocol type and these protocols can join. In an Empty group, neither may
+        be empty; otherwise the type must be the group's, and all members must support one of the protocols.
         """
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)

@@ -112,8 +112,6 @@ def find_rule(
 
 
 class Expiration(NamedTuple):
-    """An offset that expires, at a time in its record, or after the retention time."""
-
     topic_partition: TopicPartition
     offset: int
     expire_ms: int

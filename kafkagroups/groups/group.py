@@ -162,16 +162,11 @@ class Group:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the group is Empty and has no protocol type, like a group that has only offset records.
-
-        A record of a consumer or streams group can convert a simple group into a consumer or streams group.
-        """
+        """Whether the group is Empty and has no protocol type, like a group that has only offset records."""
         return not self.protocol_type and self.state is ClassicState.EMPTY
 
 
 class GroupRecord(NamedTuple):
-    """The record of a classic group, which is decoded only when the group is used, because that is slow."""
-
     partition: int | None
     offset: int
     key: bytes
@@ -245,10 +240,8 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
 
 
 def _build_member(metadata: MemberMetadata, protocol_type: str, value_version: int | None, dialect: Dialect) -> Member:
-    """The member gets its session timeout as its rebalance timeout in two cases:
-
-    - Value version 0: the record has no field for the rebalance timeout.
-    - Later value versions: the rebalance timeout in the record is -1, and the new coordinator loads the record.
+    """The member gets its session timeout as its rebalance timeout if the record has none (value version 0), and in the
+    new coordinator also if it is -1.
     """
     rebalance_timeout = metadata.rebalance_timeout
     lacks_timeout = value_version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1)

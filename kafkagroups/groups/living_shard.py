@@ -1,15 +1,14 @@
 """The state of one partition in a running new coordinator: what its log says, and what the log has not confirmed yet.
 
 A running coordinator applies a record to its memory before the record is in the log, with the same code as a load
-(replay.py). Until the log confirms the record, three things need the earlier state: a failed append takes the
-changes back, a fetch must not see them, and neither must DescribeGroups and ListGroups. The living shard therefore
-remembers each changed group as it was before.
+(replay.py). Until the log confirms the record, a failed append must take the changes back, and a fetch, DescribeGroups
+and ListGroups must not see them, so the shard remembers each changed group as it was before.
 
-The changes since the last appended batch also contain groups without a record, for example the group of a refused
-commit. Such a group becomes visible with the next batch of the partition, and a load does not find it.
+Of a group without a record, for example that of a refused commit, a load finds nothing; it becomes visible with the
+next batch of the partition.
 
-A classic group is remembered as an object, not by its content: its members and its state live in memory only, so taking
-back an append does not bring an earlier generation back.
+A classic group is remembered as an object, not by its content, so taking back an append does not bring an earlier
+generation back.
 
 Simpler than Kafka: Kafka's maps keep every version of every entry until the log has confirmed it (timeline maps). Here
 a group is copied as a whole before its first change in a batch.
@@ -94,7 +93,6 @@ class LivingShard(NewShard):
 
     @contextmanager
     def committed(self) -> Iterator[None]:
-        """Show the state that the log has confirmed, until the end of the `with` block."""
         later_changes = [changes for changes in (*self.appended, self.unappended) if changes]
         for changes in reversed(later_changes):
             self._swap(changes)
@@ -119,10 +117,7 @@ class LivingShard(NewShard):
 
 
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
-    """Return the living group that a coordinator of this Kafka version creates from a loaded group.
-
-    If the log has no group record, the group became Empty at this time, as in Kafka.
-    """
+    """If the log has no group record, the group became Empty at this time, as in Kafka."""
     has_state_time = loaded.current_state_timestamp is not None
     has_group_record = bool(loaded.members or loaded.generation or loaded.protocol_type or has_state_time)
     group = ClassicGroup(

@@ -54,15 +54,13 @@ def get_topic_partition(record: Record) -> TopicPartition:
 
 
 class LogKey(NamedTuple):
-    """A decoded key in a log. Only an offset record has a `partition`."""
-
     decoded: DecodedKey
     group_id: str | None
     partition: TopicPartition | None
 
 
 class LogKeys(dict[bytes | None, LogKey]):
-    """The decoded keys of a log, by their bytes. Most keys occur many times, and each is decoded only once."""
+    """The decoded keys of a log, by their bytes, each of which is decoded only once."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__()

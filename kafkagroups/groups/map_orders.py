@@ -1,6 +1,6 @@
 """The iteration order of the JVM hash maps that decide leaders, votes and record order.
 
-Each map has buckets. The hash of a key decides the key's bucket, and the map is iterated bucket by bucket.
+The hash of a key decides its bucket, and a map is iterated bucket by bucket.
 
 - Scala's mutable HashMap contains the classic coordinator's members. A new map has 16 buckets. The number of buckets is
   doubled when entries > 3/4 * buckets (up to Scala 2.12) or entries >= 3/4 * buckets (Scala 2.13).
@@ -98,9 +98,9 @@ def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
     Up to Scala 2.12 an immutable map of at most four keys keeps the order of the mutable map. The order of more keys is
     not reproduced, because the members of a group rarely vote for more than four protocols.
 
-    In Scala 2.13 the map is a tree. Five bits of the scrambled hash choose the slot of a key, of 32 in each node. If
-    several keys have the same slot, the slot contains a subtree, where the next five bits decide. The iteration of a
-    node begins with the slots of single keys, and continues with the subtrees.
+    In Scala 2.13 the map is a tree: five bits of the scrambled hash choose one of 32 slots in a node, and keys with the
+    same slot share a subtree, where the next five bits decide. The iteration of a node begins with the slots of single
+    keys, and continues with the subtrees.
     Source: Iterable.groupBy, immutable.HashMap.
     """
     ordered_keys = hash_map_order(keys, kafka)

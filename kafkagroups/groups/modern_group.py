@@ -1,9 +1,9 @@
 """A consumer, share or streams group in a coordinator: members, targets, epochs, state, and who owns what.
 
-In this package, modern groups are consumer, share and streams groups. The target of a member is the assignment that the
-coordinator has computed for the member. The member's own assignment follows the target step by step.
+In this package, these are the modern groups. The target of a member is the assignment that the coordinator has
+computed; the member's own assignment follows it step by step.
 
-Partitions belong to members of consumer groups. Tasks are the units of work in a streams group, and belong to the
+Partitions belong to members of consumer groups; tasks are the units of work in a streams group, and belong to the
 processes of its members. A record with a member's assignment replaces the previous one: the coordinator first takes the
 previous partitions or tasks from the member and then gives it the new ones. In some releases (records/refusals.py), a
 second owner makes the load fail:

@@ -1,7 +1,7 @@
 """The effect of each record of a consumer, share or streams group on the group.
 
-These three types of groups are called modern groups. Their records have the same pattern. The numbers in the table are
-record types. Each record replaces the previous record with the same key:
+Their records have the same pattern, in which the numbers are record types. Each record replaces the previous record
+with the same key:
 
                           consumer   share   streams   value                             tombstone
     the group                3         11      17      group epoch                       deletes the group
@@ -20,12 +20,8 @@ existing group. The load also fails if a tombstone comes too early, for example 
 
 Before a record sets an epoch, a group's epoch and assignment epoch are 1 (before 4.3: 0), and a member's epoch is 0.
 
-records/refusals.py lists the records that only some releases refuse. `check_value` checks single values.
-modern_group.py checks the owners of partitions and tasks.
-
-Simpler than Kafka: this module does not store all parts of the records. It leaves out metadata hashes of share and
-streams groups, the topics in records of types 4, 9 and 15, and settings of assignors. The responses that describe a
-loaded group do not contain these parts.
+Simpler than Kafka: parts that no response about a loaded group contains are not stored: metadata hashes of share and
+streams groups, the topics in records of types 4, 9 and 15, and settings of assignors.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 
@@ -85,7 +81,6 @@ UNIQUE_FIELD_BY_RECORD_TYPE: dict[int, UniqueField] = {
 
 
 def check_value(group: str, record_type: int, value: Any, kafka: Version) -> None:
-    """Raise LoadFailed if the coordinator of version `kafka` refuses the value."""
     unique = UNIQUE_FIELD_BY_RECORD_TYPE.get(record_type)
     if unique is not None and unique.refusal.applies_to(kafka):
         _check_unique(group, value, unique)

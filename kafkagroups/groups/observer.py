@@ -1,7 +1,6 @@
 """What happens to each record while a log is loaded: fates, and the callbacks that report them.
 
-`NewestValues` is the rule by which both engines find the fates of group records: records of classic, consumer, share
-and streams groups that are not offset records.
+`NewestValues` is the rule by which both engines find the fates of all records that are not offset records.
 """
 
 from __future__ import annotations
@@ -85,8 +84,6 @@ RecordT = TypeVar("RecordT")
 
 
 class GroupKey(NamedTuple):
-    """The key of a group record without the group id."""
-
     record_type: int
     detail: str
 
@@ -117,7 +114,6 @@ class NewestValues(Generic[RecordT]):
         self.records[key] = record
 
     def delete(self, key: GroupKey, offset: int) -> None:
-        """A tombstone can delete the whole group."""
         self._end([key], Fate.DELETED, offset)
         if key.record_type in GROUP_ENDING_TYPES:
             self._end(list(self.records), Fate.DELETED, offset, has_same_key=False)

@@ -1,7 +1,6 @@
 """Committed offsets of loaded groups, and pending offsets of open transactions.
 
-`Offsets` contains the committed and the pending offsets of many groups. The rules of the two coordinators differ, so
-they call these methods differently (replay.py):
+The rules of the two coordinators differ, so they call these methods differently (replay.py):
 
                              classic                              new
     the newer commit         is in the later batch of the log     has the later record in the log
@@ -181,7 +180,6 @@ class Offsets:
         return {partition: None for groups in self.pending.values() for partition in groups.get(group, ())}
 
     def copy_group(self, group: str) -> GroupOffsetsCopy:
-        """Return a copy of one group's offsets, which `replace_group` can put back."""
         pending = {producer: dict(groups[group]) for producer, groups in self.pending.items() if group in groups}
         return GroupOffsetsCopy(dict(self.committed.get(group, {})), pending)
 
@@ -317,7 +315,7 @@ class NativeOffsets:
 class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
     """The committed offsets of one group, which has this number in `reading`.
 
-    Every operation except `len` decodes all of them. A copy or a pickle is a dict.
+    Every operation except `len` decodes all of them.
     """
 
     def __init__(self, reading: Any, number: int, count: int) -> None:

@@ -1,7 +1,6 @@
 """A shard, which is what one partition's log contains, and the readable engine that folds a log into it (`fold`).
 
-The native engine (loading/native.py) returns shards as well. A simple group has offset records but no group record. The
-table shows how Kafka's two coordinators differ:
+A simple group has offset records but no group record. The table shows how Kafka's two coordinators differ:
 
                                   classic (Scala, up to 3.9)            new (Java, from 4.0)
     a commit is transactional if  its batch has the transactional bit   its batch has a producer id
@@ -21,15 +20,14 @@ table shows how Kafka's two coordinators differ:
 
 A marker commits or aborts all pending commits of its producer id. Producer epochs are not compared. A pending commit
 becomes the group's offset only if the committed offset is older. A group record takes effect immediately, even in a
-transaction. Record type 2 is the record of a classic group. In the new coordinator a tombstone of type 2 deletes a
-group of any type, and a value of type 2 replaces a group of any type.
+transaction. In the new coordinator a tombstone of record type 2, that of a classic group, deletes a group of any type,
+and a value replaces one.
 
-Simpler than Kafka: during a load on a broker, the log can grow and another broker can become the leader. The broker
-therefore checks the high watermark and the coordinator epoch. Here the log does not change during a load, so these
-checks are not needed. `fold` does not start what a broker starts after a load: the session timers, the expiration and
-the check of group.max.size.
-Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules);
-CoordinatorLoaderImpl, OffsetMetadataManager.replay and GroupMetadataManager.replay (4.0.2 to 4.3.1).
+Simpler than Kafka: the log does not change during a load, so the high watermark and the coordinator epoch are not
+checked. `fold` does not start what a broker starts after a load: the session timers, the expiration and the check of
+group.max.size.
+Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules); CoordinatorLoaderImpl,
+OffsetMetadataManager.replay and GroupMetadataManager.replay (4.0.2 to 4.3.1).
 """
 
 from __future__ import annotations
@@ -71,9 +69,8 @@ class LoadedPartition:
     """How much was read from one partition of the topic, and how its load ended.
 
     `error` says why the load fails on a broker of the chosen version, and `record_offset` is the record at which it
-    does, if there is one. `zeros` are those at the end of the first segment that ends with zeros. `gaps` are the
-    damaged bytes between two batches; None if `Log.skips_damage` is false. `start` says why a broker does not start
-    with the log.
+    does, if there is one. `gaps` are the damaged bytes between two batches; None if `Log.skips_damage` is false.
+    `start` says why a broker does not start with the log.
     """
 
     segments: int = 0
@@ -94,8 +91,6 @@ class LoadedPartition:
 
 
 class CountBytes(Protocol):
-    """Gets the number of bytes that an engine has read since the last call."""
-
     def __call__(self, count: int, /) -> None: ...
 
 
@@ -109,11 +104,10 @@ DecodedRecord = tuple[int, str, TopicPartition | None, Record]
 
 @dataclass
 class Shard(ABC):
-    """What one partition's log contains, as one coordinator reads it.
-
-    `offsets` are those of all groups, also of groups that the coordinator does not have. `groups` are the groups that
-    records created, and `seen_group_ids` all with records in this log, in its order. `failure` is the error that ended
-    the load; the effects of the records before it stay.
+    """What one partition's log contains, as one coordinator reads it. `offsets` are those of all groups, also of groups
+    that the coordinator does not have. `groups` are the groups that records created, and `seen_group_ids` all with
+    records in this log, in its order. `failure` is the error that ended the load; the effects of the records before it
+    stay.
     """
 
     partition: int | None
@@ -133,7 +127,6 @@ class Shard(ABC):
         """Apply a record that is not an offset record."""
 
     def decode_record(self, log_record: LogRecord) -> tuple[Record, str]:
-        """Return the decoded record and its group id, or "" if it has none."""
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
@@ -170,9 +163,8 @@ def has_separate_offset_cache(dialect: Dialect) -> bool:
 
 @dataclass
 class ClassicShard(Shard):
-    """What one partition's log contains, as the classic coordinator reads it.
-
-    Only in a separate offset cache, a tombstone also deletes an offset of another partition's log (`removed_offsets`).
+    """Only in a separate offset cache, a tombstone also deletes an offset of another partition's log
+    (`removed_offsets`).
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)
@@ -255,8 +247,6 @@ REFUSALS_AFTER_COMMIT = {
 
 @dataclass
 class NewShard(Shard):
-    """What one partition's log contains, as the new coordinator reads it."""
-
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
         self.offsets = Offsets.copy_of(self.offsets, observer)
         keys = LogKeys(self.dialect)
@@ -288,7 +278,6 @@ class NewShard(Shard):
                     offsets.put_pending(producer, group_id, partition, offset)
 
     def keep_classic_group(self, group: Group) -> None:
-        """Add or replace a classic group. A running coordinator keeps it as a living group."""
         self.groups[group.group_id] = group
 
     def _replay_other(self, record_offset: int, record: Record, group_id: str, observer: Observer) -> None:
@@ -312,7 +301,6 @@ class NewShard(Shard):
             self.keep_classic_group(build_group(self.partition, record, offset, self.dialect))
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
-        """Raises LoadFailed if the coordinator's release refuses the record."""
         group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]
         group = self._find_decoded_group(group_id)
         # Type 15: the partition states of a share group.
@@ -439,9 +427,7 @@ def fold_batches(
 
 
 def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-    """Replay batches onto a shard.
-
-    If the load fails as it would on a broker, the error becomes `shard.failure`, and the later batches are only
+    """If the load fails as it would on a broker, the error becomes `shard.failure`, and the later batches are only
     counted.
     """
     unread_batches = iter(batches)

@@ -1,14 +1,13 @@
 """The page: the facts of each path, laid out by `page.html.j2`.
 
-The page makes no request and runs no script, and its Content-Security-Policy forbids both: only its own style is
-allowed, by its hash, so no element has a style attribute or an event handler.
+The page makes no request and runs no script, and its Content-Security-Policy allows only its own style, by its hash, so
+no element has a style attribute or an event handler.
 
 A log can come from anyone, so Jinja2 escapes what would be markup in its names, and helpers.py makes control and format
 characters visible.
 
-The facts are the load of a path, its statistics, its verdict, and what happened over time. A first reading finds who
-wrote how much. It looks only at the group id and the committed offset, which have fixed places, and chooses the
-groups whose history a second reading takes from their records, as `timeline` does. Damage ends the log, as in a load.
+A first reading, which looks only at group ids and committed offsets, because they have fixed places, finds who wrote
+how much, and chooses the groups whose history a second reading takes from their records.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ _OFFSET_IN_VALUE = slice(2, 10)
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The time that a report covers, divided into PARTS equal parts. Times are in ms since the epoch."""
+    """The time that a report covers, divided into PARTS equal parts."""
 
     first_ms: int
     last_ms: int
@@ -139,8 +138,6 @@ def _weigh(key: bytes, value: bytes | None, committed: dict[bytes, bytes], is_tr
 
 @dataclass(frozen=True)
 class Story:
-    """What stands out in the history of one group in one partition. `events` are in the order of the log."""
-
     group: str
     partition: int | None
     events: list[Event]
@@ -192,7 +189,6 @@ class LogFacts:
         return sort_findings([*self.stats.findings, *others])
 
     def command(self, name: str, *words: str, group: str | None = None) -> str:
-        """The line of a shell that asks another command about the path, or about a group in it."""
         topic = self.stats.topic_partitions
         of_group = [] if group is None else [f"--group={quote(group)}"]
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
@@ -201,7 +197,6 @@ class LogFacts:
 
     @property
     def assumptions(self) -> list[str]:
-        """What was assumed about the partition count, and which partitions the folder lacks."""
         return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
 
     @property
@@ -220,13 +215,11 @@ class LogFacts:
 
     @property
     def open_transactions(self) -> list[tuple[int | None, OpenTransaction]]:
-        """The partition of each open transaction, and the transaction; the oldest one first."""
         pairs = [(number, one) for number, part in self.stats.partitions.items() for one in part.open_transactions]
         return sorted(pairs, key=lambda pair: (pair[1].since_ms, pair[1].first_offset))
 
     @property
     def parts_of_time(self) -> list[tuple[int, int, str, int]]:
-        """The start of each part of the time, its bytes, the group that wrote most of them, and the group's bytes."""
         parts = []
         for part in range(PARTS):
             size = sum(activity.bytes[part] for activity in self.activities)
@@ -237,13 +230,11 @@ class LogFacts:
 
     @property
     def largest_groups(self) -> list[str]:
-        """The groups that a broker has after a load, the one with the most bytes in the log first."""
         rows = self.stats.rows
         return sorted(self.groups, key=lambda name: (-rows[name].bytes if name in rows else 0, name))
 
     @staticmethod
     def list_offsets(group: AnyGroup) -> list[tuple[TopicPartition, OffsetAndMetadata | None, int | None]]:
-        """The topic partitions of a group, each with its committed offset and its pending one."""
         pending = {key: commit.offset for commits in group.pending.values() for key, commit in commits.items()}
         return [(key, group.offsets.get(key), pending.get(key)) for key in sorted({*group.offsets, *pending})]
 
@@ -252,7 +243,6 @@ class LogFacts:
 
 
 def read_facts(topic: OpenTopic) -> LogFacts:
-    """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
     counted = CountedTopic(topic)
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     stats_of_logs = list(counted.read_stats())
@@ -270,16 +260,8 @@ def read_facts(topic: OpenTopic) -> LogFacts:
 
 @dataclass(frozen=True)
 class Report:
-    """A report on logs.
-
-    Attributes
-    ----------
-    html
-        The page: one HTML document, which contains everything that it needs.
-    findings
-        The findings of all paths, of `stats` and `check`.
-    problems
-        A line for each partition that is damaged or whose load fails, as in `Groups.problems`.
+    """A report on logs. `html` is the page, one document that contains everything that it needs. `findings` are those
+    of `stats` and `check`, and `problems` those of `Groups.problems`, of all paths.
     """
 
     html: str = field(repr=False)
@@ -288,7 +270,6 @@ class Report:
 
 
 def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Report:
-    """Return the report on the topics at several paths, and write its page to the file `out`, if one is given."""
     if out is not None:
         _check_out(Path(out), [log for topic in topics for log in topic.logs])
     all_facts = [read_facts(topic) for topic in topics]
@@ -315,7 +296,6 @@ def _check_out(out: Path, logs: Sequence[Log]) -> None:
 
 
 def _compare(all_facts: Sequence[LogFacts]) -> Replicas | None:
-    """Return the comparison of two paths, with the partitions that have a batch in common and then fork."""
     if len(all_facts) != 2:
         return None
     a, b = all_facts
@@ -351,7 +331,7 @@ def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
 
 
 def _show(value: object) -> object:
-    """Return what the page shows for the value of an expression. Markup comes from the template's own macros."""
+    """Markup comes from the template's own macros."""
     if value is None:
         return "-"
     return value if isinstance(value, Markup) else escape(str(value))

@@ -1,9 +1,8 @@
 """The text of Kafka's own dump tool, kafka-dump-log.sh, by version.
 
-The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. The
-text ends where the tool crashes: at a batch with an impossible length or magic, or at a record without a key, and
-before 3.8 also at a record that it cannot read. Each line of the table begins with the first version that has the
-change:
+The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. It
+ends where the tool crashes: at a batch with an impossible length or magic, or at a record without a key, and before 3.8
+also at a record that it cannot read. Each line of the table begins with the first version that has the change:
 
     0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
     0.11    the sizes of key and value, "keysize: … valuesize: …", are next to each other and before "magic: …"
@@ -80,10 +79,8 @@ def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOL
 
 
 def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) -> Iterator[tuple[Frame, bytes]]:
-    """Yield the frames of the batches that the tool prints, each with its bytes.
-
-    The tool does not check checksums. At an incomplete batch, it ends the segment without an error. Raises ToolCrashed
-    at a batch with an impossible length or magic.
+    """The tool does not check checksums. At an incomplete batch, it ends the segment without an error. Raises
+    ToolCrashed at a batch with an impossible length or magic.
     """
     for frame, data in read_frames(file, max_batch_bytes=max_batch_bytes):
         if frame.state is FrameState.TOO_LARGE:
@@ -96,7 +93,6 @@ def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) ->
 
 
 def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect, record_range: RecordRange) -> None:
-    """Write the lines of a batch and of its records in the range; nothing if no record is in the range."""
     try:
         if batch.compression is CompressionType.ZSTD and kafka < (2, 1):
             raise ToolCrashed(f"{batch.file}, byte {batch.position}: zstd is supported from Kafka 2.1 on")

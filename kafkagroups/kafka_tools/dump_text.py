@@ -1,9 +1,8 @@
 """The text of a record as Kafka's dump tool prints it, and as the console consumer prints it with its formatters.
 
-The dump tool prints keys and values before 3.8 in three formats, and since 3.8 as Kafka's JSON.
+The dump tool (dump_log.py) prints keys and values before 3.8 in three formats, and since 3.8 as Kafka's JSON.
 
-The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first version with the format. All brackets
-and braces are part of the text:
+The first column is the first version with the format. All brackets and braces are part of the text:
 
     0.10.2   key: offset::GROUP:TOPIC:PARTITION   payload: OFFSET:METADATA
              key: metadata::GROUP                 payload: TYPE:PROTOCOL:GENERATION:{MEMBER=[TOPIC-0, …]:USERDATA,…}
@@ -26,8 +25,7 @@ and parseGroupMetadata (2.8.2); CoordinatorRecordMessageParser (4.3.1); the dump
 errors: captured messages of GroupCoordinatorRecordSerde (errors.jsonl of 4.3.1, limits.jsonl of 4.4.0, in tests);
 ByteBufferAccessor.java and ByteUtils.java (4.3.1).
 
-The console consumer prints one line per record. The first column is the first version with the format. CommitTime and
-ExpirationTime are in ms since 1970:
+The console consumer prints one line per record. CommitTime and ExpirationTime are in ms since 1970:
 
     0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
     0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime …,ExpirationTime …]
@@ -176,8 +174,8 @@ def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Versio
 def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version) -> list[MemberMetadata]:
     """Return the group's members in the order in which Kafka's Scala tools print them, that of a hash map.
 
-    `value` is the value of the group's record. Of two members with the same id, only the later one is returned. Raises
-    ToolCrashed if the tool cannot load the group.
+    Of two members with the same id, only the later one is returned. Raises ToolCrashed if the tool cannot load the
+    group.
     Source: GroupMetadata.loadGroup and GroupMetadata.add (tags 1.0.1 to 3.7.0); what the tool of 2.8.2 prints.
     """
     by_id: dict[str, MemberMetadata] = {}
@@ -240,7 +238,7 @@ def format_json_pair(log_record: LogRecord, dialect: Dialect) -> str:
 
 
 def _read_key(key: bytes, dialect: Dialect) -> tuple[DecodedKey, str]:
-    """Return a decoded key and its JSON. Many records have the same key, so the result for few bytes is kept."""
+    """Many records have the same key, so the result for few bytes is kept."""
     decoded = decode_key(key, dialect)
     return decoded, _format_message(key_to_json(Record(decoded.type, decoded.content, None, None)))
 
@@ -276,9 +274,7 @@ def _embedded_json(data: bytes, partitions_field: str) -> dict[str, Any] | None:
 
 
 def _decode_embedded(data: bytes, partitions_field: str) -> dict[str, Any] | None:
-    """Return the result of `_embedded_json`.
-
-    - Version below 0: the tool reads version 0.
+    """- Version below 0: the tool reads version 0.
     - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list `partitions_field`
       is not empty.
     """
@@ -311,8 +307,8 @@ def drop_unknown_tags(value: Any) -> Any:
 def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
     """Return the message of Kafka's exception for a record that `decode` (serde.py) refused with the error `error`.
 
-    Kafka's reader of a field throws an exception that describes the problem. A second exception contains its message,
-    the part of the record (key or value) and the part's version. If the bytes end too early, the first exception is a
+    Kafka's reader of a field throws an exception that describes the problem, and a second one contains its message, the
+    part of the record (key or value) and the part's version. If the bytes end too early, the first exception is a
     BufferUnderflowException, whose message is null.
     """
     path = (error.field or "key").split(".")
@@ -336,7 +332,7 @@ def format_lines(
 ) -> Iterator[str]:
     """Yield the lines that the console consumer of the Kafka version `kafka` prints for the records in the range.
 
-    `notes` says what else was found. Raises ToolCrashed where the consumer crashes.
+    Raises ToolCrashed where the consumer crashes.
     """
     # Since 3.9, the formatters read records with the new coordinator's rules and print JSON.
     dialect = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))

@@ -1,15 +1,13 @@
 """The columns of a log's tables (`TABLES`), and the conversion of rows to Arrow record batches.
 
 `TABLES` uses Spark's type names; a `?` after the type means that the column can be null. The first column of every
-table is `partition`: the number of the partition of `__consumer_offsets`, or -1 if the name of the log's folder has no
-number.
+table is the number of the partition of `__consumer_offsets`, or -1 if the name of the log's folder has none.
 
-A column `…_ms` has a time in ms since the epoch, as the log stores it. The column with the same name but without `_ms`
-has the same time as a timestamp, which is null if its year is outside pandas' range.
+A column `…_ms` has a time in ms since the epoch, as the log stores it, and the one without `_ms` the same time as a
+timestamp, which is null if its year is outside pandas' range.
 
-A row is a dict with a value for each column except the timestamps, which come from the `…_ms` columns. A column that is
-not in a row is null. In Arrow, half of a surrogate pair in a text becomes `?`, because UTF-8 cannot encode it
-(records/wire.py). pyarrow is imported only when it is needed.
+A row is a dict with a value for each column except the timestamps; a column that is not in it is null. In Arrow, half
+of a surrogate pair in a text becomes `?`, because UTF-8 cannot encode it (records/wire.py).
 """
 
 from __future__ import annotations
@@ -84,9 +82,7 @@ TABLES = {
 
 
 def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, ...]:
-    """Return the columns of a table, or those with these names, in their order.
-
-    Raises UsageError if there is no such table or column.
+    """Raises UsageError if there is no such table or column.
 
     >>> columns_of("offsets", ["group"])
     (Column(name='group', type='string', nullable=False),)
@@ -102,7 +98,6 @@ def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, 
 
 
 def schema_ddl(columns: Iterable[Column]) -> str:
-    """Return the schema of these columns as Spark writes it."""
     return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
 
 
@@ -188,7 +183,6 @@ _ARRAY_CODES = {16: "h", 32: "i", 64: "q"}
 
 
 def _pack_bits(bits: Sequence[bool]) -> pa.Buffer:
-    """Return the Arrow buffer of bits, the first in the lowest bit of the first byte."""
     import pyarrow as pa
 
     text = "".join("1" if bit else "0" for bit in reversed(bits))

@@ -74,10 +74,7 @@ def copy_records(
     columns: Sequence[Column],
     fates: tuple[bytes, bytes] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table `records` or `fates` of the engine's columns.
-
-    Raises InvalidLog if these are not as many records as fates, because the log has changed.
-    """
+    """Raises InvalidLog if there are not as many records as fates, because the log has changed."""
     start = 0
     for part in parts:
         rows = part["rows"]
@@ -100,7 +97,6 @@ def copy_records(
 
 
 def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str, pa.Array]) -> pa.RecordBatch:
-    """`made` has the columns that are not among the engine's."""
     schema = arrow_schema(columns)
     arrays = []
     for field in schema:

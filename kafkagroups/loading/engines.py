@@ -1,18 +1,17 @@
 """The readable and the native engine: chooses one of them, and folds several logs with it.
 
-The readable engine is in groups/replay.py; its name is "python". The native engine is in native.py, and in a
-distribution of its own, which need not be installed; its name is "compiled".
+The readable engine, "python", is in groups/replay.py; the native one, "compiled", is in native.py and in a distribution
+of its own, which need not be installed.
 
-Threads of the readable engine would only block each other, so each of its threads lets a worker fold its logs: a
-process of the same Python (`Workers`). A worker answers with messages, which are pickled and go through its stdin and
-stdout: the number of bytes that it has read since its last number, and then what `fold` has returned or raised.
+Threads of the readable engine would only block each other, so each lets a worker fold its logs: a process of the same
+Python, with the caller's `sys.path` (`Workers`).
 
 Python's own multiprocessing is not used: on macOS, its workers import the caller's `__main__` again, which fails in a
-script without a `__main__` guard. These workers get only the caller's `sys.path`.
+script without a `__main__` guard.
 
-Every way out ends the workers. If the consumer stops, fails, or is interrupted by Ctrl-C, the parent kills them; if the
-parent is killed, they see that their stdin is closed. A terminal sends Ctrl-C to all processes of a command, so the
-workers are started with that signal blocked and leave the answer to the parent.
+Every way out ends the workers: if the consumer stops or fails, the parent kills them, and if the parent is killed, they
+see that their stdin is closed. A terminal sends Ctrl-C to all processes of a command, so the workers are started with
+that signal blocked and leave the answer to the parent.
 """
 
 from __future__ import annotations
@@ -56,8 +55,6 @@ class FoldLog(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """The readable engine, or the native one, which hands a log that it cannot fold to the readable engine."""
-
     name: str
     fold: FoldLog
 
@@ -70,10 +67,8 @@ class Engine:
         threads: int = 0,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Generator[Shard, None, None]:
-        """Yield the shard of each log, in the order of the logs.
-
-        The native engine uses `threads` threads, and the readable engine as many processes, but one for small logs. 0
-        means one per CPU.
+        """The native engine uses `threads` threads, and the readable engine as many processes, but one for small logs.
+        0 means one per CPU.
         """
         thread_count = min(threads or os.cpu_count() or 1, len(logs))
         needs_workers = self.name == "python"
@@ -105,7 +100,7 @@ def create_observed_engine(observer: Observer) -> Engine:
 
 
 def choose_engine(name: str) -> Engine:
-    """Return the engine with this name. "auto" means the native engine if it is installed.
+    """ "auto" means the native engine if it is installed.
 
     Raises UsageError if there is none, or if "compiled" is not installed or has another interface.
     """

@@ -36,9 +36,6 @@ def orphan_json(orphan: Orphan) -> dict[str, Any]:
 
 
 def description_json(group: AnyGroup) -> dict[str, Any]:
-    """Return the state and the members of a group, as in the coordinator's answer to a request that describes
-    groups.
-    """
     description = {"partition": group.partition, "type": group.type, "state": group.state.value}
     return description | (_classic_json(group) if isinstance(group, Group) else _modern_json(group))
 
@@ -68,7 +65,7 @@ def _modern_json(group: ModernGroup) -> dict[str, Any]:
 
 
 def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
-    """Return a member of a consumer, share or streams group. Its records have topic ids instead of topic names."""
+    """The records of such a member have topic ids instead of topic names."""
     metadata = member.metadata
     target = group.targets.get(member.member_id)
 
@@ -110,10 +107,8 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
 
 
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
-    """Return the partitions of a member of a consumer or share group, by topic id.
-
-    In a consumer group of Kafka 4.3 or newer, these include the partitions that the member has not revoked yet, as in a
-    broker's answers.
+    """In a consumer group of Kafka 4.3 or newer, the partitions include those that the member has not revoked yet, as
+    in a broker's answers.
     """
     assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
@@ -209,7 +204,6 @@ def offsets_json(offsets: ReadOnlyOffsets) -> dict[str, Any]:
 
 
 def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """Return pending commits as tuples, sorted by partition and producer."""
     commits = [
         (partition, producer_id, offset)
         for producer_id, offsets in pending.items()

@@ -68,10 +68,7 @@ def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOf
 
 
 class Answer(NamedTuple):
-    """The fates of a group's newest records in one partition, after all partitions are loaded.
-
-    `has_read` says whether the coordinator has used them.
-    """
+    """`has_read` says whether the coordinator has used them."""
 
     committed: Fate
     pending: Fate
@@ -112,9 +109,8 @@ Value = TypeVar("Value")
 
 
 class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
-    """A mapping whose values are made by `build` when they are first used.
-
-    To decode all groups of a large log takes long, and most callers use only a few.
+    """A mapping whose values are made by `build` when they are first used, because most callers use only a few groups
+    of a large log.
     """
 
     def __init__(self, parts: Mapping[str, Parts], build: Callable[[Parts], Value]) -> None:
@@ -160,23 +156,12 @@ Orphans = LazyMapping[OrphanParts, Orphan]
 class Groups(Mapping[str, AnyGroup]):
     """The groups that a coordinator has after loading a log, by group id.
 
-    A group is built when you first use it, and is then always the same object. If you change a group, other loads of
-    the same log do not contain the change.
+    A group is built when you first use it, and is then always the same object.
 
-    Attributes
-    ----------
-    coordinator, kafka
-        The coordinator that loaded the log ("classic" or "new"), and its Kafka version.
-    partitions
-        By partition number: how much was read of the partition, and how its load ended. The number is None if the name
-        of the log's folder has no number.
-    groups
-        The same groups as in this mapping. A classic group is a `Group`. A consumer, share or streams group is a
-        `ModernGroup`.
-    orphans
-        By group id: offsets that the coordinator keeps although the group does not exist.
-    partitions_of
-        By group id: all partitions with records of the group, also of groups that no longer exist.
+    `groups` are the same groups as in this mapping: a classic group is a `Group`; a consumer, share or streams group is
+    a `ModernGroup`. `partitions` says, by partition number (None if the name of the log's folder has none), how much
+    was read, and how the load ended. `orphans` are, by group id, offsets that the coordinator keeps although the group
+    does not exist, and `partitions_of` all partitions with records of the group, also of groups that no longer exist.
 
     Examples
     --------
@@ -198,7 +183,6 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def topic_partitions(self) -> TopicPartitions:
-        """The partition count of `__consumer_offsets`, how it was found, and whether it was changed."""
         if self.decided_partitions is None:
             self.decided_partitions = self.topic.decide(self.partitions_of)
         return self.decided_partitions
@@ -273,7 +257,6 @@ class Groups(Mapping[str, AnyGroup]):
         return (self.get(group_id) or self.orphans[group_id]) if self.answers_offsets(group_id) else None
 
     def select(self, group_ids: Collection[str]) -> Groups:
-        """Return the same load with only these groups, for output."""
         return replace(
             self,
             groups=self.groups.select(group_ids),
@@ -316,10 +299,8 @@ class Groups(Mapping[str, AnyGroup]):
 
 
 def describe_failure(path: str, partition: int | None, kafka: str, error: str, answers_for_groups: bool = False) -> str:
-    """Return a message that says why the load of a partition fails.
-
-    `answers_for_groups` means that the classic coordinator's load fails at its last step, after the groups were added
-    to the cache.
+    """`answers_for_groups` means that the classic coordinator's load fails at its last step, after the groups were
+    added to the cache.
     """
     message = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
     if answers_for_groups:
@@ -330,7 +311,7 @@ def describe_failure(path: str, partition: int | None, kafka: str, error: str, a
 def join_groups(
     loads: Sequence[Groups], path: str, topic: FoundPartitions, topic_partitions: TopicPartitions | None
 ) -> Groups:
-    """Return the loads of different partitions of one topic as one result. No group may be in two of them."""
+    """No group may be in two of them."""
     whole = Groups(loads[0].coordinator, loads[0].kafka, path, topic=topic, decided_partitions=topic_partitions)
     for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
         whole.partitions |= load.partitions
@@ -352,10 +333,7 @@ _NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "t
 
 
 def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a frame with a row for each event of a timeline.
-
-    A missing number is NA, because without it, pandas would turn the numbers into floats.
-    """
+    """A missing number is NA, because without it, pandas would turn the numbers into floats."""
     import pandas as pd
 
     frame = pd.DataFrame(list(events), columns=_EVENT_COLUMNS.split())

@@ -1,8 +1,7 @@
 """A broker's load: folds each log into a shard, and adds the shards to one coordinator's cache.
 
-The cache combines the shards of all partitions and decides which groups exist. It keeps only the parts of each group,
-from which `Groups` builds the group when it is first used (groups.py). If a group does not exist but has offsets, these
-offsets are called an orphan.
+The cache combines the shards of all partitions and decides which groups exist. If a group does not exist but has
+offsets, these offsets are called an orphan.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (classic coordinator, 3.9); CoordinatorRuntime and
 GroupCoordinatorShard.onLoaded (new coordinator, 4.3.1).
 """
@@ -44,9 +43,8 @@ from kafkagroups.records.dialects import Dialect
 class OpenTopic:
     """The logs of a topic, and the rules by which one coordinator loads them.
 
-    `path` is used in messages, and tells a folder of partition folders from one partition. `partitions` is the count
-    that the caller gave. `engine` is a name, because a worker of Spark, whose machine can lack the native engine,
-    chooses again.
+    `path` is used in messages, and tells a folder of partition folders from one partition. `engine` is a name, because
+    a worker of Spark, whose machine can lack the native engine, chooses again.
     """
 
     logs: Sequence[Log]
@@ -80,10 +78,8 @@ class OpenTopic:
     def load(
         self, *, engine: Engine | None = None, whole: WholeTopic | None = None, count_bytes: CountBytes = ignore_bytes
     ) -> Groups:
-        """Return the groups that the coordinator has after loading the logs.
-
-        `engine` replaces the topic's engine, for example to observe the load. `whole` describes the topic if these logs
-        are only a part of it.
+        """`engine` replaces the topic's engine, for example to observe the load. `whole` describes the topic if these
+        logs are only a part of it.
         """
         engine = engine or self.chosen_engine
         whole = whole or WholeTopic(self.find_partitions(), {})
@@ -94,8 +90,6 @@ class OpenTopic:
 
 
 class WholeTopic(NamedTuple):
-    """A topic, and by group id the partitions with records of the group, which is empty if all logs are loaded."""
-
     topic: FoundPartitions
     partitions_of: PartitionsOf
 
@@ -157,9 +151,7 @@ class Cache(ABC):
         """Whether a group has records in several partitions."""
 
     def add(self, shard: Shard) -> None:
-        """Add the shard of a partition, the last step of the partition's load.
-
-        Raises LoadFailed or BadBytes if a broker's load would fail. The cache then has the same content as the
+        """Raises LoadFailed or BadBytes if a broker's load would fail. The cache then has the same content as the
         broker's.
         """
         for group_id in shard.seen_group_ids:
@@ -180,7 +172,6 @@ class Cache(ABC):
 
 
 def read_unloaded_group(error: str) -> str | None:
-    """Return the group id in the error "Unexpected unload of active group"; None if it is another error."""
     if not error.startswith(_UNEXPECTED_UNLOAD):
         return None
     return str(ast.literal_eval(error.removeprefix(_UNEXPECTED_UNLOAD)))
@@ -287,7 +278,6 @@ class NewCache(Cache):
             self._answer(group_id, parts)
 
     def _answer(self, group_id: str, parts: GroupParts | OrphanParts) -> None:
-        """Let the first group with an id answer, or the first orphan if there is no group."""
         if group_id in self.groups:
             return
         if isinstance(parts, GroupParts):

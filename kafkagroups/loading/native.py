@@ -1,10 +1,9 @@
 """The native engine: folds one log into a shard, or hands the log over to the readable engine.
 
-The engine is the module `kafkagroups_engine`, a distribution of its own that is written in Rust (engine/). It reads
-segments and returns columns: committed and pending offsets, the group records that still count, and, on request, what
-the records come to, the fate of each one, and the batches of some groups. It holds no rule that the readable engine
-(groups/replay.py) does not have, and it knows no group: the records that are not offset records are replayed here, by
-the code of the readable engine.
+The engine is the module `kafkagroups_engine`, which is written in Rust (engine/). It reads segments and returns
+columns: committed and pending offsets, the group records that still count, and, on request, counts, fates, and the
+batches of some groups. It holds no rule that the readable engine (groups/replay.py) does not have, and it knows no
+group: the records that are not offset records are replayed here, by the code of the readable engine.
 
 The engine hands a log over if the log is unusual: batches of magic 0 or 1, damage, an odd layout, offsets that do not
 rise, or a record that a coordinator refuses. Rules of Kafka before 0.10.1 are handed over too, because these releases
@@ -75,7 +74,7 @@ class HandedOver(Exception):
 
 @cache
 def find_module() -> Any:
-    """Return the module of the engine. KAFKAGROUPS_ENGINE=off means that it counts as not installed.
+    """KAFKAGROUPS_ENGINE=off means that the engine counts as not installed.
 
     Raises ImportError if it is not installed, and UsageError if it does not work or has another interface.
     """
@@ -101,7 +100,7 @@ def find_module() -> Any:
 
 @cache
 def is_available() -> bool:
-    """Return whether "auto" may choose the engine. If it is installed and does not work, say so once on stderr."""
+    """If the engine is installed and does not work, say so once on stderr."""
     try:
         find_module()
     except ImportError:
@@ -126,7 +125,6 @@ class TypeRule(NamedTuple):
 
 
 def make_rules(dialect: Dialect, stop: Stop, log: Log) -> SimpleNamespace:
-    """Return the rules of a dialect and where to stop, with the attributes of the engine's `Rules` (fold.rs)."""
     is_classic = dialect.coordinator == "classic"
     last_offset = MAX_INT64 if stop.until_offset is None else _limit(stop.until_offset - 1)
     last_time = MAX_INT64 if stop.until_time is None else _limit(stop.until_time)
@@ -167,7 +165,6 @@ def _describe_type(dialect: Dialect, number: int) -> TypeRule:
 
 
 def list_segments(log: Log) -> list[tuple[Any, int, int, int | None]]:
-    """Return the segments as the engine takes them: a path or a buffer, a base offset, and a byte range."""
     segments: list[tuple[Any, int, int, int | None]] = []
     for segment in log.segments:
         start, end = log.ranges.get(segment, WHOLE_FILE)
@@ -227,10 +224,6 @@ def read_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options
 
 
 class Extent(NamedTuple):
-    """The first and the last offset of a group's records, their number, and their first and last time in ms, or
-    None.
-    """
-
     first: int
     last: int
     records: int
@@ -310,9 +303,10 @@ def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options
 
 
 def find_damage(reading: Any, log: Log, stop: Stop) -> Notes:
-    """Return the damage at which a reading has ended, as the readable engine describes it.
+    """Return the damage at which a reading has ended, as the readable engine does, so that a torn last batch makes no
+    load slow.
 
-    So a crash that has torn the last batch makes no load slow. Raises HandedOver if the log does not end there.
+    Raises HandedOver if the log does not end there.
     """
     notes = Notes()
     if reading.damage is None:

@@ -6,10 +6,9 @@ one with the largest timestamp, in its home partition of n. If two partitions ha
 records have no timestamps, the count is unknown.
 
 - One partition alone (a partition folder or a segment as PATH) never shows the count.
-- A folder with only partition 0 shows a topic of one partition. If it is a copy from a larger topic, this is wrong, but
-  no answer depends on it.
-- A folder with the first n partitions of a topic with 2n partitions shows n. This can also be wrong, but the groups in
-  the folder have the same home partition with both counts.
+- A folder with only partition 0 shows a topic of one partition. If this is wrong, no answer depends on it.
+- A folder with the first n partitions of a topic with 2n partitions shows n, but its groups have the same home
+  partition with both counts.
 
 If the partition count was changed, older records of a group stay in the home partition of the old count.
 """
@@ -43,17 +42,14 @@ PartitionsOf = Mapping[str, Sequence[int | None]]
 
 
 class RecordTimes(NamedTuple):
-    """The smallest and the largest timestamp of a group's records in one partition, in ms."""
-
     first_ms: int
     last_ms: int
 
 
 @dataclass(frozen=True)
 class LogTimes:
-    """The times of the records in loaded logs, which are read a second time.
-
-    Only groups with records in several partitions need them. `stops` says where reading has ended in each partition.
+    """The times of the records in loaded logs, which are read a second time for groups with records in several
+    partitions. `stops` says where reading has ended in each partition.
     """
 
     logs: Sequence[Log] = ()
@@ -106,15 +102,9 @@ NO_TIMES = LogTimes()
 class PartitionCountChange:
     """A change of the topic's partition count.
 
-    Attributes
-    ----------
-    groups
-        The ids of the groups whose newest record is in their home partition of the new count, with older ones in the
-        old one.
-    since_ms
-        The time of their first record in the new one, in ms since the epoch. The change was not later.
-    possible_counts
-        The old counts that agree with the log, in ascending order, with `from_count`.
+    `groups` are those whose newest record is in their home partition of the new count, with older ones in the old one.
+    `since_ms` is the time of their first record in the new one, so the change was not later. `possible_counts` are the
+    old counts that agree with the log, in ascending order, with `from_count`.
     """
 
     from_count: int
@@ -128,7 +118,6 @@ class PartitionCountChange:
         return row | ({"possible_from": self.possible_counts} if len(self.possible_counts) > 1 else {})
 
     def describe_old_counts(self) -> str:
-        """Return the possible old counts as words, for example "3, 5 or 50"."""
         *others, last = [str(count) for count in self.possible_counts]
         return f"{', '.join(others)} or {last}" if others else last
 
@@ -137,17 +126,10 @@ class PartitionCountChange:
 class TopicPartitions:
     """The partition count of the topic `__consumer_offsets`, and how it was found.
 
-    Attributes
-    ----------
-    origin
-        "option" (the caller gave the count), "folder" (the folder shows it) or "unknown".
-    misplaced_groups
-        The ids of the groups whose newest record is not in their home partition, or for which this cannot be decided.
-        They keep a folder from showing a count.
-    missing
-        The partitions that a folder lacks. If the count is unknown, some after its last one can be missing, too.
-    beyond
-        The partitions at the path that a topic with the count of the caller does not have.
+    `origin` is "option" (the caller gave the count), "folder" (the folder shows it) or "unknown". `misplaced_groups`
+    keep a folder from showing a count: their newest record is not in their home partition, or this cannot be decided.
+    `missing` are the partitions that a folder lacks; if the count is unknown, some after its last one can be missing,
+    too. `beyond` are those that a topic with the count of the caller does not have.
     """
 
     count: int | None = None
@@ -165,9 +147,7 @@ class TopicPartitions:
 
 @dataclass
 class FoundPartitions:
-    """The partitions of a topic before its count is decided.
-
-    `numbers` are those at the path; None is a log without a number. `is_folder` says whether the path is a folder of
+    """`numbers` are those at the path; None is a log without a number. `is_folder` says whether the path is a folder of
     partition folders, and `option` is the count that the caller gave.
     """
 

@@ -3,8 +3,7 @@
 Committed offsets that are still in the columns of the native engine are copied without a row for each
 (engine_columns.py), which is much faster.
 
-Each table is in one file, DIR/<table>/part-0.parquet. DIR is a folder on this machine, or a URI that pyarrow can open,
-for example s3://bucket/folder.
+Each table is in one file, DIR/<table>/part-0.parquet, where DIR is a local folder, or a URI that pyarrow can open.
 """
 
 from __future__ import annotations
@@ -60,7 +59,6 @@ def _read_batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iter
 
 
 def partition_number(partition: int | None) -> int:
-    """Return the value of the column `partition`: -1 if the log's folder has no number."""
     return -1 if partition is None else partition
 
 
@@ -127,7 +125,7 @@ GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
 def record_rows(
     batches: Iterable[Batch], partition: int | None, dialect: Dialect, *, with_json: bool = True
 ) -> Iterator[Row]:
-    """Yield the rows of the table `records`. Without `with_json`, `json` is null, which is faster.
+    """Yield the rows of the table `records`.
 
     A record that cannot be decoded has the reason in the column `error`. A batch that cannot be split into records is
     one row, with its first offset.
@@ -219,7 +217,6 @@ def new_tables(folder: str) -> Iterator[str]:
 
 
 def write_tables(groups: Groups, folder: str) -> WrittenTables:
-    """Write the tables of loaded groups into a folder (a path or a URI)."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 

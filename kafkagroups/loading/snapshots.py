@@ -7,10 +7,10 @@
 
 A saved snapshot is a log itself: for each partition, a compacted segment, and in `snapshot.json` the position up to
 which it holds and what a segment cannot say (`Saved`). To advance it, a load reads this segment and then the rest of
-the real log, as one log, with either engine. If the log before the position is not the same any longer, for example
-because Kafka's cleaner has compacted it, all of the log is read again, and a note says so.
+the real log, as one log. If the log before the position has changed, for example because Kafka's cleaner has compacted
+it, all of it is read again, and a note says so.
 
-The segment has the records that still count, with their offsets. These records count:
+The segment has, with their offsets, the records that still count:
 
 - the record of each committed offset, in a batch without a producer, because its transaction is decided;
 - the record of each pending offset, in a batch with its producer and epoch, because its transaction is not;
@@ -23,8 +23,8 @@ is written at the offset of one that is left out. If a tombstone of another type
 classic group says so, because it deletes any group.
 
 Every record stays in its batch, and the last batch stays even if it is empty, so that the copy ends where the log ends.
-All of this needs offsets that rise. They fall only in logs that no broker wrote, and of these a snapshot keeps all
-batches. Kafka before 0.10.1 keeps offsets in a cache apart from the groups, so there are no snapshots for it.
+All of this needs offsets that rise; of other logs, which no broker wrote, a snapshot keeps all batches. Kafka before
+0.10.1 keeps offsets in a cache apart from the groups, so there are no snapshots for it.
 
 A save first writes new segments, then replaces `snapshot.json`, and then deletes the segments that `snapshot.json` no
 longer names.
@@ -90,22 +90,12 @@ Count = Annotated[int, Meta(ge=0, le=MAX_INT64)]
 class Saved(Struct, frozen=True, forbid_unknown_fields=True):
     """One partition of a snapshot: its segment, up to which position of the log it holds, and what it cannot say.
 
-    Attributes
-    ----------
-    file, size, checksum
-        The name of the segment ("" if the load has failed: the partition then has no groups), its number of bytes, and
-        their CRC-32C.
-    batches, records
-        Those of the segment. The numbers in `loaded` are those of the log.
-    seen
-        The ids of groups that have records in the log, but none in the segment.
-    ends
-        For each segment of the log that was read, in order: the position after its last batch.
-    last_batch
-        The position of the last batch before these ends, and the CRC-32C of its bytes, which say that it is the same
-        log. None if there is no such batch; the next load then reads all of the log.
-    max_batch_bytes
-        The limit of a decompressed batch with which the log was read.
+    `file` is the name of the segment ("" if the load has failed: the partition then has no groups), and `checksum` the
+    CRC-32C of its bytes. `batches` and `records` are those of the segment, while the numbers in `loaded` are those of
+    the log. `seen` are the ids of groups that have records in the log, but none in the segment. `ends` has the position
+    after the last batch of each segment of the log that was read. `last_batch` is the position of the last batch before
+    these ends, and the CRC-32C of its bytes, which say that it is the same log; if it is None, the next load reads all
+    of the log. `max_batch_bytes` is the limit with which the log was read.
     """
 
     partition: Annotated[int, Meta(ge=0, le=MAX_INT32)] | None
@@ -156,14 +146,12 @@ def has_snapshot(folder: str | Path) -> bool:
 
 
 def name_segment(partition: int | None) -> str:
-    """Return a new name for a segment. Spark can run a task twice, and each run needs its own file."""
+    """Spark can run a task twice, and each run needs a file of its own."""
     return f"{'log' if partition is None else partition}.{uuid4().hex}.log"
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create the folder if needed. Raises UsageError if it cannot be used, or has other files but no snapshot or
-    segments.
-    """
+    """Raises UsageError if the folder cannot be used, or has other files but no snapshot or segments."""
     names = list_folder(folder)
     if _MANIFEST not in names and not all(map(_OWN_NAMES.fullmatch, names)):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
@@ -172,7 +160,7 @@ def prepare_folder(folder: Path) -> None:
 def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
     """Write a file to the disk, and return the number of its bytes and their CRC-32C.
 
-    An old file of this name is removed first. So a symbolic link in the folder never leads to another file, and a named
+    An old file of this name is removed first, so a symbolic link in the folder never leads to another file, and a named
     pipe is never waited for.
     """
     size = checksum = 0
@@ -187,7 +175,6 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
 
 
 def commit_save(folder: Path, dialect: Dialect, partitions: Iterable[Saved]) -> None:
-    """Replace the snapshot of a folder, and delete the segments that are no longer used."""
     manifest = Manifest(FORMAT, dialect.coordinator, dialect.kafka, list(partitions))
     manifest = msgspec.structs.replace(manifest, checksum=manifest.compute_checksum())
     new_manifest = folder / f"{_MANIFEST}.new"
@@ -255,7 +242,7 @@ class Compacted(NamedTuple):
 
 
 def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted:
-    """Return a segment with the records that still count. `batches` gave `shard`, and are read twice.
+    """Return a segment with the records that still count; `batches` gave `shard`, and are read twice.
 
     Raises OffsetsFall, and UsageError if a batch has offsets that cannot be written again.
     """
@@ -353,7 +340,7 @@ def _list_other_records(
 def _copy_batch(
     found: FoundBatch, kept: set[int], changed: Mapping[int, KeyAndValue], pending: Mapping[int, str]
 ) -> bytes:
-    """Return a batch with only some of its records. Raises OffsetsFall if it does not have each of them once."""
+    """Raises OffsetsFall if the batch does not have each of the kept records once."""
     batch = found.parse()
     is_pending = not kept.isdisjoint(pending)
     records = []
@@ -380,16 +367,11 @@ __all__ = ["KeptPartition", "Snapshot", "take_snapshot"]
 
 @dataclass
 class KeptPartition:
-    """One partition of a snapshot: a log, and the shard that it gives.
+    """One partition of a snapshot: a log, which begins with this partition's segment if it is `saved`, and the shard
+    that it gives.
 
-    Attributes
-    ----------
-    log
-        The log that gives the shard; with `saved`, it begins with this partition's `segment`.
-    source
-        The real log, from its start; None if only a saved snapshot was read.
-    folded
-        The shard, with the counts of the whole log; None until it is needed.
+    `source` is the real log, from its start; None if only a saved snapshot was read. `folded` is the shard, with the
+    counts of the whole log; None until it is needed.
     """
 
     log: Log
@@ -469,7 +451,6 @@ class KeptPartition:
         return self.take(shard)
 
     def save(self, folder: Path, dialect: Dialect, max_growth: float = 0) -> Saved:
-        """Write a segment that gives the shard, unless it is there, and few batches came after it (`Snapshot.save`)."""
         saved = self.saved
         shard = self.get_shard(dialect)
         loaded = shard.loaded
@@ -499,8 +480,6 @@ class KeptPartition:
 
 
 class _Batches:
-    """The batches that a shard contains. A reading raises InvalidLog if the log has changed since it was folded."""
-
     def __init__(self, partition: KeptPartition, count: int, next_offset: int) -> None:
         self.last_batch = None if partition.saved is None else partition.saved.last_batch
         self._partition = partition
@@ -534,14 +513,8 @@ class _Batches:
 
 @dataclass
 class Snapshot:
-    """The state of each partition of a topic, as one coordinator reads it. A snapshot never changes.
-
-    Attributes
-    ----------
-    partitions
-        By partition number: a partition.
-    notes
-        A line for each reason why more of a log was read than what is new.
+    """The state of each partition of a topic, by its number, as one coordinator reads it. A snapshot never changes.
+    `notes` has a line for each reason why more of a log was read than what is new.
     """
 
     dialect: Dialect
@@ -572,8 +545,7 @@ class Snapshot:
         """Return a new snapshot that also contains the batches that were appended after this one.
 
         Only the saved segment of a partition and the new batches are read, unless the log has changed or its load had
-        failed. The parameters are those of `kafkagroups.load`. Raises UsageError if there is no log, and InvalidLog if
-        the saved segment is damaged.
+        failed. Raises UsageError if there is no log, and InvalidLog if the saved segment is damaged.
         """
         return self.advance_logs([log.limit_batches(max_batch_bytes) for log in open_logs(path)], engine=engine)
 
@@ -606,9 +578,8 @@ class Snapshot:
         """Save the snapshot into a new or empty folder, or replace the snapshot in an existing folder.
 
         `max_growth` says how many new batches for each batch of a segment in the folder are not yet worth writing the
-        segment again; the folder can then have an earlier snapshot, and the next load reads the new batches again.
-        Raises UsageError if the folder cannot be written, or if it contains files but no snapshot, and InvalidLog if a
-        log that the snapshot has read has changed since.
+        segment again; the next load then reads them again. Raises UsageError if the folder cannot be written, or if it
+        contains files but no snapshot, and InvalidLog if a log that the snapshot has read has changed since.
         """
         directory = Path(folder)
         try:
@@ -627,10 +598,8 @@ class Snapshot:
 
     @classmethod
     def read(cls, folder: str | Path) -> Snapshot:
-        """Return the snapshot that was saved in a folder.
-
-        Raises UsageError if there is none, it has an older format, or a file cannot be opened, and InvalidLog if it is
-        damaged.
+        """Raises UsageError if the folder has no snapshot, it has an older format, or a file cannot be opened, and
+        InvalidLog if it is damaged.
         """
         directory = Path(folder)
         manifest = read_manifest(directory)
@@ -639,7 +608,7 @@ class Snapshot:
 
     @classmethod
     def resume(cls, folder: str | Path, dialect: Dialect) -> Snapshot:
-        """Return the snapshot in a folder to go on with. It is empty if there is none, or if its format is older."""
+        """The snapshot is empty if the folder has none, or if its format is older."""
         if not has_snapshot(folder):
             return cls(dialect)
         try:

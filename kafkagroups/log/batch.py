@@ -64,11 +64,9 @@ MIN_RECORD_LIMIT. Even a short record needs about this much memory."""
 
 
 class LogRecord(NamedTuple):
-    """One record of the log, with its Kafka offset.
-
-    `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence number; -1 without one. `size`
-    is in bytes after decompression. `attributes` are those of the record itself. Only a message of magic 0 or 1 has a
-    checksum of its own: `crc`, and whether it is correct, `is_valid`.
+    """One record of the log. `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence
+    number; -1 without one. `size` is in bytes after decompression. Only a message of magic 0 or 1 has a checksum of its
+    own: `crc`, and whether it is correct, `is_valid`.
     """
 
     offset: int
@@ -209,7 +207,7 @@ class Batch:
 
 
 def record_count(batch: Batch) -> int:
-    """Return the number of records in a batch. A wrapper that cannot be read counts as one record."""
+    """A wrapper that cannot be read counts as one record."""
     if batch.magic >= 2:
         return batch.count
     try:
@@ -248,7 +246,6 @@ MAX_VARLONG_BYTES = 10
 def parse_record_batch(
     data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of `data`, which contains at least a whole header."""
     base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, *others = HEADER.unpack_from(data)
     last_offset = to_int64(base_offset + last_offset_delta)
     fields = [base_offset, leader_epoch, magic, crc, attributes, last_offset, *others, position, file, max_batch_bytes]
@@ -266,9 +263,7 @@ def decompress_content(batch: Batch) -> bytes:
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the records of a batch of magic 2. Raises InvalidLog if they cannot be read, or if other bytes follow
-    them.
-    """
+    """Raises InvalidLog if the records cannot be read, or if other bytes follow them."""
     if batch.count < 0:
         raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
     if batch.count == 0:
@@ -288,10 +283,7 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
-    """Append the records of a batch, and return the position after the last one.
-
-    Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record.
-    """
+    """Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record."""
     base_offset = batch.base_offset
     base_timestamp = batch.base_timestamp
     base_sequence = batch.base_sequence
@@ -365,10 +357,7 @@ _ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
 
 
 def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
-    """Return the varint or varlong at a position, and the position after it.
-
-    Raises IndexError if the data ends inside it, and InvalidLog if it is longer than `max_bytes`.
-    """
+    """Raises IndexError if the data ends inside the varint, and InvalidLog if it is longer than `max_bytes`."""
     byte = data[position]
     if byte < 0x80:
         return _ZIGZAG[byte], position + 1
@@ -395,10 +384,8 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 class BatchFields(TypedDict, total=False):
-    """The fields in the header of a batch that `encode_batch` takes.
-
-    The offsets and timestamps are by default those of the first and the last record, and the largest timestamp; without
-    records, the caller must set them.
+    """The offsets and timestamps are by default those of the first and the last record, and the largest timestamp;
+    without records, the caller must set them.
     """
 
     base_offset: int | None
@@ -413,7 +400,7 @@ class BatchFields(TypedDict, total=False):
 
 
 def encode_batch(records: Sequence[LogRecord], **fields: Unpack[BatchFields]) -> bytes:
-    """Return the bytes of a batch of magic 2. Raises UsageError if a number does not fit into its field."""
+    """Raises UsageError if a number does not fit into its field."""
     header = {"batch_length": 0, "partition_leader_epoch": 0, "magic": 2, "crc": 0, "attributes": 0}
     header |= {"producer_id": NO_PRODUCER_ID, "producer_epoch": -1, "base_sequence": -1, "count": len(records)}
     if records:

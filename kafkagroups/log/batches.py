@@ -1,8 +1,8 @@
 """The batches in a segment's bytes: parsing them, their bytes as spans, and the holes between them.
 
-A broker writes the offsets of a partition without holes. So a missing offset belongs to a record that the log cleaner
-has removed. The header of a batch says how many records the batch contains, but not which offsets are missing. So a
-hole is a range of offsets, and the number of records that are missing in this range.
+A broker writes the offsets of a partition without holes, so a missing offset belongs to a record that the log cleaner
+has removed. The header of a batch says how many records the batch contains, but not which offsets are missing, so a
+hole is a range of offsets and the number of records missing in it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_batches(data: BytesLike, file: str | None = None, max_batch_bytes: int 
 def parse_valid_batch(
     frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Batch:
-    """Return the batch of a frame with these bytes. Raises InvalidLog if it is not whole or its checksum is wrong."""
+    """Raises InvalidLog if the batch is not whole or its checksum is wrong."""
     batch = parse_batch(frame, data, file, max_batch_bytes)
     if batch.crc != batch.computed_crc:
         reason = f"expected checksum {batch.crc:08x}, the bytes give {batch.computed_crc:08x}"
@@ -57,9 +57,7 @@ def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> B
 
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
-    """Return the batch of a frame with these bytes, without a check of its checksum. Raises InvalidLog if it is not
-    whole.
-    """
+    """Do what `parse_valid_batch` does, but without a check of the checksum."""
     if frame.state is not FrameState.WHOLE:
         raise frame.make_error(file)
     parse = parse_record_batch if frame.magic == 2 else parse_message_set
@@ -80,7 +78,7 @@ class Position(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A whole batch in a segment. `inode` identifies the file; -1 means that the segment is in memory."""
+    """`inode` identifies the file; -1 means that the segment is in memory."""
 
     frame: Frame
     data: bytes
@@ -172,8 +170,6 @@ class DamagedHole(Hole):
 
 
 class OffsetGaps:
-    """The offsets without a record, found while a log is read in order from `start_offset` on."""
-
     def __init__(self, start_offset: int = 0) -> None:
         self._next_offset = start_offset
 
@@ -181,7 +177,6 @@ class OffsetGaps:
         self._next_offset = max(self._next_offset, offset)
 
     def find_before(self, offset: int) -> tuple[int, int] | None:
-        """Return the first and the last of the missing offsets right before `offset`; None if there are none."""
         first_missing = self._next_offset
         self.skip_to(offset)
         return (first_missing, offset - 1) if first_missing < offset else None

@@ -6,26 +6,24 @@ except for control batches and aborted transactions. It is full when it contains
 cover the rest of the dirty part; as in Kafka, a full map also refuses records whose key it already has.
 
 A record stays if the offset map has no newer record of its key, and if it is not an expired tombstone. The pass cleans
-all segments from the start of the log to the last offset that the map covers, divides them into groups of neighbours,
-and writes each group as one segment.
+all segments up to the last offset that the map covers, divides them into groups of neighbours, and writes each group as
+one segment.
 
 The cleaner may remove the tombstones of a batch at the delete horizon, a time in the batch's header. A marker is unused
 if the pass has read no data batch of its transaction (`CleanedTransactions`). The filter discards aborted data
 immediately, and unused markers from the delete horizon on. docs/facts/cleaner.yaml lists all rules, with their places
 in Kafka's code.
 
-A transaction begins with a producer's first transactional batch, and ends with the producer's marker, a control record
-of type COMMIT or ABORT. A producer is active if its last batch is recent (`find_active_producers`). Two rules are
-different from Kafka's:
+A producer is active if its last batch is recent (`find_active_producers`). Two rules are different from Kafka's:
 
-- The leader of a partition checks sequence numbers. This module does not, because the batches are already in the log.
+- Sequence numbers are not checked, because the batches are already in the log.
 - A broker takes a producer's epoch from markers. This module also takes it from a control batch whose marker the
-  cleaner has removed. The epoch is the same, because the cleaner keeps an empty control batch only if the batch has the
-  producer's newest epoch.
+  cleaner has removed: it is the same, because the cleaner keeps an empty control batch only if it has the producer's
+  newest epoch.
 
-Simpler than Kafka: this module does not limit the size of a group's index files, and does not split a segment whose
-offsets differ by more than an int32. So segments can begin at other offsets than Kafka's, but the records that stay are
-the same. The offset map is a dict of MD5 hashes with about 170 bytes for an entry, and not one byte buffer with 24.
+Simpler than Kafka: the size of a group's index files is not limited, and a segment whose offsets differ by more than an
+int32 is not split. So segments can begin at other offsets than Kafka's, but the records that stay are the same. The
+offset map is a dict of MD5 hashes, and not one byte buffer.
 Source (4.3.1): Cleaner.java; LogToClean.java; LogCleanerManager.java; MemoryRecords.filterTo; SkimpyOffsetMap.java;
 ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java; CleanedTransactionMetadata.java.
 """
@@ -97,8 +95,6 @@ class ProducerState:
 
 @dataclass
 class ProducerStates:
-    """The producers of a log by id, and its aborted transactions in the order of their markers."""
-
     producers: dict[int, ProducerState] = field(default_factory=dict)
     aborted: list[AbortedTxn] = field(default_factory=list)
 
@@ -154,8 +150,6 @@ def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict
 
 
 class CleanedTransactions:
-    """The transactions that are open at the current batch of a pass."""
-
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
         self._has_data_by_aborted_producer: dict[int, bool] = {}
@@ -197,8 +191,6 @@ bytes that the step reads in total."""
 
 @dataclass
 class Segment:
-    """A segment up to its last valid batch."""
-
     base_offset: int
     path: str
     modified_ns: int
@@ -209,10 +201,8 @@ class Segment:
 
 @dataclass(frozen=True)
 class LogToClean:
-    """A log with its segments and producers, and where cleaning may begin and end.
-
-    `first_uncleanable` is the base offset of a segment. This one and all later ones stay unchanged, and always the last
-    one, the active segment.
+    """`first_uncleanable` is the base offset of a segment. This one and all later ones stay unchanged, and always the
+    last one, the active segment.
     """
 
     log: Log
@@ -228,7 +218,8 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
 
     If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
     at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
-    not at all. Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment.
+    not at all. Damaged bytes end the log, as in a broker's recovery, and the damaged segment is then the active
+    segment.
     """
     segments = list_segments(log)
     segment_of_path = {segment.path: segment for segment in segments}
@@ -309,10 +300,7 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
 def make_reader(
     step: str, log: Log, segments: Sequence[Segment], report: Progress, max_record_bytes: int
 ) -> Callable[[Segment], Iterator[Batch]]:
-    """Return a function that yields the batches of a segment.
-
-    It raises InvalidLog at a record of more than `max_record_bytes` in a compressed batch.
-    """
+    """The function raises InvalidLog at a record of more than `max_record_bytes` in a compressed batch."""
     total_bytes = sum(segment.size for segment in segments)
     bytes_read = 0
 
@@ -519,26 +507,12 @@ DELETE_RETENTION_MS = 86_400_000
 class CleanerConfig:
     """The settings of a pass.
 
-    Attributes
-    ----------
-    now_ms
-        The time of the pass, in ms since 1970. None means the newest timestamp in the log.
-    delete_retention_ms
-        The topic's setting delete.retention.ms.
-    first_dirty
-        The Kafka offset where the dirty part begins. None means the start of the log.
-    first_uncleanable
-        The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows
-        (`read_log`).
-    segment_bytes
-        How many bytes the segments of a group have together at most, before the pass.
-    map_entries
-        The number of keys that fit into the offset map.
-    producer_expiration_ms
-        A producer without a batch in this time before `now_ms` is not active. -1 means that producers never expire.
-    max_decompressed_message_bytes
-        The setting max.decompressed.message.bytes of the broker or the topic, which 4.2.2 and 4.4.0 have: the largest
-        size of one record in a compressed batch. The default is Kafka's, and larger than any record.
+    `now_ms` is the time of the pass, in ms since 1970; None: the newest timestamp in the log. The dirty part begins at
+    the offset `first_dirty` (None: the start of the log) and ends at `first_uncleanable` (None: the highest that Kafka
+    allows, `read_log`). `segment_bytes` limits the segments of a group together, before the pass, and `map_entries` the
+    keys in the offset map. A producer without a batch in `producer_expiration_ms` before `now_ms` is not active; -1:
+    producers never expire. `max_decompressed_message_bytes`, a setting that 4.2.2 and 4.4.0 have, is the largest size
+    of one record in a compressed batch; the default is Kafka's, and larger than any record.
     """
 
     now_ms: int | None = None
@@ -671,7 +645,6 @@ def _clean_group(
 
 
 def copy_segment(segment: Segment, out: Path) -> Segment:
-    """Copy a segment to the folder `out`, up to its last valid batch."""
     path = os.path.join(out, segment_name(segment.base_offset))
     with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)

@@ -1,12 +1,11 @@
 """The compression codecs of batches: gzip, snappy, lz4 and zstd, as Kafka's clients write them.
 
-Before magic 2 (the batch format since Kafka 0.11), clients wrote lz4 with a wrong checksum of the header (KAFKA-3160).
-Kafka's reader accepts this checksum, too.
+Before magic 2, clients wrote lz4 with a wrong checksum of the header, which Kafka's reader accepts, too (KAFKA-3160).
 
 Snappy data has the format of snappy-java's SnappyOutputStream: 8 fixed bytes, two int32 versions, then chunks, each an
 int32 length in bytes and a raw snappy block. Data without the 8 fixed bytes is one raw snappy block.
 
-A few bytes can be the compressed form of gigabytes. So `decompress` has a limit, and never uses much more memory than
+A few bytes can be the compressed form of gigabytes, so `decompress` has a limit, and never uses much more memory than
 twice this limit.
 Source: Compression.java (4.3.1); Lz4BlockInputStream.java (4.3.1); snappy-java's SnappyInputStream.
 """
@@ -66,9 +65,9 @@ def compression_type(attributes: int) -> CompressionType:
 
 
 def decompress(codec: CompressionType, data: bytes, max_bytes: int = MAX_BATCH_BYTES) -> bytes:
-    """Return the decompressed data. Data without a codec has no limit.
+    """Data without a codec has no limit.
 
-    Raises BatchTooLarge if this is more than `max_bytes`, and InvalidLog if the data cannot be decompressed.
+    Raises BatchTooLarge if the result is more than `max_bytes`, and InvalidLog if the data cannot be decompressed.
     """
     try:
         if codec is CompressionType.GZIP:
@@ -92,10 +91,7 @@ def make_size_error(max_bytes: int) -> BatchTooLarge:
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
-    """Return the compressed records of a batch of magic 2.
-
-    For all codecs except snappy, Kafka 4.3.1 writes the same bytes.
-    """
+    """For all codecs except snappy, Kafka 4.3.1 writes the same bytes."""
     if codec is CompressionType.GZIP:
         deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
         body = deflate.compress(data) + deflate.flush()
@@ -134,10 +130,8 @@ def _decompress_into_buffer(codec_module: ModuleType, data: bytes, max_bytes: in
 
 
 def _decompress_if_it_fits(codec_module: ModuleType, data: bytes, size: int) -> bytes | None:
-    """Return the decompressed data, or None if it has more than `size` bytes.
-
-    cramjam raises the same error for a full buffer and for damaged data, but only the first overwrites the mark at the
-    end of the buffer.
+    """cramjam raises the same error for a full buffer and for damaged data, but only the first overwrites the mark at
+    the end of the buffer.
     """
     buffer = bytearray(size + len(_END_MARK))
     buffer[size:] = _END_MARK
@@ -159,10 +153,8 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_bytes: int) -> int:
-    """Append the content of the member at a position to `out`, and return the position after it.
-
-    zlib copies the bytes of a piece after the end of the member, so the first pieces are small: otherwise, many small
-    members would take quadratic time.
+    """zlib copies the bytes of a piece after the end of the member, so the first pieces are small: otherwise, many
+    small members would take quadratic time.
     """
     member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
     piece_bytes = _FIRST_PIECE_BYTES

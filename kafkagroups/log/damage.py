@@ -1,24 +1,23 @@
 """Damaged bytes in a log (`Damage`, `Gap`), and whether a broker starts with it.
 
 A folder that was copied has no index files, and neither has one whose broker crashed while it made a segment. The
-broker then reads each segment from its start, and two kinds of offsets end the whole process, not only this partition:
-an offset below the one in the segment's name, and one that is not above the last one of the index. The index gets an
-entry for the first batch after each 4096 bytes (index.interval.bytes), so a short log with falling offsets does start.
+broker then reads each segment from its start, and two kinds of offsets end the whole process: an offset below the one
+in the segment's name, and one that is not above the last one of the index. The index gets an entry for the first batch
+after each 4096 bytes (index.interval.bytes), so a short log with falling offsets does start.
 
-What a start does with a segment that ends with zeros is judged here, too. Zeros follow the last batch if a broker has
-reserved the file's space (log.preallocate=true) and then died, or if the file system lost the end of the file. Kafka's
-readers refuse a batch with a length below 14, but they ignore a few bytes at the end:
+Zeros follow the last batch if a broker has reserved the file's space (log.preallocate=true) and then died, or if the
+file system lost the end of the file. Kafka's readers refuse a batch with a length below 14, but they ignore a few bytes
+at the end:
 
     reader                         reads                                        ignores at most
     FileLogInputStream             a file: for the next offset of the log when  _IGNORED_IN_FILE bytes
                                    a broker starts, and to find an offset
     ByteBufferLogInputStream       a piece of a file in memory: for a load      _IGNORED_IN_MEMORY bytes
 
-A broker that finds no mark of a clean shutdown repairs the log: it cuts a segment after its last valid batch. It also
-repairs every segment that has no index files. A failover loads from the segment that the new leader has written as a
-follower, with the space that is reserved in it.
+A broker cuts a segment after its last valid batch if it finds no mark of a clean shutdown, or no index files. A
+failover loads from the segment that the new leader has written as a follower, with the space that is reserved in it.
 
-Simpler than Kafka: a load reads a file in pieces of offsets.load.buffer.size (5 MiB). If the last batch ends exactly at
+Simpler than Kafka: a load reads a file in pieces of offsets.load.buffer.size (5 MiB); if the last batch ends exactly at
 the end of a piece, Kafka does not reach the zeros, and the load succeeds.
 Source (4.3.1): LogLoader.load, LogLoader.loadSegmentFiles; LogSegment.recover; OffsetIndex.append;
 TimeIndex.maybeAppend; LogFileUtils; FileLogInputStream.nextBatch; ByteBufferLogInputStream.nextBatchSize;
@@ -83,8 +82,6 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Damaged bytes that a reader has skipped, from the expected offset to the first one of the next readable batch."""
-
     file: str
     position: int
     bytes: int
@@ -111,7 +108,7 @@ _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 
 @dataclass(frozen=True)
 class StartFailure:
-    """Why a broker does not start with a log. `offset` is that of the batch; None if a file's name is the reason."""
+    """`offset` is that of the batch; None if a file's name is the reason."""
 
     file: str
     offset: int | None
@@ -207,7 +204,7 @@ _IGNORED_IN_MEMORY = 11
 
 
 class Start(Enum):
-    """A kind of start. A failover is the start of a partition's new leader in a running broker."""
+    """A failover is the start of a partition's new leader in a running broker."""
 
     UNCLEAN = "after an unclean shutdown"
     WITHOUT_INDEXES = "without index files"

@@ -5,13 +5,12 @@
                                            contain settings of the file system as query parameters:
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
 
-A path is a segment, a folder of segments, or a folder of partition folders (`open_logs`, segments.py). A remote segment
-is read as a whole, when the load reaches this segment. Error messages show a URI without its password and its query
-parameters.
+A remote segment is read as a whole, when the load reaches this segment. Error messages show a URI without its password
+and its query parameters.
 
-A new folder (`new_folder`) or file (`new_file`) exists as a whole or not at all. A run writes beside its output, under
-a name with UNFINISHED, and renames at the end. So a run that is killed, or a disk that is full, leaves nothing that a
-later command could take for whole, and a second run into the same output is refused while the first one writes.
+`new_folder` and `new_file` write beside their output, and rename at the end. So a run that is killed, or a full disk,
+leaves nothing that a later command could take for whole, and a second run into the same output is refused while the
+first one writes.
 """
 
 from __future__ import annotations
@@ -53,9 +52,8 @@ _ODD_NAMES = {
 def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
     """Return the log of a folder `__consumer_offsets-N` that contains segments, or of one segment's file.
 
-    Iterate over the log to read its batches. It ends, as if it were damaged, before a batch that has more than
-    `max_batch_bytes` when it is decompressed. Raises UsageError if the path does not exist, cannot be read or contains
-    no log, or if `max_batch_bytes` is below 1.
+    It ends, as if it were damaged, before a batch that has more than `max_batch_bytes` when it is decompressed. Raises
+    UsageError if the path does not exist, cannot be read or contains no log, or if `max_batch_bytes` is below 1.
 
     >>> log = open_log("data/harbour/1.0.1/__consumer_offsets-9")
     >>> next(iter(log)).base_offset
@@ -209,8 +207,6 @@ def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
 
 @dataclass(frozen=True)
 class RemoteSegments(Mapping[str, BytesLike]):
-    """The bytes of each segment of a remote log. Each access fetches them again."""
-
     uris: Mapping[str, str]
     """The full URI of each segment, by the segment's name."""
 
@@ -228,7 +224,6 @@ class RemoteSegments(Mapping[str, BytesLike]):
 
 
 def public_uri(uri: str) -> str:
-    """Return a URI without its password, query parameters and fragment."""
     parts = _split(uri)
     return f"{parts.scheme}://{re.sub(':[^@]*@', '@', parts.netloc)}{parts.path}"
 
@@ -382,8 +377,8 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
     """Yield a file to write, which gets the name `path` at the end of the `with` statement, and is deleted after an
     error.
 
-    A pipe or a device is written directly. Raises FileExistsError if `path` exists and must not be replaced, UsageError
-    if another run is writing it, and OSError with the name of the file if it cannot be written.
+    Raises FileExistsError if `path` exists and must not be replaced, UsageError if another run is writing it, and
+    OSError with the name of the file if it cannot be written.
     """
     if not replaces and os.path.lexists(path):
         raise FileExistsError(f"{path} exists")

@@ -1,10 +1,10 @@
 """The fork of two replicas of a partition: the first offset at which their logs differ.
 
-Two replicas fork if both append records at the same offsets, each as the leader of another leader epoch. This happens
-after an unclean leader election, or if a leader loses records that it did not write to its disk.
+Two replicas fork if both append records at the same offsets, each as the leader of another leader epoch: after an
+unclean leader election, or if a leader loses records that it did not write to its disk.
 
-The log cleaner of each replica works on its own, so a record can be missing in one of the replicas although the
-replicas never forked. A missing record is explained by cleaning in these cases:
+The log cleaner of each replica works on its own, so a record can be missing in one of them although they never forked.
+A missing record is explained by cleaning in these cases:
 
 - A later record with the same key is in the log.
 - The record is a tombstone, or a later record with the same key was a tombstone that was removed, too.
@@ -47,7 +47,7 @@ class Branch(NamedTuple):
 
     `only` counts the records that only this replica has. `first` and `last` are their offsets, `times` their smallest
     and largest timestamps in ms since 1970, and `leader_epoch` is that of the first one; None without such records.
-    `transactional` counts those in transactions, also markers. `epochs` are those of the whole log.
+    `transactional` counts those in transactions, also markers.
     """
 
     only: int
@@ -113,8 +113,6 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
 
 
 class _Replica:
-    """One replica while both are read: its next record, its leader epochs, and what it lacks."""
-
     def __init__(self, log: Log, stop: Stop) -> None:
         self.batch: Batch | None = None
         self._batches: Iterator[Batch] = batches_until(log, stop)
@@ -178,7 +176,6 @@ class _Replica:
         return None
 
     def advance(self, other: _Replica) -> None:
-        """Go to the next record. The current one explains missing records."""
         record = self.peek()
         assert record is not None and self.batch is not None
         self._explain(record, self.batch)

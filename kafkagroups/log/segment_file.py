@@ -7,7 +7,7 @@ from batch to batch:
 
 In magic 2, `offset` is the Kafka offset of the first record, and the header also contains the difference between the
 first and the last offset. In magic 0 and 1, `offset` is the Kafka offset of the message, or of the last message in a
-compressed wrapper. Checksums are not checked here, but in batches.py.
+compressed wrapper.
 
 Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; Records.java.
 """
@@ -75,8 +75,6 @@ def partition_of_folder(folder_name: str) -> int | None:
 
 
 class SegmentFile:
-    """A byte range of a segment's file, open for reading, up to the position `end`."""
-
     def __init__(self, file: FileIO, path: str, byte_range: ByteRange) -> None:
         status = os.fstat(file.fileno())
         check_regular(status, path)  # Another file can have replaced the file before it was opened.
@@ -92,7 +90,6 @@ class SegmentFile:
         return self.position
 
     def skip_hole(self) -> int:
-        """Move over a hole of a sparse file, and return the number of skipped bytes, which are zero."""
         if not hasattr(os, "SEEK_DATA"):
             return 0
         descriptor = self._file.fileno()
@@ -108,7 +105,6 @@ class SegmentFile:
         return skipped_bytes
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` of the next bytes; by default, all up to the end of the range."""
         if self._range_end is not None:
             bytes_left = max(0, self._range_end - self.position)
             size = bytes_left if size < 0 else min(size, bytes_left)
@@ -191,8 +187,6 @@ _LAST_OFFSET_DELTA_POSITION = 23
 
 
 class FrameState(Enum):
-    """What is at the position where a batch should begin."""
-
     WHOLE = "whole"
     """A batch that is complete. Its checksum can be wrong."""
     INCOMPLETE = "incomplete"
@@ -251,7 +245,6 @@ def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) 
 
 
 def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_start: int = 0) -> Frame:
-    """Return the frame at one position of `data`, which begins at `data_start` of a file."""
     frame = _check_frame(data, position, len(data) - position, any_magic=any_magic)
     return Frame(data_start + position, *frame[1:])
 
@@ -313,8 +306,7 @@ def read_frames(
     """Yield the frames of a file as `find_frames` does, each with its bytes, but not those of a batch that is too
     large.
 
-    `position` is the current position in the file. The file is not mapped into memory, because the system ends a
-    process whose mapped file another process truncates.
+    The file is not mapped into memory, because the system ends a process whose mapped file another process truncates.
     """
     whole = FrameState.WHOLE
     data = b""
@@ -363,10 +355,7 @@ def read_frames(
 
 
 def _read_piece(file: SegmentFile | BytesIO, size: int) -> bytes:
-    """Return the next bytes of the file.
-
-    A raw file can return fewer than requested, and damaged bytes can ask for a huge `size`, so it is read in pieces.
-    """
+    """A raw file can return fewer bytes, and damaged bytes can ask for a huge `size`, so the file is read in pieces."""
     pieces = []
     missing_bytes = size
     while missing_bytes:
@@ -402,10 +391,7 @@ def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
 
 
 def count_zeros(file: SegmentFile | BytesIO) -> tuple[int, bool]:
-    """Return the number of zeros up to the end of a file, and whether only zeros were found.
-
-    Nothing is kept in memory, and holes of a sparse file are skipped.
-    """
+    """Return the number of zeros up to the end of a file, and whether only zeros were found."""
     count = 0
     while True:
         if isinstance(file, SegmentFile):

@@ -72,26 +72,14 @@ class Notes:
 
 @dataclass(eq=False, repr=False)
 class Log:
-    """The log of one partition. Iterate over it to read its batches; several iterations do not disturb each other.
+    """The log of one partition. Several iterations do not disturb each other.
 
-    Attributes
-    ----------
-    segments
-        The paths of the segments, in order; with `content`, their names.
-    partition
-        The partition number in the folder's name; None if the folder is not named like a partition.
-    content
-        The bytes of each segment by its name, if the segments are in memory or in a remote file system; otherwise None.
-    ranges
-        The byte range of some segments that belongs to the log, by path.
-    known_size
-        The size in bytes, if it was found with the files.
-    start_offset
-        The base offset in the first segment's name; 0 if the file is not named like a segment.
-    damage, gaps, zeros
-        The `Notes` of the last reading that has reached the end of the log. If there was none, the log is read.
-    start_failure
-        A file of the folder whose name ends the start of a broker; None if there is none.
+    `segments` are paths, in order; with `content`, the bytes of segments in memory or in a remote file system, they are
+    its keys. `partition` is the number in the folder's name, or None, and `start_offset` the base offset in the first
+    segment's name, or 0. `ranges` has the byte range of some segments that belongs to the log. `known_size` is the size
+    in bytes, if it was found with the files. `damage`, `gaps` and `zeros` are the `Notes` of the last reading that has
+    reached the end of the log; if there was none, the log is read. `start_failure` is a file of the folder whose name
+    ends the start of a broker.
     """
 
     path: str
@@ -160,7 +148,6 @@ class Log:
         return self.read_until(lambda batch: False)
 
     def read_until(self, is_end: Callable[[Batch], bool], notes: Notes | None = None) -> Iterator[Batch]:
-        """Yield the batches before the first one for which `is_end` returns true."""
         notes = Notes() if notes is None else notes
         next_offset = self.start_offset
         unread: Log | None = self
@@ -252,9 +239,6 @@ class Log:
 
     @contextmanager
     def _open_frames(self, segment: str, position: Position | None) -> Iterator[tuple[FramesWithBytes, int]]:
-        """Open a segment from the position's byte on, if that is in this file, and return its inode; -1 if there is no
-        file.
-        """
         start = self.segment_start(segment)
         inode = -1
         with self.open(segment) as file:
@@ -279,9 +263,7 @@ class Log:
         return Damage(file, error.position or 0, expected_offset, reason)
 
     def select_ranges(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
-        """Return a log with only some byte ranges of the segments. It begins at `start_offset`, or at its first base
-        offset.
-        """
+        """The selected log begins at `start_offset`, or at its first base offset."""
         selected = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
         selected.max_batch_bytes = self.max_batch_bytes
         if start_offset is not None:
@@ -423,10 +405,7 @@ class SegmentSearch:
 
 
 def _header_pattern(offsets: range) -> re.Pattern[bytes]:
-    """Return the pattern of the first bytes of a batch whose first offset is in a range.
-
-    The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
-    """
+    """The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values."""
     high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
     starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
     return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
@@ -458,8 +437,7 @@ class Stop:
     """Where a reader stops, at an offset or at a time, whichever comes first.
 
     It stops before the first batch whose base offset is `until_offset` or higher, or that contains a timestamp after
-    `until_time` (ms since 1970). A batch is read as a whole or not at all, so the last one can contain offsets above
-    `until_offset`.
+    `until_time` (ms since 1970). A batch is read as a whole or not at all.
     """
 
     until_offset: int | None = None

@@ -3,11 +3,10 @@
 The writer rolls before a batch that would make the segment larger than `segment_bytes`, and before a batch with an
 offset too far above the segment's base offset.
 
-`recover` repairs a log like a broker that starts after a crash.
 Source (4.3.1): LogSegment.shouldRoll; LogSegment.recover; LogLoader.java; UnifiedLog.roll.
 
-Simpler than Kafka: this writer writes no index files and no producer snapshots, does not roll segments by time, and
-does not synchronize files with the disk (fsync).
+Simpler than Kafka: there are no index files and no producer snapshots, segments are not rolled by time, and files are
+not synchronized with the disk (fsync).
 """
 
 from __future__ import annotations
@@ -44,10 +43,8 @@ class LogWriter:
             self._open_segment(base_offset_of(last_segment))
 
     def append(self, batch: bytes) -> None:
-        """Append one encoded batch.
-
-        Raises UsageError if it begins below `next_offset`, if its checksum is wrong, or if other bytes follow, and
-        InvalidLog if it is not whole.
+        """Raises UsageError if the batch begins below `next_offset`, if its checksum is wrong, or if other bytes
+        follow, and InvalidLog if it is not whole.
         """
         parsed = parse_batch_at(batch, 0)
         if parsed.size != len(batch) or not parsed.is_valid:

@@ -1,13 +1,13 @@
 """The subscription and the assignment of a classic member: bytes that only clients read.
 
-A member sends its subscription in a JoinGroup request. The group's leader, one of the members, computes the
-assignments and sends them in a SyncGroup request. The broker stores subscriptions and assignments as bytes in the group
-record (group_metadata.py). These bytes are an int16 version, then the fields below. Trailing bytes are ignored.
+A member sends its subscription in a JoinGroup request. The group's leader, one of the members, computes the assignments
+and sends them in a SyncGroup request. The broker stores subscriptions and assignments as bytes in the group record
+(group_metadata.py). These bytes are an int16 version, then the fields below. Trailing bytes are ignored.
 
     negative version    refused
     version above 3     read like version 3
 
-Only consumers use this format. The members of Kafka Connect's groups, for example, have another format.
+Only consumers use this format; the members of Kafka Connect's groups, for example, have another one.
 Source (4.3.1): ConsumerProtocolSubscription.json; ConsumerProtocolAssignment.json; ConsumerProtocol.java.
 """
 
@@ -100,10 +100,7 @@ def decode_assignment(data: bytes) -> VersionedMessage[ConsumerProtocolAssignmen
 
 
 def encode_versioned(versioned: VersionedMessage[Any]) -> bytes:
-    """Return the bytes of a subscription or an assignment, as Kafka's ConsumerProtocol writes them.
-
-    Raises UsageError if the version is negative or not an int16, or if a field cannot be written.
-    """
+    """Raises UsageError if the version is negative or not an int16, or if a field cannot be written."""
     version = INT16.check(versioned.version)
     if version < 0:
         raise UsageError(f"expected a version of 0 or above, found {version}", field="version")

@@ -1,13 +1,12 @@
 """Dialects: which records a group coordinator reads, by Kafka version.
 
-Kafka has two group coordinators: the classic coordinator (Scala, up to 3.9) and the new coordinator (Java, from 3.7
-on). In 3.7 to 3.9, the new coordinator is a preview. A dialect is the reading rules of one coordinator and one Kafka
-version.
+Kafka has two group coordinators: the classic one (Scala, up to 3.9) and the new one (Java, from 3.7 on, until 3.9 as a
+preview). A dialect is the reading rules of one coordinator and one Kafka version.
 
 The table shows which record types and value versions the coordinators read. Each line begins with the first Kafka
-version that has a change; "0" stands for all versions before 0.9. What a line does not mention is the same as in the
-line above. "offset values 0-1" means that the coordinator reads offset records (types 0 and 1) with value versions 0
-and 1. "group values" are the value versions of group records (type 2):
+version that has a change ("0": all versions before 0.9), and what it does not mention is as in the line above. "offset
+values 0-1" means that the coordinator reads offset records (types 0 and 1) with value versions 0 and 1. "group values"
+are the value versions of group records (type 2):
 
     classic  0     offset values 0                        type 0; other types are refused
              0.9   offset values 0-1, group values 0      types 0-2; other types are refused
@@ -24,8 +23,8 @@ and 1. "group values" are the value versions of group records (type 2):
 
 `READ_TYPES` lists the versions that read each record type above 2. refusals.py lists the records that the new
 coordinator refuses only in some releases.
-Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordSerde.java; records of captured
-brokers; records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
+Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordSerde.java; records of captured brokers;
+records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
 """
 
 from __future__ import annotations
@@ -99,18 +98,10 @@ READ_TYPES: dict[int, VersionRange] = {
 class Dialect:
     """The rules by which one coordinator of one Kafka version reads records.
 
-    Attributes
-    ----------
-    version
-        The Kafka version as numbers; for the classic coordinator, at most (3, 9). It decides which fields are read.
-    skips_unknown_types
-        Whether the coordinator skips a record of an unknown type.
-    reads_unknown_versions
-        Whether the coordinator reads a value of an unknown version like a value of the nearest known version.
-    rules_of
-        `kafka` is in `CHECKED_VERSIONS`: None.
-        Versions in `CHECKED_VERSIONS` have the same rules: the nearest of these versions.
-        Otherwise: `kafka`. The rules come only from Kafka's source.
+    `version` is the Kafka version as numbers, for the classic coordinator at most (3, 9), and decides which fields are
+    read. With `reads_unknown_versions`, the coordinator reads a value of an unknown version like a value of the nearest
+    known version. `rules_of` is None if `kafka` is in `CHECKED_VERSIONS`, and otherwise the nearest of these versions
+    that has the same rules. If there is none, it is `kafka`, and the rules come only from Kafka's source.
     """
 
     coordinator: Coordinator

@@ -29,8 +29,8 @@ class GroupMetadataKey(Message, frozen=True):
 class MemberMetadata(Message, frozen=True):
     """One member in a group record.
 
-    The bytes in `subscription` come from the member's JoinGroup request. The bytes in `assignment` come from the
-    leader's SyncGroup request. consumer_protocol.py decodes the subscription and the assignment.
+    The bytes in `subscription` come from the member's JoinGroup request, and those in `assignment` from the leader's
+    SyncGroup request; consumer_protocol.py decodes them.
     """
 
     member_id: str = field(STRING, doc="the id that the coordinator gave the member")

@@ -1,7 +1,7 @@
 """Record types 0 and 1: the committed offset of a group in one partition of a topic.
 
-The key contains the group, the topic and the partition. The value contains the offset. A record with a null value
-(a tombstone) deletes the offset. Kafka 0.8.2 wrote type 0, and all later versions write type 1.
+The key contains the group, the topic and the partition, and the value the offset. A record with a null value (a
+tombstone) deletes the offset. Kafka 0.8.2 wrote type 0, and all later versions write type 1.
 
 If a log has records of both types for the same group and partition, a broker uses the later record. The log cleaner
 keeps one record of each type, because the types are in the keys, so the keys differ.

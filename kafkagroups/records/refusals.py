@@ -1,8 +1,6 @@
 """Records whose bytes can be decoded, but that fail a load in some releases of the new coordinator.
 
-Many of these refusals are Kafka bugs with an issue number; docs/releases.md shows all of them as a table. A simple
-group has only offset records, because no member has ever joined it. In a streams group, members get tasks instead of
-partitions, and each member belongs to a process.
+Many of these refusals are Kafka bugs with an issue number; docs/releases.md shows all of them as a table.
 Source: GroupMetadataManager.replay and onLoaded of 3.9.2 to 4.4.0, run with random records (tests/releases).
 """
 

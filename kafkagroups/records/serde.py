@@ -118,15 +118,9 @@ class UnknownContent:
 class Record(NamedTuple):
     """One record. The `key` names an item, such as a group, and the `value` is the new state of the item.
 
-    Attributes
-    ----------
-    type
-        The record type, a number: the first two bytes of the key.
-    key, value
-        Decoded; UnknownContent if the dialect does not read the record type. The value of a tombstone is None.
-    value_version
-        The version of the value; None for a tombstone and for an unknown record type. If the dialect reads the value
-        like a value of the nearest known version: the known version.
+    Both are decoded, or UnknownContent if the dialect does not read the record type; the value of a tombstone is None.
+    `type` is the number in the first two bytes of the key. `value_version` is None for a tombstone and for an unknown
+    record type. If the dialect reads the value like a value of the nearest known version, it is the known version.
     """
 
     type: int
@@ -141,10 +135,7 @@ class Record(NamedTuple):
 
 
 def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Record:
-    """Return the record of a key and a value.
-
-    Raises InvalidRecord if a coordinator with this dialect refuses the bytes.
-    """
+    """Raises InvalidRecord if a coordinator with this dialect refuses the bytes."""
     return decode_with_key(decode_key(key, dialect or DEFAULT_DIALECT), value)
 
 
@@ -223,10 +214,9 @@ def _make_unknown_version_error(version: int, type_id: int, newest_version: int)
 def encode(record: Record, dialect: Dialect | None = None) -> tuple[bytes, bytes | None]:
     """Return the bytes of a record's key and value, exactly as Kafka's serializers write them.
 
-    The record is one that `decode` or `from_json` returned, or that you created; the value of a tombstone is None.
     `dialect` is that of the Kafka version whose fields are written; None means Kafka 4.3.1. Raises UsageError if
-    Kafka's serializers refuse the record; its `field` is the path of the wrong field.
-    Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1).
+    Kafka's serializers refuse the record; its `field` is the path of the wrong field. Source:
+    GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1).
 
     >>> from kafkagroups.records.group_metadata import GroupMetadataKey
     >>> encode(Record(2, GroupMetadataKey("billing"), None, None))

@@ -1,10 +1,10 @@
 """Record types 9 to 15: a share group (KIP-932), whose members read the same partitions.
 
 The new coordinator writes these records since 4.0. In 4.0, share groups were a preview, and their records were
-different. Types 11 and 15 had other fields, but the same value version. Type 9 existed only in 4.0.
+different. Types 11 and 15 had other fields, but the same value version, and type 9 existed only in 4.0.
 
 A share group never commits offsets to `__consumer_offsets`. Its progress in each partition is in another topic,
-`__share_group_state`. A tombstone is a record with a null value. consumer_group.py explains epochs.
+`__share_group_state`. consumer_group.py explains epochs.
 Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordinatorRecordHelpers.java.
 """
 

@@ -38,20 +38,11 @@ _INT16 = struct.Struct(">h")
 
 
 class Span(NamedTuple):
-    """A range of the bytes of a key, a value or a batch, with one field.
+    """A range of the bytes of a key, a value or a batch (the `part`), with one field.
 
-    Attributes
-    ----------
-    part
-        What the bytes belong to: "key", "value" or "batch".
-    start, end
-        The position of the first byte, and the position after the last byte.
-    field, type
-        The path of the field, with Kafka's names, and its type in the bytes, for example "int16".
-    value, meaning
-        What was read, and what it means, in a few words.
-    odd
-        One text for each non-canonical encoding in these bytes.
+    It begins at `start`, and `end` is the position after its last byte. `field` is the path of the field, with Kafka's
+    names, and `type` its type in the bytes, for example "int16". `value` and `meaning` say in a few words what was
+    read, and what it means. `odd` has one text for each non-canonical encoding in these bytes.
     """
 
     part: str
@@ -65,7 +56,6 @@ class Span(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value as text."""
         return "null" if self.value is None else str(self.value)
 
 
@@ -82,7 +72,6 @@ def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dia
 
 
 def split_before_error(error: InvalidRecord, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Span]:
-    """Return the spans before the field of a key or a value that `dialect` refuses."""
     spans = _Spans()
     part = (error.field or "key").partition(".")[0]
     with suppress(InvalidRecord, struct.error, IndexError, KeyError):
@@ -111,8 +100,6 @@ def _about_version(version: int | None) -> tuple[str, int | None, str]:
 
 
 class _Spans:
-    """The spans up to a position of a key or value."""
-
     found: list[Span]
     part = ""
     data = b""
@@ -125,7 +112,6 @@ class _Spans:
     def add_part(
         self, part: str, data: bytes, first: tuple[str, Any, str], cls: type, version: int, dialect: Dialect
     ) -> None:
-        """`first` describes its first two bytes: field, value and meaning."""
         self.part = part
         self.data = data
         self.position = 0
@@ -147,7 +133,6 @@ class _Spans:
         self.position = end
 
     def add_struct(self, cls: type[Message], path: str) -> None:
-        """`path` is its path with a dot at the end; "" for the outermost struct."""
         fields = present_fields(cls, self.form)
         for spec in field_specs(cls):
             if spec.tag is None and spec.is_in(self.form):
@@ -302,8 +287,7 @@ def annotate(key: bytes | None, value: bytes | None, dialect: Dialect | None = N
 
     A value of None is a tombstone. `dialect` is that of the coordinator that reads the record; None means the new
     coordinator of Kafka 4.3.1. Bytes after the end of the key or the value are a separate span, because a broker
-    ignores them. A span's `odd` has one text for each non-canonical encoding in its bytes. Raises InvalidRecord if the
-    reader refuses the bytes.
+    ignores them. Raises InvalidRecord if the reader refuses the bytes.
 
     >>> annotate(bytes.fromhex("0002000167"), None)[2].value
     'g'
@@ -341,8 +325,7 @@ def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = Non
 def deviations(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> list[Deviation]:
     """Return the encodings in a record that Kafka's reader accepts but Kafka's writer never produces, in their order.
 
-    A value of None is a tombstone. `dialect` is that of the coordinator that reads the record; None means the new
-    coordinator of Kafka 4.3.1. Raises InvalidRecord if the reader refuses the bytes.
+    The arguments and the errors are those of `annotate`.
 
     >>> for deviation in deviations(bytes.fromhex("000200016700"), None):
     ...     print(deviation)

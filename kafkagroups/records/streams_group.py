@@ -4,8 +4,8 @@ The new coordinator writes these records since 4.1. A topology is the graph of a
 subtopology is a connected part of this graph. The application sends its topology (type 23) to the broker. The broker
 assigns tasks instead of partitions. A task is a subtopology together with a partition number. There is no type 18.
 
-A process is one running instance of the application. Each stream thread of a process is a member of the group. A
-tombstone is a record with a null value. consumer_group.py explains epochs.
+A process is one running instance of the application. Each stream thread of a process is a member of the group.
+consumer_group.py explains epochs.
 Source: StreamsGroup….json (4.3.1, and 4.4.0 for the two tags that were added in 4.4);
 StreamsCoordinatorRecordHelpers.java.
 """

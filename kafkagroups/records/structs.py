@@ -20,12 +20,12 @@ A tagged field is written only if its value is not the default. Tags that are no
 Kafka's readers do not compare the size of a declared tagged field with its bytes, accept tags in any order, and use the
 last value of a tag that occurs twice. Its writers refuse repeated or unsorted tags.
 
-If the written version of a message does not have a field, the Kafka version decides. If it has the field in another
-version of the message, the writer leaves the field out (`"ignorable": true` in Kafka's schemas). If it has the field in
-no version, the writer refuses a value that is not the default.
+If the written version of a message does not have a field, the Kafka version decides: if it has the field in another
+version of the message, the writer leaves the field out (`"ignorable": true` in Kafka's schemas), and otherwise it
+refuses a value that is not the default.
 
-In all public functions, `version` is the version of the message, `kafka` is the Kafka version that reads or writes it,
-and `newest_version` is the newest version of the message in this Kafka version.
+In all public functions, `version` is that of the message, and `newest_version` the newest one in the Kafka version
+`kafka`, which reads or writes it.
 Source: MessageDataGenerator (4.3.1); JsonConverterGenerator (4.3.1); RawTaggedFieldWriter (4.3.1).
 """
 
@@ -63,10 +63,7 @@ M = TypeVar("M", bound=Message)
 
 
 class FieldSpec(NamedTuple):
-    """One declared field of a message.
-
-    `tag` is None if the field is not tagged. `since` is (0,) if every Kafka version has the field.
-    """
+    """`tag` is None if the field is not tagged. `since` is (0,) if every Kafka version has the field."""
 
     name: str
     json_name: str
@@ -97,11 +94,11 @@ def field(
 ) -> Any:
     """Declare a field of a message.
 
-    `versions` are the message versions that have the field, such as "3+", "1" or "0-2". Without `default`, the field
-    has the default of its wire type.
+    `versions` are the message versions that have the field, such as "3+", "1" or "0-2", and `since` is the first Kafka
+    version that has it. Without `default`, the field has the default of its wire type.
 
-    `since` is the first Kafka version that has the field. A field needs `since` if the message version did not change
-    when the field was added: tagged fields, and the fields that share groups got after the preview in 4.0.
+    A field needs `since` if the message version did not change when it was added: tagged fields, and the fields that
+    share groups got after the preview in 4.0.
 
     `doc` says in a few words what the field means; `annotate` (spans.py) shows this text.
     """
@@ -111,9 +108,8 @@ def field(
 
 
 def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """Return a decorator that turns a class with declared fields into a message class.
-
-    `flexible` are the message versions with compact lengths and tagged fields, such as "4+". "none" means no version.
+    """`flexible` are the message versions with compact lengths and tagged fields, such as "4+". "none" means no
+    version.
     """
 
     def decorate(cls: type[M]) -> type[M]:
@@ -209,10 +205,8 @@ def write_message(
     kafka: Version = AFTER_ALL_VERSIONS,
     newest_version: int = LARGEST_VERSION,
 ) -> None:
-    """Append the bytes of a message to `out`.
-
-    Raises UsageError if a field has a wrong type, or is not the default although this Kafka version does not have the
-    field in any version of the message.
+    """Raises UsageError if a field has a wrong type, or is not the default although this Kafka version does not have
+    the field in any version of the message.
     """
     Struct(cls).write(out, message, make_format(cls, version, kafka, newest_version), nullable=False)
 

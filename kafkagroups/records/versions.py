@@ -1,7 +1,6 @@
 """Kafka versions: which releases exist, and ranges of versions.
 
-A feature release, such as 4.3, has several patch releases, such as 4.3.0 and 4.3.1. dialects.py lists which records
-each version reads, written_versions.py which values each version writes, and refusals.py which records fail a load.
+A feature release, such as 4.3, has several patch releases, such as 4.3.0 and 4.3.1.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ The broker setting inter.broker.protocol.version decides in which layouts a brok
 def parse_release(text: str) -> Version:
     """Return the version of a release or feature release: "3.9.2" gives (3, 9, 2), and "4.3" gives (4, 3).
 
-    A release that is newer than all that this package knows is accepted, because it can exist by now: a later patch
-    release, or a later feature release. Raises UsageError if Kafka cannot have a release with this name.
+    A release that is newer than all that this package knows is accepted, because it can exist by now. Raises UsageError
+    if Kafka cannot have a release with this name.
     """
     if SHORT_NAMES.get(text, text) in NEWEST_PATCHES or is_newer(text):
         return _parse_numbers(text)

@@ -1,16 +1,15 @@
 """The wire types of Kafka's record schemas: integers, uuid, string, bytes and array, with Java's rules for text.
 
-A length comes before the bytes of a string, and a count before the elements of an array. Some versions of a message are
-flexible: they have compact lengths, and tagged fields (structs.py).
+Some versions of a message are flexible: they have compact lengths, and tagged fields (structs.py).
 
     type     versions that are not flexible      flexible versions (compact)
     string   int16 length, -1 = null             uvarint length + 1, 0 = null
     bytes    int32 length, -1 = null             uvarint length + 1, 0 = null
     array    int32 count,  -1 = null             uvarint count + 1,  0 = null
 
-Integers have 1, 2, 4 or 8 bytes and are big-endian; a uuid has 16 bytes. Kafka treats every negative length
-as null, and refuses null if the field cannot be null. It also refuses an array whose count is larger than the number of
-bytes after the count.
+Integers have 1, 2, 4 or 8 bytes and are big-endian; a uuid has 16 bytes. Kafka treats every negative length as null,
+and refuses null if the field cannot be null. It also refuses an array whose count is larger than the number of bytes
+after the count.
 
 A uvarint is an unsigned integer of variable length: seven bits per byte, the low bits first; the high bit of a byte is
 1 if another byte follows.
@@ -101,7 +100,7 @@ _BASE64URL_TO_BASE64 = bytes.maketrans(b"-_+/", b"+/!!")
 
 
 def uuid_bytes(text: Any) -> bytes:
-    """Return the 16 bytes of a uuid in base64url. Raises UsageError for anything else, also for what is no text."""
+    """Return the 16 bytes of a uuid in base64url, or raise UsageError for anything else."""
     try:
         data = base64.b64decode(text.encode().translate(_BASE64URL_TO_BASE64) + b"==", validate=True)
     except (AttributeError, binascii.Error, UnicodeEncodeError):
@@ -124,10 +123,8 @@ UUID_BYTES = 16
 class MessageFormat:
     """Everything that decides how a message is encoded (`make_format`, structs.py).
 
-    version           the version of the message
-    flexible          whether this version is flexible
-    kafka             the Kafka version that reads or writes the message; it decides which tagged fields exist
-    newest_version    the newest version of the message that the Kafka version has
+    `kafka` is the Kafka version that reads or writes the message, which decides which tagged fields exist, and
+    `newest_version` the newest version of the message that it has.
     """
 
     version: int
@@ -185,7 +182,6 @@ class Wire(ABC):
         """Append the bytes of a value to `out`. Raises UsageError if the value is not of this type."""
 
     def to_json(self, value: Any, form: MessageFormat) -> Any:
-        """Return the JSON of a value, as Kafka writes it."""
         return value
 
     @abstractmethod

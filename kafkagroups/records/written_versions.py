@@ -1,7 +1,7 @@
 """Which Kafka versions can have written a record or a log, and which can read it.
 
 Up to 3.9, a broker writes the value versions of its inter.broker.protocol.version, which can be older than the broker.
-In this module, "Kafka 2.0" therefore means a 2.0 broker, or a newer broker with this setting. No broker writes value
+In this module, "Kafka 2.0" therefore means a 2.0 broker, or a newer one with this setting. No broker writes value
 version 4 of a group record. The fields that are set in a record limit its writers further: no version can have set a
 field that a newer version added.
 Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordHelpers.java; records of captured
@@ -36,10 +36,7 @@ TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)
 
 
 def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRange:
-    """Return the Kafka versions that can have written a record.
-
-    A tombstone has no value, so only its record type limits the versions.
-    """
+    """A tombstone has no value, so only its record type limits the versions."""
     if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
         return EVERY_VERSION
     if record.value is None:
@@ -65,7 +62,6 @@ def _writers_of_tombstone(record_type: int) -> VersionRange:
 def _writers_of_value(
     record_type: int, value_version: int | None, has_expire_timestamp: bool, first_version: Version
 ) -> VersionRange:
-    """`first_version` is the first Kafka version that has all fields that are set in the value."""
     candidates = [written for written in find_written_values(record_type) if written.version == value_version]
     if record_type == 1 and value_version == 1 and not has_expire_timestamp:
         # Since 2.1, Kafka writes version 1 only for a commit with an expire timestamp.
@@ -79,7 +75,6 @@ def _writers_of_value(
 
 
 def _find_first_version(message: Message) -> Version:
-    """Return the first Kafka version that has all fields that are set in a message."""
     first_version: Version = (0,)
     cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
     for spec in _find_limiting_fields(cls):
@@ -186,10 +181,7 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
 
 
 def describe_readers(key: bytes | None, value: bytes | None) -> str:
-    """Return which coordinators read a record, for example "read by the classic coordinator of 2.3.1 to 3.9.2".
-
-    The releases are those whose loads were compared with this package's (`CHECKED_VERSIONS`).
-    """
+    """Return which coordinators read a record, for example "read by the classic coordinator of 2.3.1 to 3.9.2"."""
     parts = []
     for coordinator, versions in CHECKED_VERSIONS.items():
         ranges = list(_find_ranges(coordinator, versions, key, value))

@@ -1,8 +1,7 @@
 """The application of a rescue plan: compare the plan with a cluster, and commit the offsets that differ.
 
-Nothing is written into `__consumer_offsets` directly: each group's coordinator gets an OffsetCommit request, as from
-Kafka's admin client. A group is refused if it has members, and an offset if its topic or partition does not exist, or
-if it is negative or outside the partition's log. Everything is checked again right before a group is written.
+A group is refused if it has members, and an offset if its topic or partition does not exist, or if it is negative or
+outside the partition's log. Everything is checked again right before a group is written.
 
 A commit does not depend on earlier ones, so an interrupted application can be repeated.
 """
@@ -81,9 +80,9 @@ def apply_plan(
     max_wait: float = MAX_WAIT_SECONDS,
     on_wait: Callable[[str], None] = ignore_report,
 ) -> Iterator[RescueRow]:
-    """Compare a plan with a cluster, and yield a row for each offset. The parameters are those of `apply_rescue`.
+    """Compare a plan with a cluster, and yield a row for each offset, with the parameters of `apply_rescue`.
 
-    With `writes`, the whole plan is compared before anything is written. Then each group is checked again and written.
+    With `writes`, the whole plan is compared before anything is written.
     """
     waits = Waits(max_wait, on_wait, FREE_RESPONSE_SECONDS)
     if out_of_range not in OUT_OF_RANGE:

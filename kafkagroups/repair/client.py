@@ -5,9 +5,9 @@ because they create a missing topic when they receive a Metadata request.
 Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest;
 CreateTopicsRequest.json; ProduceRequest.json.
 
-The connection has the security settings, and a limit of its waits. It uses the package kafka-python (`pip install
-'kafkagroups[live]'`), but not its consumer. An error that a user can fix is a UsageError of one line. Only one request
-is sent at a time, so a copy of the topic takes longer than with other clients.
+The connection uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a
+user can fix is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than
+with other clients.
 Source: kafka.net.manager and kafka.net.connection (kafka-python 3.0).
 """
 
@@ -47,22 +47,11 @@ MIN_REPORTED_SECONDS = 2.0
 class Security:
     """The security settings of a connection.
 
-    Attributes
-    ----------
-    protocol, mechanism
-        Kafka's settings security.protocol and sasl.mechanism. `mechanism` is None without SASL.
-    user, password
-        The user and the password for SASL.
-    service
-        The Kerberos service name of the brokers, for the mechanism GSSAPI.
-    cafile
-        A PEM file with the brokers' certificate authorities. None means those of the system.
-    certfile, keyfile
-        PEM files with the client's certificate and private key. If `keyfile` is None, the key is in `certfile`.
-    key_password
-        The password of the private key; None if it is not encrypted.
-    check_hostname
-        Whether the host name in a broker's certificate must be the name of the broker.
+    `protocol` and `mechanism` are Kafka's settings security.protocol and sasl.mechanism (None without SASL), and
+    `service` is the Kerberos service name of the brokers, for the mechanism GSSAPI. The files are in the format PEM:
+    `cafile` has the brokers' certificate authorities (None: those of the system), and `certfile` the client's
+    certificate, with its private key if `keyfile` is None. `key_password` is None if the key is not encrypted.
+    `check_hostname` says whether the host name in a broker's certificate must be the name of the broker.
     """
 
     protocol: str = "PLAINTEXT"
@@ -82,7 +71,7 @@ def ignore_report(message: str) -> None: ...
 
 @dataclass
 class Waits:
-    """The waits of one command, for connections, responses, quotas and new leaders. All together have a limit.
+    """The waits of one command, for connections, responses, quotas and new leaders, which have a limit together.
 
     A response that brings new batches is not a wait, and neither are the first `free_response_seconds` of each
     response. `report` is called with what the command waits for, if that is longer than MIN_REPORTED_SECONDS.
@@ -107,7 +96,7 @@ class Waits:
         return f"; the limit of all waits is {self.limit_seconds:g} s (--max-wait)" if self.are_over else ""
 
     def wait_for(self, net: Any, future: Any, subject: str) -> bool:
-        """Let kafka-python's event loop work until a future has a result. Return False if the time ends before."""
+        """Return False if the time ends before."""
         start = time.monotonic()
         seconds = min(RESPONSE_SECONDS, self.seconds_left)
         net.poll(timeout_ms=1000 * min(MIN_REPORTED_SECONDS, seconds), future=future)
@@ -155,8 +144,7 @@ class Cluster:
 def connect(bootstrap: str, security: Security | None = None, waits: Waits | None = None) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end of the `with` block.
 
-    `bootstrap` is HOST:PORT of one or more brokers, separated by commas. Raises UsageError if kafka-python is not
-    installed or a setting is wrong.
+    Raises UsageError if kafka-python is not installed or a setting is wrong.
     """
     try:
         from kafka.net.manager import KafkaConnectionManager
@@ -227,10 +215,8 @@ def _load_certificates(security: Security) -> SSLContext:
 
 
 def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
-    """Send a request to a broker, by kafka-python's broker id, and return the response.
-
-    Raises NodeNotReadyError right after a failed connection to this broker, and otherwise KafkaConnectionError if there
-    is no response.
+    """Raises NodeNotReadyError right after a failed connection to this broker, and otherwise KafkaConnectionError if
+    there is no response.
     """
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
@@ -265,9 +251,8 @@ def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
 
 
 def _explain_refusal(cluster: Cluster, connection: Any) -> str | None:
-    """Return the probable reason why the broker closed the connection early; None if it did not.
-
-    A broker closes it after a wrong protocol or password, and kafka-python often loses the message that it has sent.
+    """A broker closes a connection after a wrong protocol or password, and kafka-python often loses the message that it
+    has sent.
     """
     failure = connection.init_future.exception if connection is not None else None
     if failure is None or "disconnected" not in str(failure):
@@ -331,7 +316,7 @@ class NoSuchTopic(TopicRefused): ...
 def ask_any_broker(cluster: Cluster, request: Any, read: Callable[[Any], T]) -> T:
     """Ask one broker after another until `read` can use a response, and return its result.
 
-    If `read` raises a KafkaError, the next broker is asked. Raises NoBroker if no broker responds.
+    Raises NoBroker if no broker responds.
     """
     from kafka.errors import KafkaError
 
@@ -377,10 +362,7 @@ def refresh_leaders(cluster: Cluster) -> None:
 
 
 def _read_metadata(cluster: Cluster, response: Any) -> Any:
-    """Return the part of the cluster's topic, and store the brokers in kafka-python.
-
-    Raises KafkaConnectionError if a Kafka broker cannot have sent this response.
-    """
+    """Raises KafkaConnectionError if a Kafka broker cannot have sent this response."""
     from kafka.errors import KafkaConnectionError
 
     topics = response.topics or []
@@ -399,9 +381,9 @@ def _read_metadata(cluster: Cluster, response: Any) -> Any:
 def ask_leaders(
     cluster: Cluster, partitions: list[int], build_request: Callable[[list[int]], Any]
 ) -> tuple[dict[int, Any], dict[int, str]]:
-    """Ask the leaders of partitions. Return two dicts by partition: the responses and the errors.
+    """Ask the leaders of partitions, and return two dicts by partition: the responses and the errors.
 
-    `build_request` gets the partitions of one leader. An error that can be temporary is retried. Raises TopicRefused.
+    An error that can be temporary is retried. Raises TopicRefused.
     """
     from kafka import errors as kafka_errors
 

@@ -4,8 +4,8 @@ A step is a class. `_STEPS` has its text on the command line, and `run` carries 
 ":" ends a group id, because no topic name contains one.
 
 New records follow the end of the log, with the partition leader epoch of the last batch and the layout of the log's
-writer. Without a time, a record gets the newest timestamp in the log, never that of a clock. Batches are not
-compressed, and have magic 2 (since Kafka 0.11).
+writer. Without a time, a record gets the newest timestamp in the log. Batches are not compressed, and have magic 2
+(since Kafka 0.11).
 
 A marker has the producer epoch of the producer's last batch, and the epoch of the transaction coordinator in the
 producer's last marker, or 0. A higher epoch could make a broker refuse later markers of the real coordinator.
@@ -16,15 +16,15 @@ classic coordinator writes one for the group only if the log has a record of it;
 too. A running coordinator deletes only a group without members. Here, a group with members is deleted as well, with the
 tombstones that Kafka writes when it converts such a group to another type. Three parts are different from Kafka's:
 
-- Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, a group with members is
-  deleted as a whole, so the tombstone follows those of the members.
+- Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, the tombstone follows those
+  of the members.
 - The classic coordinator deletes a group with pending commits, and a later load of its log fails. Here, this is
   refused.
-- Before Kafka deletes a share group, it writes a value of type 15, and the share coordinator deletes the state of the
-  group's partitions. That state is in another topic, and it stays.
+- Before Kafka deletes a share group, it writes a value of type 15, and the share coordinator deletes the group's state,
+  which is in another topic, and stays here.
 
-Source (4.3.1): GroupCoordinatorShard.deleteGroups; OffsetMetadataManager.deleteAllOffsets;
-createGroupTombstoneRecords of ConsumerGroup, ShareGroup, StreamsGroup.
+Source (4.3.1): GroupCoordinatorShard.deleteGroups; OffsetMetadataManager.deleteAllOffsets; createGroupTombstoneRecords
+of ConsumerGroup, ShareGroup, StreamsGroup.
 Source (3.9): GroupMetadataManager.cleanupGroupMetadata.
 """
 
@@ -172,8 +172,6 @@ _NAMED_PRODUCERS = 5
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step did, as a sentence, and the first and last offset of what it appended or removed."""
-
     step: str
     what: str
     first_offset: int | None = None
@@ -335,7 +333,6 @@ Step = Commit | Tombstone | DeleteGroup | Marker | Roll | Cut | CutTime | Clean
 
 
 def _name(partition: TopicPartition) -> str:
-    """A topic-partition for a sentence, which says which reading of its text was taken."""
     return f"{partition} ({partition.reading})" if partition.reading else str(partition)
 
 
@@ -382,7 +379,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def parse_step(name: str, text: str | int | None = None) -> Step:
-    """Return the step with this name, which the text describes in the form above. Raises UsageError."""
+    """Return the step with this name, which the text describes in the form that `_STEPS` has. Raises UsageError."""
     if name not in _STEPS:
         raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
     form, parse = _STEPS[name]
@@ -461,10 +458,8 @@ class WriterOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Edit:
-    """The result of an edit.
-
-    `segments` are the base offsets of the segments in the folder `out`, and `next_offset` follows the last batch. Only
-    what is before `damage` was copied from `path`.
+    """`segments` are the base offsets of the segments in the folder `out`, and `next_offset` follows the last batch.
+    Only what is before `damage` was copied from `path`.
     """
 
     path: str
@@ -496,24 +491,21 @@ def edit(
 ) -> Edit:
     """Copy the log of one partition, carry out steps on the copy in order, and return what they did.
 
+    Only what is before the first damaged batch is copied, as a broker's recovery would keep it.
+
     Parameters
     ----------
-    path
-        A partition directory. It is never changed.
-    out
-        A new or empty folder for the segments.
+    path, out
+        A partition directory, which is never changed, and a new or empty folder for the segments.
     steps
         Each step is a pair of the name and the text of an option of the command `edit`, for example ("commit",
         "billing:orders-0=42"), or an object of `kafkagroups.repair.edit`. The name alone is enough for "roll".
-    coordinator
-        "classic" or "new": the coordinator that would write the new records. None means the one that wrote the log.
-    kafka
-        The Kafka version that would write the new records. None means that their layout is that of the log's records.
+    coordinator, kafka
+        The coordinator, "classic" or "new", and the Kafka version that would write the new records. None means the
+        coordinator that wrote the log, and the layout of the log's records.
     partitions
         The partition count of `__consumer_offsets`. With it, steps on a group that another partition stores are
         refused.
-    delete_retention_ms
-        The topic's setting delete.retention.ms, for cleaning passes.
 
     Raises
     ------
@@ -522,10 +514,6 @@ def edit(
         number is out of range. `out` is then empty.
     InvalidLog, InvalidRecord
         Kafka's cleaner would fail in a pass. `out` is then empty.
-
-    Notes
-    -----
-    Only what is before the first damaged batch is copied, as a broker's recovery would keep it.
 
     Examples
     --------
@@ -596,20 +584,10 @@ def append(
 ) -> Edit:
     """Append records to a copy of a partition's log: commits, tombstones, group deletions and markers, in this order.
 
-    Each parameter takes one text or several. The paths, the writer, the errors and the result are those of `edit`,
-    which also carries out steps in another order.
-
-    Parameters
-    ----------
-    commit
-        "GROUP:TOPIC-PARTITION=OFFSET" or "GROUP:TOPIC-PARTITION=OFFSET@MS". MS is the time of the commit, in ms since
-        1970; without it, the newest timestamp in the log.
-    tombstone
-        "GROUP:TOPIC-PARTITION".
-    delete_group
-        A group id.
-    marker
-        "commit:PRODUCER_ID" or "abort:PRODUCER_ID".
+    The paths, the writer, the errors and the result are those of `edit`, which also carries out steps in another order.
+    Each parameter takes one text or several: `commit` is "GROUP:TOPIC-PARTITION=OFFSET", or with "@MS" behind it, a
+    commit with this time in ms since 1970 instead of the newest timestamp in the log; `tombstone` is
+    "GROUP:TOPIC-PARTITION", `delete_group` a group id, and `marker` "commit:PRODUCER_ID" or "abort:PRODUCER_ID".
 
     Examples
     --------
@@ -636,12 +614,8 @@ def cut(path: str | Path, out: str | Path, offset: int | None = None, *, time: i
     """Copy a partition's log up to an offset, or up to a time in ms since 1970, as `edit` does.
 
     Whole batches are removed, as when a broker truncates its log: the first batch that contains this offset or a higher
-    one, or a timestamp after this time, and everything after it.
-
-    Raises
-    ------
-    UsageError
-        As for `edit`, or `offset` and `time` are both given or both missing.
+    one, or a timestamp after this time, and everything after it. Raises UsageError as `edit` does, or if `offset` and
+    `time` are both given or both missing.
     """
     if offset is not None and time is None:
         return edit(path, out, [("cut", offset)])

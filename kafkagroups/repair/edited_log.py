@@ -3,15 +3,14 @@
 Where the original is damaged, the copy ends, as a broker's recovery cuts a log. Zeros at the end of a segment are not
 copied.
 
-A cut removes whole batches, like a broker that truncates its log: the first batch that contains the offset or a higher
-one, and everything after it. Segments that begin above the offset are deleted. If no segment is left, an empty one with
-this base offset is created.
+A cut removes whole batches, like a broker that truncates its log, and the segments that begin above the offset; if none
+is left, an empty one with this base offset is created.
 
-Batches without a producer id show by their sequence number which coordinator wrote them. The new coordinator writes 0.
-The classic one writes -1 for group records and tombstones, and 0 for committed offsets.
+Batches without a producer id show by their sequence number which coordinator wrote them: the new one writes 0, the
+classic one -1 for group records and tombstones, and 0 for committed offsets.
 Source (4.3.1): UnifiedLog.truncateTo; LocalLog.truncateTo; LogSegment.truncateTo; UnifiedLog.roll;
-LogCleanerManager.maybeTruncateCheckpoint; PartitionWriter. Source (3.9): GroupMetadataManager. Captured logs of 1.0.1
-to 4.4.0.
+LogCleanerManager.maybeTruncateCheckpoint; PartitionWriter.
+Source (3.9): GroupMetadataManager. Captured logs of 1.0.1 to 4.4.0.
 """
 
 from __future__ import annotations
@@ -52,11 +51,6 @@ COMMON_VALUE_VERSION = 3
 
 @dataclass(frozen=True)
 class Removed:
-    """What a cut removed, and the first and last offset of the removed batches.
-
-    `split` are those of the batch that the offset of the cut is inside, if any.
-    """
-
     segments: int = 0
     batches: int = 0
     records: int = 0
@@ -126,7 +120,7 @@ class EditedLog:
         return log
 
     def append(self, records: Sequence[KeyAndValue], timestamp_ms: int, **header: int) -> tuple[int, int]:
-        """Append one batch with a timestamp for all records. Return the offsets of its first and its last record.
+        """Return the offsets of its first and its last record.
 
         The partition leader epoch is that of the batch before. Raises UsageError if a number does not fit into its
         field.
@@ -240,7 +234,7 @@ class LogFacts:
     has_new_groups: bool = False
 
     def add(self, batch: Batch) -> None:
-        """Add the next batch of the log. A batch whose records cannot be read only tells its header."""
+        """A batch whose records cannot be read only tells its header."""
         self.next_offset = batch.next_offset
         self.leader_epoch = max(0, batch.partition_leader_epoch)
         self.newest_ms = max(self.newest_ms, batch.max_timestamp)
@@ -253,7 +247,7 @@ class LogFacts:
             return
 
     def add_segment(self, path: str) -> None:
-        """Add a segment whose batches have been added. The log's next offset is not below its base offset."""
+        """The log's next offset is not below the base offset of an added segment."""
         self.next_offset = max(self.next_offset, base_offset_of(path))
 
     def _add_marker(self, batch: Batch) -> None:

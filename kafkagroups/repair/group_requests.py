@@ -4,7 +4,7 @@ FindCoordinator names the broker that is a group's coordinator. If the coordinat
 request is sent again after a wait.
 
 Offsets are committed without a membership: generation -1 and an empty member id, as Kafka's admin client does. A
-coordinator refuses this commit if the group has members, so a group that gets a member after the last check is safe.
+coordinator refuses this commit if the group has members, so a group that got one after the last check is safe.
 Source (4.3.1): FindCoordinatorRequest.json; DescribeGroupsRequest.json; ListGroupsRequest.json;
 OffsetFetchRequest.json; OffsetCommitRequest.json; validateOffsetCommit in ClassicGroup and in ConsumerGroup.
 """
@@ -58,8 +58,6 @@ class GroupState(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """The committed offset of a partition, or why it could not be fetched."""
-
     offset: int | None
     metadata: str = ""
     error: str | None = None
@@ -117,7 +115,7 @@ class Coordinators:
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
     ) -> Iterator[tuple[TopicPartition, str | None]]:
-        """Commit offsets. Yield for each partition why it was refused; None if it is committed.
+        """Yield for each partition why it was refused; None if it is committed.
 
         Large groups need several requests, so after an interruption some of the offsets are committed.
         """
@@ -167,9 +165,6 @@ class Coordinators:
     def _ask(
         self, group: str, request: Any, read_error: Callable[[Any], int] = lambda response: int(response.error_code)
     ) -> Any:
-        """Ask the coordinator of a group, again after an error from `read_error` that can be temporary. Raises
-        GroupRefused.
-        """
         from kafka.errors import KafkaError, NodeNotReadyError, for_code
 
         error: Any = None
@@ -212,7 +207,6 @@ class Coordinators:
 
 
 def explain_code(code: int) -> str:
-    """Kafka's name of an error code, and what to do about the most frequent ones."""
     name = describe_code(code)
     return f"{_REASONS[code]} ({name})" if code in _REASONS else name
 

@@ -2,10 +2,10 @@
 
 The plan is a file of JSON that people may edit, and `apply_rescue` commits its offsets to another cluster. A typing
 error must not silently change what is committed, so unknown, missing and repeated fields and values of a wrong type are
-errors. Only fields that inform people can be missing or null. `TopicPartition.parse` reads a topic-partition.
+errors. Only fields that inform people can be missing or null.
 
 A planned offset is only useful if the records of its topic have kept their offsets: because the topic's files were
-copied, or by a tool that keeps offsets. MirrorMaker does not keep them.
+copied, or by a tool that keeps offsets, as MirrorMaker does not.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
     """A committed offset of the plan.
 
     `apply_rescue` commits `offset` and `metadata`, and never the `leader_epoch` of the commit, because another cluster
-    has other epochs. `partition` and `record_offset` are where the record is in `__consumer_offsets`.
+    has other epochs.
     """
 
     offset: _Int64
@@ -83,8 +83,7 @@ class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
 class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
     """A commit that is not in the plan, and why.
 
-    `offset` is None if it cannot be read, and for a share group, whose offsets are in another topic. `partition` and
-    `record_offset` are where the record is.
+    `offset` is None if it cannot be read, and for a share group, whose offsets are in another topic.
     """
 
     why: Why
@@ -132,12 +131,10 @@ class RescuePlan:
 
     @property
     def problems(self) -> list[str]:
-        """A line for each partition of the log that is damaged, and for each whose load fails."""
         return self._read_origin("problems")
 
     @property
     def other_groups(self) -> list[str]:
-        """The groups of the log that match no pattern of the plan."""
         return self._read_origin("other_groups")
 
     def _read_origin(self, name: str) -> list[str]:
@@ -246,7 +243,6 @@ def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[Topic
 
 
 def _convert(value: Any, struct: type[S], place: str) -> S:
-    """Return the struct in a JSON value. An optional field that is null has its default."""
     try:
         if isinstance(value, dict):
             optional = [each.name for each in msgspec.structs.fields(struct) if not each.required]
@@ -280,7 +276,6 @@ def _describe(value: Any) -> str:
 
 
 def _check_name(text: str, place: str) -> None:
-    """Raise UsageError if Kafka's protocol cannot contain a text: UTF-8 with a length of 2 bytes."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -290,7 +285,6 @@ def _check_name(text: str, place: str) -> None:
 
 
 def check_targets(plan: RescuePlan) -> None:
-    """Raise UsageError if two groups of a plan would have the same id in the other cluster."""
     origins: dict[str, str] = {}
     for group_id, group in sorted(plan.groups.items()):
         other = origins.setdefault(group.to, group_id) if group.offsets else group_id
@@ -299,6 +293,5 @@ def check_targets(plan: RescuePlan) -> None:
 
 
 def find_ambiguous(plan: RescuePlan) -> list[str]:
-    """Return a line for each planned topic-partition whose text could be read in two ways."""
     keys = sorted({key for group in plan.groups.values() for key in group.offsets})
     return [f"{key} is read as {key.reading}" for key in keys if key.partition >= 0 and key.reading]

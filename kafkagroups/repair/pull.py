@@ -6,16 +6,14 @@ A consumer is not used, because it hides control batches and splits batches into
 - ListOffsets returns a partition's log start offset and high watermark (the end of the replicated log).
 - Fetch, with isolation level read_uncommitted, returns bytes of the leader's segments.
 
-A broker sends whole batches, so the first one in a response can begin below the requested offset. Batches that end
-below it are dropped. The last batch can be incomplete; it is dropped and requested again.
+A broker sends whole batches, so the first one in a response can begin below the requested offset; those that end below
+it are dropped. The last batch can be incomplete; it is dropped and requested again.
 
 The pull of a partition ends at the high watermark that it had at the start. If the log cleaner has removed the last
 batches below this offset, a response contains no batch below it, and the pull is complete, too. Checksums are not
-checked, so damage on the broker's disk is also damage in the copy. There are no fetch sessions.
+checked, so damage on the broker's disk is also damage in the copy.
 Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
 KafkaApis.handleFetchRequest (4.3.1).
-
-Brokers before 0.11 are not supported: they convert batches to another format (see also client.py).
 """
 
 from __future__ import annotations
@@ -60,8 +58,6 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class PulledPartition:
-    """The pulled part of a partition: the offsets from `first` up to, not including, `next`. `bytes` were written."""
-
     first: int
     next: int
     bytes: int = 0
@@ -69,8 +65,6 @@ class PulledPartition:
 
 @dataclass
 class PullResult:
-    """The pulled partitions, and a message in `problems` for each incomplete partition."""
-
     partitions: dict[int, PulledPartition] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -87,28 +81,13 @@ def pull(
 ) -> PullResult:
     """Pull the partitions of a running cluster into files `out`/__consumer_offsets-N/<base offset>.log.
 
-    Even after an error, the files contain only whole batches.
+    Even after an error, the files contain only whole batches. `bootstrap` is HOST:PORT of a broker, or of several,
+    separated by commas, and `out` a new or empty folder. `partitions` None means all, and `security` None PLAINTEXT.
+    `progress` is called with the number of offsets that were pulled, and the number of all offsets. `max_wait` limits
+    all waits together, in seconds, and `on_wait` is called with a message about a longer wait (`Waits`).
 
-    Parameters
-    ----------
-    bootstrap
-        HOST:PORT of a broker, or of several brokers, separated by commas.
-    out
-        A new or empty folder.
-    partitions
-        The partitions to pull. None means all.
-    security
-        The security settings of the connections. None means PLAINTEXT.
-    progress
-        Called with the number of offsets that were pulled, and the number of all offsets.
-    max_wait, on_wait
-        The limit of all waits together, in seconds, and what is called with a message about a longer wait (`Waits`).
-
-    Raises
-    ------
-    UsageError
-        kafka-python is not installed, no broker responds, the topic or a partition does not exist, the user has no
-        permission, the folder is not empty, or `max_wait` is not above 0.
+    Raises UsageError if kafka-python is not installed, no broker responds, the topic or a partition does not exist, the
+    user has no permission, the folder is not empty, or `max_wait` is not above 0.
     """
     folder = Path(out)
     with connect(bootstrap, security, Waits(max_wait, on_wait)) as cluster:
@@ -204,10 +183,7 @@ def pull_partition(
 
 
 def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
-    """Yield the whole batches of a response between the next offset to pull and `end_offset`.
-
-    Raises PullStopped if the response does not begin with a whole batch at this offset.
-    """
+    """Raises PullStopped if the response does not begin with a whole batch at this offset."""
     next_offset = pulled.next
     # Only the first batch of a log can begin below the requested offset.
     min_base_offset = next_offset if pulled.bytes else 0
@@ -235,8 +211,6 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
 
 
 class SegmentWriter:
-    """Writes the segments of one partition. Even after an error, they contain only whole batches."""
-
     def __init__(self, folder: Path, start_offset: int) -> None:
         self.folder = folder
         self.bytes = 0
@@ -248,7 +222,6 @@ class SegmentWriter:
 
     @classmethod
     def resume(cls, folder: Path) -> SegmentWriter:
-        """Go on with the last segment of a folder, which ends with a whole batch."""
         writer = cls.__new__(cls)
         writer.folder = folder
         sizes = {base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}
@@ -262,7 +235,6 @@ class SegmentWriter:
             os.fsync(file.fileno())
 
     def roll(self, next_offset: int) -> None:
-        """Begin a new segment, unless the current one is empty."""
         if self._size > 0:
             self._base_offset = next_offset
             self._size = 0

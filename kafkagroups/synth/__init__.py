@@ -1,19 +1,11 @@
 """Synthetic `__consumer_offsets` topics of any size, with busy and quiet groups.
 
 A batch is the result of one request: a group commits some of its offsets, or some of its offsets expire, or the group
-gets a new generation. Transactions of several groups overlap. A marker (a control record) ends a transaction. A
-transaction without a marker hangs: it stays open forever.
+gets a new generation. Transactions of several groups overlap. A transaction without a marker hangs: it stays open
+forever.
 
-The width of a batch is its number of offset records. It is 1 for group records, and 0 for a marker. All group names
-have the same length, and so have all topic names, so batches of the same type and width differ only in a few values.
-For each type and width, one batch is encoded as a template. numpy copies the template and fills in the values.
-
-    topic_settings.py   the arguments of `write`, group names, and the partitions that store the groups
-    request_batches.py  random requests, and the batches of a partition that they become
-    files.py            one encoded batch of each type and width, the bytes of all batches, and the segments
-
-Simpler than Kafka: the topics of `write` follow the rules below. So the counts that `write` returns are exact, and they
-are the same for the classic and the new coordinator:
+Simpler than Kafka: `write` follows the rules below, so the counts that it returns are exact, and the same for the
+classic and the new coordinator:
 
 - A transaction is one batch of commits. If it does not hang, it ends before the group sends another request.
 - Each hanging transaction has its own producer. A group with a hanging transaction writes no more tombstones.
@@ -41,28 +33,13 @@ Progress = Callable[[int, int], None]
 def write(folder: str | Path, records: int, *, progress: Progress | None = None, **settings: Any) -> dict[str, Any]:
     """Write a topic: `folder`/__consumer_offsets-N/<base offset>.log for every partition that has records.
 
-    Parameters
-    ----------
-    folder
-        A new or empty folder.
-    records
-        The number of records in all partitions together, including markers.
-    progress
-        Called after about every 64 MiB.
-    **settings
-        The other fields of `Settings`: partitions, groups, keys, width, tombstones, transactional, codec, seed, …
+    `records` is the number of records in all partitions together, including markers, and `settings` are the other
+    fields of `Settings`. `progress` is called after about every 64 MiB.
 
-    Returns
-    -------
-    dict
-        `{"partitions": {"0": {"segments", "batches", "records", "bytes"}}, "groups", "live_offsets", "transactions":
-        {"committed", "aborted", "open"}}`. `groups` counts the groups that have records. `live_offsets` counts the
-        offsets that a coordinator has after it has loaded the topic.
-
-    Raises
-    ------
-    UsageError
-        A number is out of range, or the folder is not empty.
+    Returns `{"partitions": {"0": {"segments", "batches", "records", "bytes"}}, "groups", "live_offsets",
+    "transactions": {"committed", "aborted", "open"}}`. `groups` counts the groups that have records, and `live_offsets`
+    the offsets that a coordinator has after it has loaded the topic. Raises UsageError if a number is out of range, or
+    the folder is not empty.
     """
     all_settings = Settings(records, **settings)
     check_settings(all_settings)

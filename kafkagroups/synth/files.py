@@ -1,10 +1,9 @@
 """The segments of a partition: batches are copied from templates and compressed.
 
 A template is one batch of a type and a width, as a coordinator writes it. A variable is a value that differs between
-its batches, such as the base offset. The template has placeholders for the variables: numbers and names that occur
-nowhere else in it, so a search finds their positions. A column has the values of one variable, one for each batch. Some
-columns have several slots, because a batch contains several values: the n-th offset that a batch commits is in slot n
-of the column "offset".
+its batches, such as the base offset. It has placeholders for the variables: numbers and names that occur nowhere else
+in it, so a search finds their positions. A column has the values of one variable, one for each batch. Some columns have
+several slots: the n-th offset that a batch commits is in slot n of the column "offset".
 """
 
 from __future__ import annotations
@@ -124,10 +123,7 @@ def _topic_name(slot: int, settings: Settings) -> str:
 
 
 def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the slot of each topic, and the partitions of this topic that are assigned to a member.
-
-    The members take turns: with 3 members, member 1 has the partitions 1, 4, 7, …
-    """
+    """The members take turns: with 3 members, member 1 has the partitions 1, 4, 7, …"""
     for slot in range(settings.topics_of_group):
         partition_count = min(TOPIC_PARTITIONS, settings.keys - slot * TOPIC_PARTITIONS)
         yield slot, tuple(range(member, partition_count, settings.members))
@@ -243,7 +239,6 @@ _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
 def write_partition(
     folder: Path, settings: Settings, events: Array, group_digits: Array, report: Callable[[int], None]
 ) -> dict[str, int]:
-    """Return the numbers of segments, batches, records and bytes."""
     folder.mkdir()
     counts = requests.count_batch_records(settings, events)
     events["base_offset"] = np.cumsum(counts) - counts

@@ -1,11 +1,9 @@
 """Random requests of all groups in the order of their times (`draw_requests`), and the batches that they become.
 
-Request n is sent at n ms. Each request becomes one batch, and its batch type says what the batch contains. The width is
-the number of offset records in a batch; it is 1 for group records, and 0 for a marker, the control record that ends a
-transaction. A modern group uses the new consumer protocol (KIP-848); it has epochs instead of generations. A key is the
-number of a topic-partition that a group commits, from 0 to `settings.keys` - 1. An event is the description of one
-batch of a partition, also of a marker. An offset is live if a coordinator answers with it after a load. The same seed
-gives the same requests.
+Request n is sent at n ms, and becomes one batch. The width is the number of offset records in a batch; it is 1 for
+group records, and 0 for a marker, the control record that ends a transaction. A key is the number of a topic-partition
+that a group commits, from 0 to `settings.keys` - 1. An event is the description of one batch of a partition, also of a
+marker. An offset is live if a coordinator answers with it after a load. The same seed gives the same requests.
 """
 
 from __future__ import annotations
@@ -206,7 +204,6 @@ def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Arr
 
 
 def build_events(settings: Settings, request_times: Array, requests: Array, partition: int) -> Array:
-    """Return the events of a partition's requests, with a marker for each transaction that does not hang."""
     events = np.zeros(len(requests), EVENT)
     events["time"] = request_times
     for column in ("group", "first_key", "width", "batch_type"):
@@ -242,7 +239,6 @@ def count_batch_records(settings: Settings, events: Array) -> Array:
 
 
 def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
-    """Set in `is_live` which offsets are live after these requests."""
     batch_type = requests["batch_type"]
     has_offset_records = batch_type <= TOMBSTONES
     is_transactional = batch_type & TXN_BIT != 0

@@ -1,8 +1,4 @@
-"""The settings of a synthetic topic and their limits, and the names of its groups and topics.
-
-Names have the form <prefix>group-000000 and <prefix>topic-0000, so all group names have the same length, and so have
-all topic names. With the setting `hot`, a fraction of the groups is stored in one partition, the hot partition.
-"""
+"""The settings of a synthetic topic and their limits, and the names of its groups and topics."""
 
 from __future__ import annotations
 
@@ -36,48 +32,15 @@ MAX_VARIED_WIDTH = 15
 class Settings:
     """The arguments of `write`. Fractions are from 0 to 1.
 
-    Parameters
-    ----------
-    records
-        The number of records in the topic, including markers.
-    partitions
-        The number of partitions of the topic.
-    groups
-        The number of groups.
-    keys
-        The number of topic-partitions that each group commits.
-    width
-        The number of records in a batch of offsets, at most `keys`. None: it varies.
-    skew
-        How unequal the groups are: the n-th one sends requests in proportion to 1 / n^skew. 0: all are equally busy. 1:
-        the first is twice as busy as the second (Zipf's law).
-    hot
-        The fraction of the groups that are stored in one partition, the hot partition.
-    tombstones
-        The fraction of the records that are tombstones of offsets.
-    generations
-        The fraction of the records that belong to new generations or epochs of groups. None means 0, or 0.01 if
-        `modern` is above 0.
-    members
-        The number of members of each group.
-    transactional
-        The fraction of the groups that commit in transactions.
-    aborts
-        The fraction of the transactions that are aborted.
-    hanging
-        The fraction of the transactions that hang, i.e. never end.
-    modern
-        The fraction of the groups that use the new consumer protocol (KIP-848).
-    metadata
-        The fraction of the commit batches whose offsets have a metadata string.
-    codec
-        The compression codec of the batches: none, gzip, snappy, lz4 or zstd.
-    segment_bytes
-        The largest size of a segment in bytes. A segment is larger only if it contains a single, larger batch.
-    prefix
-        The start of all group and topic names.
-    seed
-        The seed of the random numbers.
+    Each group commits `keys` topic-partitions, in batches of `width` records (None: it varies). `skew` says how unequal
+    the groups are: the n-th one sends requests in proportion to 1 / n^skew, so with 0 all are equally busy, and with 1
+    the first is twice as busy as the second (Zipf's law). `hot` is the fraction of the groups that are stored in one
+    partition.
+
+    `tombstones` of offsets and `generations` (in modern groups, epochs) are fractions of the records; without a value,
+    there are no new generations, or 0.01 if `modern` is above 0. `transactional` and `modern` (KIP-848) are fractions
+    of the groups, `aborts` and `hanging` of the transactions, and `metadata` of the commit batches. A segment is larger
+    than `segment_bytes` only if it contains a single, larger batch.
     """
 
     records: int

@@ -52,10 +52,7 @@ EXERCISES: dict[str, Exercise] = {
 
 @functools.cache
 def run_solutions() -> dict[str, Any]:
-    """Run all solutions in the order of the lessons, and return the functions and values that they define, by name.
-
-    A check compares the learner's answer with them, so a solution that a learner reads is the one that the check runs.
-    """
+    """Return the functions and values that all solutions define, by name."""
     from kafkagroups import course  # It imports this module.
 
     namespace: dict[str, Any] = {"kg": kafkagroups, "course": course, "crc32c": crc32c.crc32c}

@@ -1,9 +1,4 @@
-"""Exercises of lesson 10: which records remain after a pass, when a tombstone goes, and why a partition grows.
-
-A pass of the log cleaner first fills the offset map with the newest offset of each key, and then removes every record
-that has a newer record with the same key. It never changes the active segment, which is the last one, and stops at the
-last stable offset, the first offset of the oldest open transaction.
-"""
+"""The exercises of lesson 10."""
 
 from __future__ import annotations
 
@@ -60,8 +55,6 @@ def _return_list_positions(records: Records, active_offset: int) -> list[int]:
 def _find_removing_pass(pass_times: list[int], retention: int) -> int | None:
     """Return the number of the pass that removes a tombstone, from 1: the first later one at or after the delete
     horizon.
-
-    The first pass sets the delete horizon: its time plus the retention.
     """
     horizon = pass_times[0] + retention
     return next((number for number, time in enumerate(pass_times[1:], 2) if time >= horizon), None)

@@ -1,6 +1,6 @@
-"""Exercises of lesson 09: the tombstones of a deleted group, expired offsets, offsets that are gone on Monday.
+"""The exercises of lesson 09.
 
-The coordinator deletes an offset when its retention has passed, unless another rule keeps it. All times are days.
+All times are days.
 """
 
 from __future__ import annotations
@@ -18,14 +18,9 @@ from kafkagroups.groups.offsets import TopicPartition
 class ExpiringGroup(NamedTuple):
     """A group and its offsets before the coordinator deletes expired offsets.
 
-    Attributes
-    ----------
-    type
-        The protocol type: "consumer", or "" for a simple group, which has never had a member.
-    state_start
-        The day on which the group entered its state.
-    offsets
-        For each partition: the day of the commit, and the expiry day that the client requested, or None.
+    `type` is the protocol type, "" for a simple group, which has never had a member. `state_start` is the day on which
+    the group entered its state. `offsets` has, for each partition, the day of the commit, and the expiry day that the
+    client requested, or None.
     """
 
     state: str
@@ -80,11 +75,6 @@ def _make_wrong_function(
     uses_requested_day: bool = True,
     includes_expiry_day: bool = True,
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
-    """Return a function for the exercise. The defaults are the correct rules, so the caller passes one wrong rule.
-
-    If not `includes_expiry_day`, an offset expires one day after its expiry day.
-    """
-
     def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
         names = []
         for name, (commit_day, requested_day) in group.offsets.items():

@@ -13,19 +13,10 @@ from kafkagroups.groups.offsets import OffsetAndMetadata
 class Exercise:
     """One exercise, whose answer is a function or a value.
 
-    Attributes
-    ----------
-    correct
-        The correct answer: a function of this package that follows Kafka's rules, or a value.
-    solution
-        The answer as a learner would write it. `course.check` compares the learner's results for all `cases` with it,
-        and the tests compare it with `correct`.
-    hints
-        The hints, from the one that helps least to the one that helps most.
-    cases
-        One tuple of arguments for each call of the learner's function.
-    known_mistakes
-        Wrong answers, by the text that `course.check` prints if the learner's answer gives the same results.
+    `correct` is the answer of this package, which follows Kafka's rules, and `solution` the answer as a learner would
+    write it. `course.check` compares the learner's results for all `cases`, each a tuple of arguments, with those of
+    the solution, and the tests compare these with `correct`. The first of the `hints` helps least. `known_mistakes` are
+    wrong answers, by the text that `course.check` prints for the same results.
     """
 
     name: str
@@ -39,5 +30,4 @@ class Exercise:
 def make_commit(
     offset: int, *, commit_time: int = 0, expire_time: int | None = None, record_offset: int = 0
 ) -> OffsetAndMetadata:
-    """Return a committed offset without metadata, leader epoch and topic id, in a batch of its own."""
     return OffsetAndMetadata(offset, "", commit_time, -1, expire_time, None, record_offset, record_offset)

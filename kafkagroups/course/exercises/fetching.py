@@ -1,4 +1,4 @@
-"""Exercises of lesson 05: the offsets of an OffsetFetch, the end of an epoch, and a proof that offsets are lost."""
+"""The exercises of lesson 05."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover after members have died.
-
-A protocol is the name of an assignor. In the join phase, the coordinator waits for a JoinGroup of each member.
-"""
+"""The exercises of lesson 06."""
 
 from __future__ import annotations
 
@@ -78,7 +75,6 @@ def _return_vote_count(members: ProtocolLists) -> int:
 
 
 def find_join_end(members: Members) -> JoinEnd:
-    """Return the end of a join phase, and who is removed: members that have not joined and are not static."""
     end = max(timeout for _, timeout, _, _ in members)
     join_times = [time for _, _, time, _ in members if time is not None and time <= end]
     if len(join_times) == len(members):

@@ -1,4 +1,4 @@
-"""Exercises of lesson 11: replay a log, find the log that loads, and estimate the time of a load.
+"""The exercises of lesson 11.
 
 To replay a log means to compute the committed offsets from its lines (`Line` in log_lines.py).
 """

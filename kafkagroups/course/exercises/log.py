@@ -1,8 +1,4 @@
-"""Exercises of lesson 03: a varint, a marker in a hex dump, and a change that a checksum does not notice.
-
-A varint has seven bits of its number in each byte. Zigzag first makes the number non-negative: 0, -1, 1, -2 become
-0, 1, 2, 3.
-"""
+"""The exercises of lesson 03."""
 
 from __future__ import annotations
 
@@ -38,10 +34,6 @@ def _read_high_bits_first(data: bytes, position: int) -> Any:
 
 
 def _return_byte_count(data: bytes, position: int) -> Any:
-    """Return the number and the count of its bytes, instead of the position after the bytes.
-
-    At position 0, the count would be correct, so the function returns 1 there.
-    """
     value, end = read_varint(data, position)
     return value, end - position if position > 0 else 1
 

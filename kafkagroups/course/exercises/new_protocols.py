@@ -1,4 +1,4 @@
-"""Exercises of lesson 13: a member in hex, the state of a group, and a log whose tombstones are in a correct order."""
+"""The exercises of lesson 13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 02: Java's hash of a group id, the partition of a group, and more partitions."""
+"""The exercises of lesson 02."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 01: a commit on paper, a commit in code, and a record that stops a load."""
+"""The exercises of lesson 01."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 12: merge the results of two parts, two ways that take equally long, and a load for Spark."""
+"""The exercises of lesson 12."""
 
 from __future__ import annotations
 

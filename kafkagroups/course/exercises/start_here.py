@@ -1,4 +1,4 @@
-"""Exercises of lesson 00: the offset to commit, and the partition of a group."""
+"""The exercises of lesson 00."""
 
 from __future__ import annotations
 

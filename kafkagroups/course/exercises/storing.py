@@ -1,4 +1,4 @@
-"""Exercises of lesson 04: append errors, crashes while a commit is in flight, a commit that is sent again."""
+"""The exercises of lesson 04."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Exercises of lesson 08: replay a log with transactions, an offset after two markers, a transaction that hangs.
-
-To replay a log means to compute the committed offsets from its lines (`Line` in log_lines.py). An offset of a
-transaction is pending until a commit marker commits the pending offsets of its producer, or an abort marker drops them.
-"""
+"""The exercises of lesson 08."""
 
 from __future__ import annotations
 
@@ -34,8 +30,7 @@ def _replay_transactions(lines: Lines) -> CommittedOffsets:
 def replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffsets:
     """Return the committed offsets by the rules of the new coordinator.
 
-    A group's tombstone deletes its committed offsets. If `ignores_transactions` is true, an offset of a transaction is
-    committed immediately.
+    If `ignores_transactions` is true, an offset of a transaction is committed immediately.
     """
     offsets = Offsets()
     for record_offset, record_type, group, partition_name, value, producer in lines:

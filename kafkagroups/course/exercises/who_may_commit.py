@@ -1,4 +1,4 @@
-"""Exercises of lesson 07: the metadata limit, three refused commits, a duplicate member."""
+"""The exercises of lesson 07."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lessons 01 and 03: the blocks of some bytes. Each field is a block, with its name, its bytes and its characters."""
+"""Lessons 01 and 03: the blocks of some bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class Place:
 
 
 def find_name(span: Span) -> str:
-    """Return a name of a span that is unique in its part."""
     field = span.field or _NAME_OF_REST
     prefix, separator, short = field.rpartition(": ")
     if span.type.endswith("length"):
@@ -57,7 +56,6 @@ def _find_section(span: Span) -> str:
 
 
 def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], float]:
-    """Return the places of the blocks, the headings, and the y below the blocks."""
     places = []
     headings: list[Mark] = []
     section = ""
@@ -129,7 +127,6 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> list[Mark]:
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
-    """Yield strips below the blocks: where a reader cuts the same bytes. A field of `wrong` has another value."""
     for span in spans:
         name = (span.part, find_name(span))
         is_wrong = name in wrong

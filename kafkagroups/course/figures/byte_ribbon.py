@@ -1,8 +1,4 @@
-"""Lessons 01 and 03: the fields of a record or of a batch as blocks.
-
-If the reader of the lesson changes one byte, the figure shows what a reader of Kafka's bytes believes: other values, or
-nothing because it refuses the bytes.
-"""
+"""Lessons 01 and 03: the fields of a record or of a batch as blocks."""
 
 from __future__ import annotations
 
@@ -233,8 +229,6 @@ def _shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
 
 
 class RecordRibbon(ByteRibbon):
-    """The key and the value of a record. Without a value, it is a tombstone."""
-
     when_refused = "The reader refuses the record. A broker that finds it stops its load."
     when_believed = "A record has no checksum of its own, so the reader believes the new values."
 

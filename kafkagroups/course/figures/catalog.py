@@ -1,7 +1,4 @@
-"""Every figure of the course, by name, with the content that its lesson shows.
-
-Tests, pages without a kernel and the README build their figures from it.
-"""
+"""Every figure of the course, by name, with the content that its lesson shows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lesson 04: a commit on its way from the client to the replicas in two coordinators, and a power cut at each step.
-
-After each step, the figure shows where an offset is, and, if the reader cuts the power, what the next broker answers
-with all records of the log and with those that the replicas have confirmed.
-"""
+"""Lesson 04: a commit on its way from the client to the replicas in two coordinators, and a power cut at each step."""
 
 from __future__ import annotations
 
@@ -40,8 +36,8 @@ _STEPS = {
 class Moment:
     """Where the offsets are in one broker after a step, and what the next broker answers if the power fails now.
 
-    An offset is a text, "–" without one. `newest` is the offset that the memory of 4.x has applied, or that 3.9 notes
-    in `pending`. The next broker has the whole log, or only the records that the replica confirmed.
+    `newest` is what the memory of 4.x has applied, or 3.9 notes in `pending`. The next broker has the whole log, or
+    only the records that the replica confirmed.
     """
 
     newest: str
@@ -54,8 +50,6 @@ class Moment:
 
 
 class _WatchedLogs(HeldLogs):
-    """Logs that hold back the replicas' confirmations, and call `before_append` before each append."""
-
     before_append: Callable[[], None] = staticmethod(lambda: None)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
@@ -84,7 +78,6 @@ def watch_commit(kafka: str) -> list[Moment]:
 
 
 def _observe(broker: GroupCoordinator, confirmed_end: int, answer: str) -> Moment:
-    """Return what is where now. The replica has the records below `confirmed_end`."""
     manager = broker.manager
     if isinstance(manager, PartitionedGroups):
         newest = manager.find_runtime(_GROUP).shard.offsets.committed[_GROUP].get(_PARTITION)
@@ -116,8 +109,6 @@ def _read_log(broker: GroupCoordinator) -> str:
 
 
 class CommitAndPowerCut(Figure):
-    """A commit of 6 of the group `dashboard` for orders-0, after one of 5, with Kafka 4.3.1 and 3.9.2."""
-
     def __init__(self) -> None:
         self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
         controls = (

@@ -1,7 +1,6 @@
 """Lesson 10: a small log as a tape, and what three passes of the log cleaner do with each record.
 
-`kafkagroups.compact` cleans the log. The keys A, B, C and D are offsets of the group `shop`. The reader can let the
-active segment begin earlier, and can leave the transaction open.
+The keys A, B, C and D are offsets of the group `shop`.
 """
 
 from __future__ import annotations
@@ -71,8 +70,6 @@ _STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3,
 
 
 class _Result(NamedTuple):
-    """What a result of `find_results` is called. After "until" comes the hour of the delete horizon."""
-
     word: str
     tone: Tone = Tone.DEAD
     sentence: str = ""
@@ -100,8 +97,6 @@ _END_OF_OPEN = "Nearly the whole log remains. It grows until the transaction end
 
 
 class Compaction(Figure):
-    """Three passes of the log cleaner over a log of 18 records."""
-
     def __init__(self) -> None:
         folder = make_scratch_folder()
         controls = (
@@ -124,7 +119,6 @@ class Compaction(Figure):
 
 
 def list_entries(is_open: bool) -> list[_Entry]:
-    """Return the records of the log. If the transaction is open, a commit of C stands in the marker's place."""
     return [_Entry("C", 9) if is_open and entry is _MARKER else entry for entry in _LOG]
 
 
@@ -251,7 +245,7 @@ def _draw_segments(log: Path, present: list[int], active_start: int) -> list[Mar
 
 
 def _draw_record(place: int, offset: int, entry: _Entry, result: str | None, word: str) -> list[Mark]:
-    """Draw a record at its place in the file. A removed record leaves no gap there."""
+    """A removed record leaves no gap there."""
     x, y = _find_place(place)
     middle = x + (_CELL_WIDTH - 3) / 2
     is_gone = result is not None and result.endswith("gone")

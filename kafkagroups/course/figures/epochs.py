@@ -41,8 +41,6 @@ _REASON_BY_TYPE = {
 
 
 class _Member(NamedTuple):
-    """A member with the names of its partitions. `state` is None before the first current assignment."""
-
     epoch: int
     state: int | None
     current: tuple[str, ...]
@@ -51,21 +49,13 @@ class _Member(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The group after a record. `members` has the names of clients as keys."""
-
     group_epoch: int
     assignment_epoch: int
     members: dict[str, _Member]
 
 
 class Epochs(Figure):
-    """The epochs of the consumer group `group`, loaded from the partition folder `path` record by record.
-
-    Raises
-    ------
-    UsageError
-        If the log has no record of a consumer group with this id.
-    """
+    """Raises UsageError if the log has no record of the consumer group `group`."""
 
     def __init__(self, path: str | Path, group: str) -> None:
         steps = list(_list_steps(path, group))
@@ -96,7 +86,6 @@ def _has_to_revoke(state: _State) -> bool:
 
 
 def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
-    """Yield the type, a title and the state after it for each record of the group that is not a commit."""
     names = collect_names(path)
     rules = dialect("new", None)
     log = open_logs(str(path))[0]

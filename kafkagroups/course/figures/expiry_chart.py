@@ -1,9 +1,4 @@
-"""Lesson 09: the two clocks of an offset, and the day on which two rules delete it.
-
-One clock starts at the commit, the other when the group becomes Empty. Kafka 1.0.1 looks only at the first one. Since
-Kafka 2.1, the group decides which clock counts, and since Kafka 2.4 also the topics that its members read. The days of
-deletion come from coordinators of this package (deletion_days.py).
-"""
+"""Lesson 09: the two clocks of an offset, and the day on which two rules delete it."""
 
 from __future__ import annotations
 
@@ -58,8 +53,6 @@ class _Case:
 
 
 class ExpiryChart(Figure):
-    """The two clocks of an offset on a day axis, and the day of its deletion in Kafka 1.0.1 and since Kafka 2.4."""
-
     def __init__(self) -> None:
         super().__init__(_make_content(_COMMIT_DAYS, _MEMBERS, _RETENTIONS))
 

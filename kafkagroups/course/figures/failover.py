@@ -1,8 +1,4 @@
-"""Lesson 05: a failover of partition 9 to another broker, and a client that asks for an offset.
-
-The figure asks three coordinators with replicas of the shop's log in each phase, and tells four answers apart: an
-offset of −1, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS and UNSTABLE_OFFSET_COMMIT.
-"""
+"""Lesson 05: a failover of partition 9 to another broker, and a client that asks for an offset."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ _ORDERS_0 = TopicPartition("orders", 0)
 
 
 class _Question(NamedTuple):
-    """A fetch of orders-0. Every group of the questions is stored in partition 9."""
+    """Every group of the questions is stored in partition 9."""
 
     words: str
     group: str
@@ -59,11 +55,6 @@ _MEANINGS = {
 
 
 class Failover(Figure):
-    """Three brokers, a failover, and a client that asks one of the brokers.
-
-    The figure sets which broker leads, loads or is dead in each phase. The brokers compute the answers.
-    """
-
     def __init__(self) -> None:
         brokers = [start_broker(find_data("harbour/4.3.1"), "4.3.1") for _ in range(3)]
         controls = (

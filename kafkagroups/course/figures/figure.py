@@ -1,14 +1,12 @@
 """The base class of the course's figures: pictures that move, with and without a kernel.
 
-Python computes every scene of a figure from the package's own code. `figure.js` only draws the scenes and switches
-between them. A figure has four forms:
+Python computes every scene from the package's own code, and `figure.js` draws the scenes and switches between them. A
+figure has four forms:
 
 - live in JupyterLab, as an anywidget. The kernel can compute new scenes if the reader types a value.
 - on a page without a kernel: `page_html`, with the same JavaScript module and all scenes.
 - in a saved notebook that JupyterLab does not trust: an image of the first scene.
 - as text: `text`, for tests and screen readers.
-
-With the fingerprint in a saved notebook, `tools/site.py` finds the figure whose image was saved.
 """
 
 from __future__ import annotations
@@ -38,16 +36,10 @@ _METADATA_KEY = "kafkagroups_figure"
 class Control:
     """A control of a figure, which `Box.choice` names.
 
-    Attributes
-    ----------
-    is_sequence
-        The options are steps, which the reader plays or goes through; otherwise alternatives.
-    initial
-        The option that the figure shows first.
-    jumps
-        For each option, another control and its option, which the figure then chooses as well, or None.
-    is_answer
-        The value in the free input decides this control: new content shows its initial option. Other controls stay.
+    The options of a sequence are steps, which the reader plays or goes through; otherwise they are alternatives.
+    `initial` is the option that the figure shows first. `jumps` has, for each option, None, or another control and its
+    option, which the figure then chooses as well. With `is_answer`, new content from the free input shows the initial
+    option, while other controls stay.
     """
 
     name: str
@@ -74,16 +66,9 @@ class FreeInput:
 class Content:
     """Everything that a figure shows.
 
-    Attributes
-    ----------
-    height
-        The height of every scene, so that the page below the figure does not move.
-    controls
-        At least one control.
-    scenes
-        A scene for each combination of options, by the numbers of the options in the order of `controls`.
-    free_input
-        A field whose value the kernel answers with new scenes, or None.
+    Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
+    combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
+    `free_input` with new scenes.
     """
 
     title: str
@@ -133,7 +118,7 @@ class Figure(anywidget.AnyWidget):
         self.on_msg(self._answer)
 
     def compute_content(self, value: str) -> Content:
-        """Return new content for a value that the reader typed, or raise UsageError, whose text the figure shows."""
+        """Return new content for a value that the reader typed; the figure shows the text of a UsageError."""
         raise UsageError(f"{self.content.title}: no free input")
 
     def _answer(self, _widget: Any, message: Any, _buffers: Any) -> None:
@@ -159,7 +144,6 @@ class Figure(anywidget.AnyWidget):
         return list(self.content.scenes[options].text if options else self.first_scene.text)
 
     def image_html(self) -> str:
-        """Return the first scene as an HTML image with a text alternative. It needs no script."""
         scene = self.first_scene
         address = encode_data_address(draw_svg(scene, self.content.height, self.content.title))
         alternative = escape("\n".join([self.content.title, *scene.text]), quote=True)
@@ -173,7 +157,6 @@ class Figure(anywidget.AnyWidget):
         return f'<div class="kg-figure-page"><script type="application/json">{data}</script></div>'
 
     def _repr_mimebundle_(self, **arguments: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Return the live figure for Jupyter, and its image and text for pages without a kernel."""
         bundle, metadata = super()._repr_mimebundle_(**arguments) or ({}, {})
         image_and_text = {
             "text/html": self.image_html(),
@@ -183,21 +166,16 @@ class Figure(anywidget.AnyWidget):
 
 
 def read_fingerprint(metadata: Mapping[str, Any]) -> str | None:
-    """Return the fingerprint of the figure in a notebook's output, or None."""
     return metadata.get(_METADATA_KEY)
 
 
 def page_script() -> str:
-    """Return the script and style elements that draw every figure of a page without a kernel."""
     script = f"{Figure._esm}\nmountAll(document);\n"
     return f'<style>{Figure._css}</style>\n<script type="module">\n{script}</script>'
 
 
 def _to_json(content: Content) -> dict[str, Any]:
-    """Return the content for `figure.js`, with the scenes in the order of `itertools.product` over the options.
-
-    Many scenes share marks, so the marks stand in one list and a scene contains their numbers.
-    """
+    """Many scenes share marks, so the marks stand in one list and a scene contains their numbers."""
     number_by_mark: dict[Mark, int] = {}
     scenes = [_scene_to_json(content.scenes[numbers], number_by_mark) for numbers in _combine(content.controls)]
     return {

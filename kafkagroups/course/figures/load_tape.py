@@ -1,8 +1,4 @@
-"""Lesson 11: a read head moves over a log, and each record drops into the memory of two coordinators.
-
-Both coordinators really load the log up to each record. At the end, two brokers answer a fetch. The reader chooses
-whether the last record is a tombstone or has a value of zero bytes, which no coordinator can read.
-"""
+"""Lesson 11: a read head moves over a log, and each record drops into the memory of two coordinators."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ _FOLDER_NAME = "__consumer_offsets-0"
 
 
 class _Entry(NamedTuple):
-    """A record of the log. `topic` is "" in the record of a group, and `group` is "" in a marker.
+    """`topic` is "" in the record of a group, and `group` is "" in a marker.
 
     `value` is the committed offset or the generation, and None in a tombstone.
     """
@@ -114,26 +110,17 @@ _NEW = _Coordinator("new", "4.3.1", 226)
 
 
 class _Chip(NamedTuple):
-    """A part of a coordinator's memory, and the record that it came from.
-
-    A group that only a commit created came from no record.
-    """
-
     lines: tuple[str, ...]
     record: int | None
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """What a coordinator has in memory, by the column in which it is drawn, and what it answers."""
-
     chips: dict[int, _Chip] = field(default_factory=dict)
     answer: str = Errors.COORDINATOR_LOAD_IN_PROGRESS.name
 
 
 class LoadTape(Figure):
-    """A log of ten records, loaded by both coordinators."""
-
     def __init__(self) -> None:
         folder = make_scratch_folder()
         controls = (
@@ -174,7 +161,7 @@ def _encode_entry(entry: _Entry) -> KeyAndValue:
 
 
 def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
-    """Return the memory after each step. A load that fails keeps its memory until it ends."""
+    """A load that fails keeps its memory until it ends."""
     read_memory = _read_classic_maps if coordinator is _CLASSIC else _read_groups
     count = len(_LOG)
     fails = bool(load(log, coordinator.name, kafka=coordinator.kafka).failed)
@@ -184,7 +171,6 @@ def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
 
 
 def _read_classic_maps(log: Path, until: int) -> _Memory:
-    """Return what the classic coordinator has collected so far: it has maps of offsets and of group records."""
     batches = list(open_log(log))[:until]
     shard = fold_batches(0, batches, dialect("classic", _CLASSIC.kafka))
     chips: dict[int, _Chip] = {}
@@ -279,7 +265,6 @@ def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool) -> It
 def _draw_chips(
     coordinator: _Coordinator, memory: _Memory, loaded: int, is_end: bool, is_broken: bool
 ) -> Iterator[Mark]:
-    """Draw the memory, and under each cell that is not loaded the copy that will drop from it."""
     name = coordinator.name
     for offset, entry in enumerate(_LOG):
         if offset >= loaded and entry.ends is None:
@@ -338,7 +323,6 @@ def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iter
 
 
 def _find_differences(classic: _Memory, new: _Memory) -> Sequence[int]:
-    """Return the columns in which only one coordinator has a chip, or the two have different offsets."""
     columns = sorted({*classic.chips, *new.chips})
     return [column for column in columns if _read_value(classic, column) != _read_value(new, column)]
 

@@ -1,7 +1,4 @@
-"""Lesson 12: loading times as bars, and the times that the benchmark measured.
-
-Loading times differ between machines and between runs. Only the names and the record counts are always the same.
-"""
+"""Lesson 12: loading times as bars, and the times that the benchmark measured."""
 
 from __future__ import annotations
 
@@ -45,8 +42,6 @@ def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
 
 @dataclass(frozen=True)
 class LoadTime:
-    """The seconds in which one way loads a million records. `name` stands before the bar, and `note` after it."""
-
     name: str
     seconds: float
     note: str
@@ -55,7 +50,7 @@ class LoadTime:
 class LoadTimes:
     """A bar for each way of loading, with the seconds for a million records.
 
-    The time of a smaller load is scaled, and a note next to its bar has the number of records that were loaded.
+    The time of a smaller load is scaled.
     """
 
     def __init__(self) -> None:
@@ -64,7 +59,7 @@ class LoadTimes:
     def measure(self, name: str, load: Callable[[], Result], records: int = MILLION, rounds: int = 1) -> Result:
         """Measure `rounds` calls of `load`, which loads `records` records, and return the last result.
 
-        The bar shows the shortest time. It replaces a bar with the same name.
+        The bar shows the shortest time.
         """
         timed_results = [_run_timed(load) for _ in range(rounds)]
         shortest_seconds = min(seconds for seconds, _ in timed_results)
@@ -74,10 +69,7 @@ class LoadTimes:
         return last_result
 
     def add_benchmark(self, name: str, way: str) -> None:
-        """Add the time of a way that the benchmark measured with the most records, if it has measured this way.
-
-        docs/performance.md describes the machine of the benchmark.
-        """
+        """Add the time of a way that the benchmark measured with the most records, if it has measured this way."""
         seconds_by_record_count = read_measurements().get(way, {})
         if seconds_by_record_count:
             records = max(seconds_by_record_count)
@@ -85,7 +77,6 @@ class LoadTimes:
             self._add(LoadTime(name, seconds, "measured on another machine"))
 
     def add_speed(self, name: str, records_per_second: int) -> None:
-        """Add a way of loading with a known speed, which the note next to the bar contains."""
         note = f"{records_per_second / MILLION:g} million records per second"
         self._add(LoadTime(name, MILLION / records_per_second, note))
 
@@ -94,7 +85,6 @@ class LoadTimes:
         self.times = [*other_times, time]
 
     def format_lines(self) -> list[str]:
-        """Return the title and one line with a bar for each way of loading."""
         longest_seconds = max((time.seconds for time in self.times), default=1.0)
         lines = ["seconds for a million records"]
         for time in self.times:
@@ -127,10 +117,7 @@ class LoadTimes:
 
 
 def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the benchmark's shortest times, by way of loading and by record count.
-
-    If several topics have the same record count, only the first topic counts.
-    """
+    """Return the benchmark's shortest times, by way of loading and by record count."""
     measurements: dict[str, dict[int, float]] = {}
     for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
         for topic in run["topics"]:

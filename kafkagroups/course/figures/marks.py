@@ -1,7 +1,7 @@
 """The marks of a picture: boxes, labels, arrows and curves, with a tone for each.
 
 If two scenes contain a mark with the same key, a browser moves the mark from its old place to its new place. Lengths
-are in pixels of a picture that is `WIDTH` pixels wide. The origin is the upper left corner.
+are in pixels of a picture that is `WIDTH` pixels wide, with the origin in the upper left corner.
 
 Meaning never rests on a tone alone: a mark that matters also has a word, a dashed border or a hatch.
 """
@@ -26,16 +26,9 @@ _HATCH_DISTANCE = 9
 class Box:
     """A rectangle with centered lines of text.
 
-    Attributes
-    ----------
-    is_gone
-        The thing is gone, or will be: it is faded and hatched.
-    is_hollow
-        Only the border has a colour, as for a tombstone.
-    hue
-        The group or the key whose colour fills the box, or "". A solid box has its strong colour.
-    choice
-        The control and the option that a click on the box chooses.
+    With `is_gone`, the thing is gone, or will be: the box is faded and hatched. With `is_hollow`, only the border has a
+    colour, as for a tombstone. `hue` is the group or the key whose colour fills the box, and a solid box has its strong
+    colour. `choice` is the control and the option that a click on the box chooses.
     """
 
     key: str
@@ -71,8 +64,6 @@ class Label:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A straight line, with a head at its end unless `has_head` is False."""
-
     key: str
     x1: float
     y1: float
@@ -85,8 +76,6 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line through points."""
-
     key: str
     points: tuple[tuple[float, float], ...]
     tone: Tone = Tone.PLAIN
@@ -126,7 +115,6 @@ def measure_text(text: str, size: float) -> float:
 
 
 def find_hatch(box: Box) -> str:
-    """Return the path of the diagonal lines over a box that is gone, from its upper left corner."""
     lines = []
     for start in range(_HATCH_DISTANCE, int(box.width + box.height), _HATCH_DISTANCE):
         left = max(0, start - box.height)

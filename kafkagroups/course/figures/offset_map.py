@@ -1,7 +1,4 @@
-"""Lesson 10: one pass of the log cleaner over seven records, from the dirty range to the new segments.
-
-The offset map is the cleaner's own, and `kafkagroups.compact` decides which records remain.
-"""
+"""Lesson 10: one pass of the log cleaner over seven records, from the dirty range to the new segments."""
 
 from __future__ import annotations
 
@@ -41,8 +38,6 @@ _CAPTIONS = (
 
 
 class OffsetMap(Figure):
-    """A pass that fills its offset map, and copies what the map does not replace."""
-
     def __init__(self) -> None:
         survivors = _clean()
         controls = (Control("step", "step", _STEPS),)
@@ -61,7 +56,6 @@ def _clean() -> list[int]:
 
 
 def _fill_map(end: int) -> dict[str, int]:
-    """Return the offset map, by key, after the cleaner has read the dirty range up to `end`."""
     offset_map = CleanersMap(len(_RECORDS))
     keys = {key for key, _ in _RECORDS}
     for offset in range(_FIRST_DIRTY, end):
@@ -104,7 +98,6 @@ def _draw_parts(step: int) -> Iterator[Mark]:
 
 
 def _draw_map(entries: dict[str, int], end: int, newest: int | None) -> Iterator[Mark]:
-    """Draw the map, and under each record that is not read yet the entry that will drop from it."""
     yield Label("map title", _find_left(0), _MAP_TOP + 24, "the offset map", is_bold=True)
     yield Box("map", _find_left(2) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
     for offset in range(end, _ACTIVE_START):

@@ -1,7 +1,7 @@
 """The colours of the course, in light and in dark, for its figures and its opening pictures.
 
 A tone says in which state a thing is, and colours its border and its words. A hue says which group or key it belongs
-to, and fills it. Both also stand in words, so that no meaning rests on colour alone.
+to, and fills it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from zlib import crc32
 
 
 class Tone(StrEnum):
-    """The state of a mark."""
-
     PLAIN = "plain"
     LIVE = "live"
     NEW = "new"
@@ -52,10 +50,7 @@ _KEYS = "ABCDEFGH"
 
 
 def find_hue(name: str) -> int:
-    """Return the number of the hue of a group or of a key: always the same one for the same name.
-
-    Partitions, members and producers have a number at the end, which decides.
-    """
+    """Return the number of the hue of a group or of a key: always the same one for the same name."""
     number = name.rpartition("-")[2]
     if number.isdecimal():
         return int(number) % len(LIGHT_HUES)
@@ -66,17 +61,14 @@ def find_hue(name: str) -> int:
 
 
 def find_colours(tone: Tone) -> Colours:
-    """Return the colours of a tone on a light page."""
     return _mix_colours(tone, _LIGHT_LINES, PAGE_COLOUR, _LIGHT_INK)
 
 
 def find_fill(hue: str) -> str:
-    """Return the colour that fills a box of a hue on a light page."""
     return _mix(hue, PAGE_COLOUR, 0.2)
 
 
 def find_dark_colours() -> dict[str, str]:
-    """Return the colour on a dark page for each colour on a light one."""
     pairs = [(PAGE_COLOUR, _DARK_PAGE)]
     for tone in Tone:
         dark = _mix_colours(tone, _DARK_LINES, _DARK_PAGE, _DARK_INK)
@@ -87,7 +79,6 @@ def find_dark_colours() -> dict[str, str]:
 
 
 def style_sheet() -> str:
-    """Return the rules that give each tone and each hue its colours, as variables of figure.css."""
     light = _list_rules("", _LIGHT_LINES, LIGHT_HUES, PAGE_COLOUR, _LIGHT_INK)
     return "\n".join([*light, *_list_rules(".kg-dark ", _DARK_LINES, _DARK_HUES, _DARK_PAGE, _DARK_INK)])
 

@@ -1,7 +1,6 @@
 """Lesson 02: the partitions of the offsets topic as cells, and what a widened topic does to the groups.
 
 Each group commits offset 50 while the topic has 50 partitions, and 60 while it has 60, so an answer says how old it is.
-A classic broker of this package writes the logs, and the coordinators of 3.9 and 4.x load them.
 """
 
 from __future__ import annotations
@@ -49,11 +48,6 @@ _Answers = tuple[Mapping[str, int | None], ...]
 
 
 class PartitionGrid(Figure):
-    """A cell for each partition of the offsets topic, which the reader widens from 50 to 60 and 65 partitions.
-
-    `groups` are drawn as dots, and `named` with their names.
-    """
-
     def __init__(self, groups: Iterable[str], named: Sequence[str]) -> None:
         self.groups = tuple(groups)
         self.named = tuple(named)
@@ -86,10 +80,6 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
 
 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
-    """Return what the coordinators answer with 60 partitions, and later with 65.
-
-    All groups commit with 50 partitions, and again with 60 after they have asked.
-    """
     folder = make_scratch_folder()
     _commit(folder, groups, 50)
     answers_60 = _ask(folder, groups, 60)

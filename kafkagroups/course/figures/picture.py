@@ -1,7 +1,6 @@
 """Scenes as SVG images, for pages that run no script.
 
-An image has its own background, and both sets of colours. A browser takes the dark ones if the page around the image
-says that it is dark (its CSS property color-scheme). A program that does not know light-dark() takes the light ones.
+An image has its own background, and both sets of colours.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ _COLOUR = re.compile(r'(fill|stroke)="(#\w{6})"')
 
 
 def draw_svg(scene: Scene, height: float, title: str) -> str:
-    """Return the scene as an SVG document."""
     size = f'viewBox="0 0 {WIDTH} {_format(height)}" width="{WIDTH}" height="{_format(height)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{escape(FONT)}">',
@@ -114,7 +112,6 @@ def _draw_text(x: float, y: float, text: str, anchor: str, mark: Box | Label, co
 
 
 def _draw(name: str, content: str = "", **attributes: Any) -> str:
-    """Return an element of SVG. Attributes that are None are left out."""
     given = [(key.replace("_", "-"), value) for key, value in attributes.items() if value is not None]
     words = "".join(f' {key}="{_format(value)}"' for key, value in given)
     return f"<{name}{words}>{content}</{name}>" if content else f"<{name}{words}/>"

@@ -49,8 +49,6 @@ _DEATHS = (
 
 
 class RebalanceLanes(Figure):
-    """A rebalance of two members on a time axis. The reader places the death of a member."""
-
     def __init__(self) -> None:
         super().__init__(_make_content(_DEATHS))
 
@@ -154,7 +152,6 @@ def _find_x(slot: int) -> float:
 
 
 def _find_slot(story: list[Moment], second: float) -> int:
-    """Return the slot of the first moment at this second or later. The slots are equally wide, whatever time passes."""
     return next((slot for slot, moment in enumerate(story) if moment.time_s >= second), _SLOT_COUNT)
 
 
@@ -225,7 +222,6 @@ def _name_status(number: int, moments: list[Moment]) -> str:
 
 
 def _draw_requests(name: str, moments: list[Moment], top: float) -> list[Mark]:
-    """Draw the requests of a member, each in the slot of its moment: the last letter, and how many there were."""
     marks: list[Mark] = []
     seen = 0
     for slot, moment in enumerate(moments):

@@ -1,7 +1,7 @@
 """Lesson 06: the run of a group of two members, what the coordinator has at each moment, and what a failover loses.
 
-The coordinator has the rules of Kafka 4.3. Sessions last ten seconds instead of the default of 45, so that they fit the
-picture. After each event, a follower loads the log, as the next coordinator would after a failover.
+Sessions last ten seconds instead of the default of 45, so that they fit the picture. After each event, a follower loads
+the log, as the next coordinator would after a failover.
 """
 
 from __future__ import annotations
@@ -47,14 +47,8 @@ class Lane:
 class Moment:
     """The group after an event.
 
-    Attributes
-    ----------
-    action
-        The request and its response, or what happened without a request.
-    written
-        The records in the log, one entry for each append.
-    loaded, lost
-        What the next coordinator would load, and what a failover would lose.
+    `action` is the request and its response, or what happened without one, and `written` the records in the log, one
+    entry for each append. `loaded` and `lost` are what the next coordinator would load, and what a failover would lose.
     """
 
     time_s: float
@@ -73,7 +67,6 @@ class Moment:
 def take_moment(
     life: GroupLife, state_before: tuple[str, int, tuple[str, ...]], dead: str | None, *, is_death: bool = False
 ) -> Moment:
-    """Return the moment after the last event of the group. `is_death` replaces this event by the death of a member."""
     event = life.events[-1]
     follower = start_follower(life.coordinator, life.group_id)
     loaded = follower.manager.get_group(life.group_id)
@@ -218,8 +211,6 @@ def _explain_sync(event: Event, state: str) -> str:
 
 @dataclass(frozen=True)
 class Death:
-    """The death of a member after a `step` of the script, from 1, or at a `second`, whose requests are still sent."""
-
     member: str
     step: int | None = None
     second: int | None = None
@@ -227,10 +218,7 @@ class Death:
 
 @cache
 def run_group(death: Death | None) -> list[Moment]:
-    """Return a moment for each request of the script, and after the death for each change of the group.
-
-    A typed death is drawn beside those of the lesson, which are played only once.
-    """
+    """Return a moment for each request of the script, and after the death for each change of the group."""
     return list(_run_group(death))
 
 
@@ -279,6 +267,5 @@ def _check_member(life: GroupLife, death: Death) -> None:
 
 
 def _is_news(event: Event) -> bool:
-    """Return whether an event without a change of the group is shown after a death."""
     is_plain = event.response in ("", "NONE")
     return bool(event.written_lines or event.late_responses) or not is_plain

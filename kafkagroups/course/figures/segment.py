@@ -1,7 +1,6 @@
 """Lesson 03: the batches of a segment, the range that each checksum covers, and what recovery keeps after damage.
 
-The reader breaks one byte. A broker that starts after a crash checks the batches in order, and truncates the file at
-the first batch whose bytes are wrong.
+The reader breaks one byte.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ class Recovery:
 
 
 class Segment(Figure):
-    """The batches of a segment's bytes, drawn to scale."""
-
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.batches = tuple(read_batches(data))
@@ -180,10 +177,7 @@ def recover(data: bytes, broken: ByteChange | None) -> Recovery:
 
 
 def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
-    """Return a byte in each part of the fourth batch (or of the last one), and one of the first and of the last batch.
-
-    Recovery keeps nothing if the first batch breaks, and nearly all if the last one does.
-    """
+    """Return a byte in each part of the fourth batch (or the last one), and one of the first and of the last batch."""
     batch = batches[min(3, len(batches) - 1)]
     positions = [batch.position + last for _, last in _BROKEN_FIELDS]
     positions += [batch.position + batch.size - 20, batches[0].position + 80, len(data) - 1]

@@ -1,7 +1,6 @@
 """Lesson 08: commits in transactions wait by producer until a marker moves them.
 
-The new coordinator loads a log up to each of its six records. The reader chooses how, and in which order, the
-transactions of two producers end.
+The reader chooses how, and in which order, the transactions of two producers end.
 """
 
 from __future__ import annotations
@@ -57,16 +56,12 @@ _STEP_COUNT = 7
 
 
 class _State(NamedTuple):
-    """The coordinator's memory: the record that counts, and the record that waits for each producer."""
-
     counts: int | None
     counted_offset: int | None
     waits: dict[int, int]
 
 
 class TwoMaps(Figure):
-    """A log with two transactions, loaded record by record."""
-
     def __init__(self) -> None:
         folder = make_scratch_folder()
         after_records = [f"after record {offset}" for offset in range(_STEP_COUNT - 2)]
@@ -108,7 +103,6 @@ def _load_state(log: Path, until: int) -> _State:
 
 
 def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_past_end: bool) -> Scene:
-    """Draw the scene after `loaded` records. `is_past_end`: the log has no more records than these."""
     state = states[loaded]
     before = states[loaded - 1] if loaded else state
     marks: list[Mark] = [

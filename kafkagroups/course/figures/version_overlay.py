@@ -1,8 +1,4 @@
-"""Lesson 01: the same commit in several value versions, and what a reader of a wrong version makes of the bytes.
-
-Below the row of each version, with its fields in common columns, is the row of the fields that the chosen reader cuts
-out of the same bytes.
-"""
+"""Lesson 01: the same commit in several value versions, and what a reader of a wrong version makes of the bytes."""
 
 from __future__ import annotations
 
@@ -56,7 +52,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of commits. `words` is what the control shows.
+    """`words` is what the control shows.
 
     A reader with a `fixed_version` expects it whatever the bytes name. Others read the version, by the rules of
     `dialect`.
@@ -77,8 +73,6 @@ class ReadField:
 
 @dataclass(frozen=True)
 class Reading:
-    """The fields that a reader makes of a value, and why it refuses the value (None if it accepts it)."""
-
     fields: tuple[ReadField, ...]
     error: str | None = None
 
@@ -96,10 +90,8 @@ READERS = (
 class VersionOverlay(Figure):
     """The same commit in several value versions, and a reader that the lesson's reader chooses.
 
-    Parameters
-    ----------
-    *records
-        The keys and the values of the commits. Without records: a commit of `billing` from the logs of three releases.
+    `records` are the keys and the values of the commits; without them, it is a commit of `billing` from the logs of
+    three releases.
     """
 
     def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
@@ -223,7 +215,6 @@ def _draw(records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader |
 
 
 def _find_sides(written: Reading) -> dict[int, tuple[float, float]]:
-    """Return the x of the left and the right side of each byte. The bytes of a column fill it evenly."""
     sides: dict[int, tuple[float, float]] = {}
     for names, x, width in _COLUMNS:
         fields = [field for field in written.fields if field.name in names]

@@ -39,7 +39,6 @@ LEADER_EPOCH = 6
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write partitions 9 and 42. Each group commits once a minute. The leaders change to upgraded brokers."""
     random = Random(seed)
     topics = {group.split("-")[0] for groups in GROUPS.values() for group in groups}
     topic_ids = {topic: uuid_text(random.randbytes(16)) for topic in sorted(topics)}

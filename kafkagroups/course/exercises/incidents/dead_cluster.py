@@ -2,7 +2,7 @@
 
 Four things went wrong with the offsets topic of this cluster:
 
-- At 02:00, the topic was widened from 25 to 50 partitions. After the restart at 02:10, the groups of `MOVED` look for
+- At 02:00, the topic was widened from 25 to 50 partitions. Since the restart at 02:10, the groups of `MOVED` look for
   their offsets in another partition. Somebody set them by hand, except those of `OVERLOOKED`, which begins again.
 - At 02:20, a program wrote two records into partition 20 that no broker of this version can read.
 - At 02:25, the producer of `PAYMENTS` was killed in a transaction.
@@ -57,7 +57,6 @@ ABORTED_PRODUCER_ID = 4002
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write all 50 partitions of the offsets topic, as they are on the disk after the power failure."""
     for partition in range(PARTITIONS):
         path = folder / f"__consumer_offsets-{partition}" / segment_name(0)
         path.parent.mkdir(parents=True)
@@ -72,12 +71,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Night:
-    """The commits of all groups, minute by minute.
-
-    The random numbers decide how far the other groups are. The times of commits, and the offsets of the groups in the
-    questions, are the same for every seed.
-    """
-
     def __init__(self, log: IncidentLog, random: Random) -> None:
         self.log = log
         self.random = random

@@ -41,7 +41,6 @@ PARTITIONS = {"bread": 4, "oven": 3, "invoice": 2, "label": 2}
 
 
 def write(folder: Path, seed: int) -> None:
-    """Run a broker from Thursday morning to Monday morning. All groups are in partition 30."""
     with IncidentLog(folder) as log:
         broker = start_broker(
             log.logs,

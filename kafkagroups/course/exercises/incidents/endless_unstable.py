@@ -51,7 +51,6 @@ class _Processes:
         self.end_transaction(process, time_ms + 300, commits=commits)
 
     def abort_before_late_offsets(self, process: int, time_ms: int, *, repeats: bool) -> None:
-        """Append an abort marker, and then a request of the transaction, which may repeat one that arrived in time."""
         producer_id = self.producers[process]
         if repeats:
             self.append_offsets(process, producer_id, time_ms - 30_000)
@@ -65,7 +64,7 @@ class _Processes:
         self.log.commit(GROUP, offsets, time_ms, producer_id=producer_id)
 
     def end_transaction(self, process: int, time_ms: int, *, commits: bool, producer_epoch: int = 0) -> None:
-        """Append a marker. After an abort, the process goes back to its positions and uses a new producer."""
+        """After an abort, the process goes back to its positions and uses a new producer."""
         producer_id = self.producers[process]
         self.log.end_transaction(PARTITION, producer_id, time_ms, commits=commits, producer_epoch=producer_epoch)
         if commits:
@@ -79,7 +78,6 @@ class _Processes:
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write the partition of `receipt-totals` from Saturday to Thursday. The cleaner runs on Sunday evening."""
     random = Random(seed)
     name = name_partition(GROUP)
     uncleaned = folder / "uncleaned"

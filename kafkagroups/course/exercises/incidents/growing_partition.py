@@ -18,7 +18,6 @@ SEGMENT_BYTES = 256 * 1024
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write partition 12. `price-ticker` commits each of its partitions every few seconds, in a batch of its own."""
     random = Random(seed)
     positions = dict.fromkeys(range(BUSY_PARTITIONS), 0)
     with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:

@@ -1,8 +1,7 @@
-"""The incidents of lesson 14: logs with a cause to find. Texts are in Markdown files, and modules write the logs.
+"""The incidents of lesson 14: logs with a cause to find.
 
-`slow_failover.md` is a page for people: what was seen, each question with its answer and the wrong answers that are
-likely, the hints, the worked solution, the cause and the prevention. `slow_failover.py` has the function `write`, which
-makes the log.
+`slow_failover.md` is a page for people: what was seen, the questions, the hints, the worked solution, the cause and the
+prevention. `slow_failover.py` has the function `write`, which makes the log.
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ _BOTTOM = 176
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A curve through equally distant points, as an image or as text. `times` has the text below each point."""
-
     title: str
     times: tuple[str, ...]
     values: tuple[float | None, ...]
@@ -84,16 +81,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Question:
-    """A question about an incident, with its answer in `exercise`. All questions of an incident have the same hints."""
-
     text: str
     exercise: Exercise
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a worked solution: a text, a command of this package, and the `lines` of its output from `shows` on."""
-
     text: str
     command: str
     shows: str
@@ -102,24 +95,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Incident:
-    """One incident. Incidents are numbered from 1 to 10 in the order of their levels.
+    """One of the incidents, which are numbered from 1 to 10 in the order of their levels.
 
-    Attributes
-    ----------
-    level
-        1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
-    title
-        What people say, in a few words.
-    complaint
-        What people saw, as Markdown paragraphs. It does not name the cause.
-    server_log
-        Lines of the broker's or the client's log, as a Markdown block, or "".
-    write
-        Writes the log into a new folder. The same seed gives the same bytes.
-    prevention
-        The measures against the next incident of this kind, as a Markdown list.
-    replicas
-        The subfolders with the log of one broker each; "" is the incident's folder itself.
+    Level 1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
+    `complaint` is what people saw, without the cause, and `server_log` lines of the broker's or the client's log, or
+    "". `write` writes the log into a new folder, and the same seed gives the same bytes. `replicas` are the subfolders
+    with the log of one broker each; "" is the incident's folder itself.
     """
 
     number: int
@@ -139,7 +120,6 @@ class Incident:
 
     @property
     def folder_name(self) -> str:
-        """For example "01-growing-partition"."""
         return f"{self.number:02d}-{self.name.replace('_', '-')}"
 
 

@@ -21,7 +21,7 @@ KeyAndValue = tuple[bytes, bytes | None]
 
 
 class IncidentLog:
-    """The partitions of an offsets topic in `folder`, to which batches are appended. Use it in a `with` statement."""
+    """The partitions of an offsets topic in `folder`, to which batches are appended."""
 
     def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.partitions = partitions
@@ -56,7 +56,7 @@ class IncidentLog:
     ) -> int:
         """Append one batch with a commit or a tombstone (None) for each topic-partition, and return its first offset.
 
-        Times are in ms since 1970. `version` is the version of the values, and `expire_ms` is for version 1.
+        `version` is the version of the values, and `expire_ms` is for version 1.
         """
         pairs = []
         for name, offset in offsets.items():
@@ -98,10 +98,7 @@ _SESSION_TIMEOUT_MS = 30 * 60_000
 
 
 def make_consumer(broker: GroupCoordinator, group: str, number: int, partitions: Mapping[str, int]) -> Consumer:
-    """Return a consumer that has not joined yet. The group "oven-sync" reads the topic "oven".
-
-    `number` distinguishes the members of a group. `partitions` has the partition count of each topic.
-    """
+    """Return a consumer that has not joined yet. The group "oven-sync" reads the topic "oven"."""
     topic = group.split("-")[0]
     return Consumer(
         broker,
@@ -115,10 +112,7 @@ def make_consumer(broker: GroupCoordinator, group: str, number: int, partitions:
 
 
 def join(broker: GroupCoordinator, *consumers: Consumer, records: int = 0) -> None:
-    """Let consumers poll until each has an assignment. A second passes after each round.
-
-    `records` is how many records of each partition a consumer with an assignment reads meanwhile.
-    """
+    """Let consumers poll until each has an assignment. A second passes after each round."""
     while not all(consumer.assignment for consumer in consumers):
         for consumer in consumers:
             consumer.poll(records)
@@ -126,6 +120,5 @@ def join(broker: GroupCoordinator, *consumers: Consumer, records: int = 0) -> No
 
 
 def commit_offsets(broker: GroupCoordinator, group: str, offsets: Mapping[str, int], retention_ms: int = -1) -> None:
-    """Commit an offset for each topic-partition, as a client that is no member."""
     commits = {TopicPartition.parse(name): OffsetCommit(offset) for name, offset in offsets.items()}
     broker.offset_commit(group, commits, retention_ms=retention_ms)

@@ -49,7 +49,6 @@ PARTITIONS = {
 
 
 def write(folder: Path, seed: int) -> None:
-    """Run a broker for nine days. All groups are in partition 14."""
     with IncidentLog(folder) as log:
         broker = start_broker(log.logs, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
         shop = _Shop(broker, Random(seed))

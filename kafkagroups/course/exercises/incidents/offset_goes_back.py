@@ -33,14 +33,12 @@ SET_BACK_TO = 3_600
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write the log of the broker that led partition 30 on Friday."""
     logs = DiskLogs(folder, segment_bytes=SEGMENT_BYTES)
     run_broker(logs, seed)
     logs.close()
 
 
 def run_broker(logs: DiskLogs, seed: int) -> GroupCoordinator:
-    """Let a coordinator write the log of the Friday, and return it as it was before the failover."""
     return _Friday(logs, Random(seed)).run()
 
 
@@ -67,7 +65,7 @@ class _Friday:
         return self.broker
 
     def _read_receipts(self, process: int, step: int, time_ms: int) -> None:
-        """Run a transaction. Process 2 always fails at one receipt, and aborts."""
+        """Process 2 always fails at one receipt, and aborts."""
         self._wait(time_ms)
         fails = process == 2 and step >= STUCK_STEP
         self._commit_in_transaction(process, self.positions[process] + RECEIPTS)

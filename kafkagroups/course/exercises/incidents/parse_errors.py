@@ -23,7 +23,6 @@ _MARKER_DELAY_MS = 17_000
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write partition 30. Each group commits once a minute; two groups begin to use transactions."""
     random = Random(seed)
     positions = {group: random.randint(1_000, 90_000) for group in GROUPS}
     aborted = {

@@ -52,10 +52,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 def _clean_replica(begins_ms: dict[Path, int], days: tuple[int, ...], folder: Path) -> None:
-    """Clean a copy of the segments on some days. The result of pass 1 is in the folder "1", and so on.
-
-    `begins_ms` has the time of each segment. A pass cleans the segments of its time, except for the active one.
-    """
     copied: set[Path] = set()
     first_dirty = 0
     for number, day in enumerate(days):

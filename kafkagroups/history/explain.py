@@ -26,8 +26,8 @@ from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
-from kafkagroups.history.group_events import EPOCHS
-from kafkagroups.history.group_log import GroupLog, GroupRecord, load_group_logs
+from kafkagroups.history.group_events import EPOCHS, add_to_sentence
+from kafkagroups.history.group_log import GroupLog, GroupRecord, describe_deleted_with, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
 from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json, orphan_json
@@ -106,8 +106,9 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
         for entry in entries:
             if entry.committed is not None and not entry.is_unreadable:
                 entry.replaced = history.offsets.replaced.get(entry.offset)
-                entry.what = history.offsets.rewinds.get(entry.offset)
-                entry.went_back = entry.what is not None
+                entry.went_back = entry.offset in history.offsets.rewinds
+                entry.skipped = entry.offset in history.offsets.skips
+                entry.what = (history.offsets.rewinds | history.offsets.skips).get(entry.offset)
             if entry.fate in (Fate.IGNORED, Fate.MARKER):
                 continue
             entry.what = sentences.get(entry.offset, entry.what)
@@ -310,7 +311,10 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
         groups, logs = load_group_logs(topic, group_ids)
         refuse_foreign_log(topic, groups.partitions_of)
         for group_id in group_ids:
-            yield explain_log(groups, logs.pop(group_id), question)
+            explanation = explain_log(groups, logs.pop(group_id), question)
+            if len(group_ids) == 1:  # A pattern selects groups that belong together.
+                _name_deleted_with(topic, explanation)
+            yield explanation
         return
     whole = replace(topic, stop=NO_STOP)
     for group_id in group_ids:
@@ -320,6 +324,15 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
 
         chosen = choose_log(topic.logs, group_id, topic.partitions, find_numbers, path=topic.path)
         yield from explain_groups(topic.part(*chosen), [group_id], question)
+
+
+def _name_deleted_with(topic: OpenTopic, explanation: Explanation) -> None:
+    """Add the other groups that were deleted with this one to its last deletion."""
+    ends = [each for each in explanation.history if each.type in GROUP_ENDING_TYPES]
+    deletions = [each for each in ends if each.fate is Fate.TOMBSTONE and each.what]
+    if deletions and deletions[-1].timestamp >= 0:
+        others = describe_deleted_with(topic, explanation.group, deletions[-1].timestamp)
+        deletions[-1].what = add_to_sentence(deletions[-1].what or "", [others] if others else [])
 
 
 def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list[Explanation]:

@@ -21,11 +21,14 @@ from kafkagroups.groups import replay as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.fates import Fates, ObservedLoad, RecordFate, log_order
+from kafkagroups.history.finding import count_of, list_groups
 from kafkagroups.history.writers import Stretches
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.partition_count import LogTimes
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
@@ -129,6 +132,11 @@ class GroupLog:
         """Whether all records of the group are offset records: members would have made its coordinator write others."""
         records = [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
         return bool(records) and all(each.is_offset for each in records)
+
+    @property
+    def ends_with_tombstone(self) -> bool:
+        records = [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
+        return bool(records) and records[-1].value is None
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
@@ -355,6 +363,39 @@ def load_group_logs(
             readable.fold_batches(log.partition, batches, dialect, fates)
         fates.settle(load.groups)
     return load.groups, logs
+
+
+DELETED_TOGETHER_MS = 60_000
+"""A script that starts a tool for each group needs some seconds for each."""
+
+
+def describe_deleted_with(topic: OpenTopic, group_id: str, time_ms: int) -> str:
+    """Return which other groups were deleted within DELETED_TOGETHER_MS of a time; "" if there are none.
+
+    It does not count whether they have been created again later.
+    """
+    end_ms = min(time_ms + DELETED_TOGETHER_MS, topic.stop.until_time or MAX_INT64)
+    topic = replace(topic, stop=replace(topic.stop, until_time=end_ms))
+    groups = topic.load()
+    times = LogTimes(topic.logs, topic.dialect, {log.partition: topic.stop for log in topic.logs}, topic.chosen_engine)
+    gone: dict[int | None, list[str]] = {}
+    for name, partitions in groups.partitions_of.items():
+        if name not in groups and name != group_id and groups.failed.keys().isdisjoint(partitions):
+            gone.setdefault(partitions[-1], []).append(name)
+    last_ms = {
+        name: last
+        for partition, names in gone.items()
+        for name, (_, last) in times.of_groups(partition, names).items()
+        if abs(last - time_ms) <= DELETED_TOGETHER_MS
+    }
+    logs = load_group_logs(topic, last_ms)[1] if last_ms else {}
+    deleted = {name: last_ms[name] for name, log in logs.items() if log.ends_with_tombstone}
+    if not deleted:
+        return ""
+    seconds = max(1, *(-(-abs(ms - time_ms) // 1000) for ms in deleted.values()))
+    names = list_groups(deleted)
+    verb = "was" if len(deleted) == 1 else "were"
+    return f"with it, {count_of(len(deleted), 'other group')} {verb} deleted within {seconds} s: {names}"
 
 
 def _has_one_encoding(group: str) -> bool:

@@ -100,6 +100,8 @@ class OffsetEvents:
         """By the offset of a record that committed an offset: the offset that was committed before."""
         self.rewinds: dict[int, str] = {}
         """By the offset of a record that committed a smaller offset than before: the sentence about it."""
+        self.skips: dict[int, str] = {}
+        """By the offset of a record that skipped records, or can have: the sentence about it."""
         self.positions: dict[TopicPartition, Position] = {}
         """How far each topic partition had been, since the last deletion of its offset."""
         self.topic_ids: dict[str, str] = {}
@@ -127,6 +129,8 @@ class OffsetEvents:
         usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
         is_skipped = is_routine and self.skips_routine and usual is None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
+        if old is None and key in self._deleted and offset > self._deleted[key].commit.offset and not new_id:
+            self.skips[record.offset] = what
         self._store(key, record, offset, old)
         if not is_skipped:
             fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
@@ -138,8 +142,8 @@ class OffsetEvents:
             if is_back:
                 how = f"back by {old.offset - offset}"
             what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{new_id}."
-            if is_back:
-                self.rewinds[record.offset] = what
+            marked = self.rewinds if is_back else self.skips
+            marked[record.offset] = what
             moved: dict[str, Any] = {"from_offset": old.offset, "to_offset": offset, "origin": origin}
             yield self._event(at, "rewind" if is_back else "skip", what, key, **moved)
 

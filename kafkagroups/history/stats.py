@@ -31,6 +31,7 @@ from kafkagroups.log.damage import Gap
 from kafkagroups.records.versions import VersionRange
 
 NO_TRACE = -1
+MAX_DIRTY_SHARE = 0.5
 WRITER = "writer"
 ROW_KINDS = ("group", "topic", "type", "partition", WRITER)
 RECORDS_LOADED_PER_SECOND = 400_000
@@ -158,6 +159,15 @@ class PartitionStats(Count):
         return self.first_uncleanable_offset < self.active_base_offset
 
     @property
+    def is_left_out(self) -> bool:
+        """Whether the cleaner has not cleaned most of what it can, and a pass would free at least half of that.
+
+        It begins with the partition that has the largest such share, if this is above min.cleanable.dirty.ratio.
+        """
+        is_dirty = self.dirty_bytes > MAX_DIRTY_SHARE * (self.bytes - self.uncleanable_bytes)
+        return is_dirty and 2 * self.freed_bytes >= self.dirty_bytes
+
+    @property
     def span_ms(self) -> int:
         return (self.last_timestamp_ms or 0) - (self.first_timestamp_ms or 0)
 
@@ -202,6 +212,16 @@ def _find_last_cleaned(segments: Sequence[SegmentCount]) -> int | None:
     horizon_ms = max(segment.horizon_ms for segment in segments)
     pass_ms = horizon_ms - DELETE_RETENTION_MS
     return None if horizon_ms == NO_TIMESTAMP or pass_ms < max(each.newest_ms for each in segments) else pass_ms
+
+
+class CleanerTimes(NamedTuple):
+    """When the last segment was closed that the cleaner has not cleaned, and when it has run at the earliest.
+
+    The times are in ms since 1970; None if there is no such segment, or no trace of the cleaner.
+    """
+
+    closed_ms: int | None = None
+    cleaned_ms: int | None = None
 
 
 class WriterKey(NamedTuple):
@@ -344,6 +364,7 @@ class Stats:
     recreated: list[tuple[int | None, str, Recreation]] = field(default_factory=list, compare=False, repr=False)
     """The signs that topics were created again, each with the partition and the id of the group that shows it."""
 
+    cleaner_times: dict[int | None, CleanerTimes] = field(default_factory=dict, compare=False, repr=False)
     waiting: list[tuple[int, Finding]] = field(default_factory=list, compare=False, repr=False)
     """The findings about members that have not given partitions back, with the time since which they wait."""
 
@@ -365,7 +386,7 @@ class Stats:
     def add(self, other: Stats) -> None:
         for field_name in ("problems", "findings", "waiting", "recreated", "writers"):
             getattr(self, field_name).extend(getattr(other, field_name))
-        for field_name in ("partitions", "known_groups", "groups_lost"):
+        for field_name in ("partitions", "known_groups", "groups_lost", "cleaner_times"):
             getattr(self, field_name).update(getattr(other, field_name))
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)

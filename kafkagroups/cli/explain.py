@@ -187,13 +187,13 @@ def _print_failure(failure: LoadFailure, kafka: str) -> None:
 
 
 def _list_cells(entry: RecordFate, day: str) -> tuple[object, ...]:
-    mark = "▼ " if entry.went_back else "▲ " if entry.skipped else ""
+    marks = {entry.went_back: "▼ ", entry.skipped: "▲ "}
     about = f"{entry.note} marker" if entry.fate is Fate.MARKER else _name_type(entry.type)
     return (
         name_record(entry.partition, entry.offset),
         format_time_ms(entry.timestamp).removeprefix(day).strip(),
         entry.key or about,
-        f"{mark}{'' if entry.committed is None else entry.committed}",
+        f"{marks.get(True, '')}{'' if entry.committed is None else entry.committed}",
         _name_producer(entry),
         entry.fate.value if entry.fate else "",
         "" if entry.by is None else entry.by,

@@ -26,8 +26,8 @@ from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
-from kafkagroups.history.group_events import EPOCHS, add_to_sentence
-from kafkagroups.history.group_log import GroupLog, GroupRecord, describe_deleted_with, load_group_logs
+from kafkagroups.history.group_events import EPOCHS
+from kafkagroups.history.group_log import GroupLog, GroupRecord, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
 from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json, orphan_json
@@ -308,13 +308,11 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
     If reading ends at an offset, only the partition with a group's records is read.
     """
     if topic.stop.until_offset is None or len(topic.logs) == 1:
-        groups, logs = load_group_logs(topic, group_ids)
+        # The groups of a pattern belong together anyway.
+        groups, logs = load_group_logs(topic, group_ids, names_others=len(group_ids) == 1)
         refuse_foreign_log(topic, groups.partitions_of)
         for group_id in group_ids:
-            explanation = explain_log(groups, logs.pop(group_id), question)
-            if len(group_ids) == 1:  # A pattern selects groups that belong together.
-                _name_deleted_with(topic, explanation)
-            yield explanation
+            yield explain_log(groups, logs.pop(group_id), question)
         return
     whole = replace(topic, stop=NO_STOP)
     for group_id in group_ids:
@@ -324,15 +322,6 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
 
         chosen = choose_log(topic.logs, group_id, topic.partitions, find_numbers, path=topic.path)
         yield from explain_groups(topic.part(*chosen), [group_id], question)
-
-
-def _name_deleted_with(topic: OpenTopic, explanation: Explanation) -> None:
-    """Add the other groups that were deleted with this one to its last deletion."""
-    ends = [each for each in explanation.history if each.type in GROUP_ENDING_TYPES]
-    deletions = [each for each in ends if each.fate is Fate.TOMBSTONE and each.what]
-    if deletions and deletions[-1].timestamp >= 0:
-        others = describe_deleted_with(topic, explanation.group, deletions[-1].timestamp)
-        deletions[-1].what = add_to_sentence(deletions[-1].what or "", [others] if others else [])
 
 
 def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list[Explanation]:

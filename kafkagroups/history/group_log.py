@@ -39,6 +39,9 @@ from kafkagroups.records.versions import EVERY_VERSION, FIRST_WITH_NEW_COORDINAT
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
+DELETED_TOGETHER_MS = 60_000
+"""A script that starts a tool for each group needs some seconds for each."""
+
 
 class GroupRecord(NamedTuple):
     """A record of the group.
@@ -104,12 +107,13 @@ Step = GroupRecord | Marker | Hole
 class GroupLog:
     """The log of one group: its records with their fates, and its steps in each partition, in the order of the log.
 
-    Two holes never follow each other. To get one, call `load_group_logs`.
+    Two holes never follow each other. To get one, call `load_group_logs`. With a `topic`, it names other groups.
     """
 
-    def __init__(self, dialect: Dialect, group: str) -> None:
+    def __init__(self, dialect: Dialect, group: str, topic: OpenTopic | None = None) -> None:
         self.dialect = dialect
         self.group = group
+        self.topic = topic
         self.steps: dict[int | None, list[Step]] = {}
         self._records: dict[int, RecordFate] = {}
         """The records, and the markers that ended their transactions, by Python's `id`."""
@@ -128,15 +132,44 @@ class GroupLog:
             self._ended.setdefault(id(marker), set()).add(commit.key)
 
     @property
-    def has_only_offsets(self) -> bool:
-        """Whether all records of the group are offset records: members would have made its coordinator write others."""
-        records = [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
-        return bool(records) and all(each.is_offset for each in records)
+    def _group_records(self) -> list[GroupRecord]:
+        return [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
 
     @property
-    def ends_with_tombstone(self) -> bool:
-        records = [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
-        return bool(records) and records[-1].value is None
+    def has_only_offsets(self) -> bool:
+        """Whether all records of the group are offset records: members would have made its coordinator write others."""
+        return bool(self._group_records) and all(each.is_offset for each in self._group_records)
+
+    def describe_deleted_with(self, time_ms: int | None) -> list[str]:
+        """Return which other groups were deleted within DELETED_TOGETHER_MS of a time, as the end of a sentence.
+
+        Those that were created again later count, too. Without the topic, no other group is known.
+        """
+        if self.topic is None or time_ms is None:
+            return []
+        end_ms = min(time_ms + DELETED_TOGETHER_MS, self.topic.stop.until_time or MAX_INT64)
+        until = replace(self.topic.stop, until_time=end_ms)
+        topic = replace(self.topic, stop=until)
+        groups = topic.load()
+        times = LogTimes(topic.logs, topic.dialect, {log.partition: until for log in topic.logs}, topic.chosen_engine)
+        gone: dict[int | None, list[str]] = {}
+        for name, numbers in groups.partitions_of.items():
+            if name not in groups and name != self.group and groups.failed.keys().isdisjoint(numbers):
+                gone.setdefault(numbers[-1], []).append(name)
+        delays = {
+            name: abs(last_ms - time_ms)
+            for number, names in gone.items()
+            for name, (_, last_ms) in times.of_groups(number, names).items()
+            if abs(last_ms - time_ms) <= DELETED_TOGETHER_MS
+        }
+        # The last record of another group can be an aborted commit.
+        logs = load_group_logs(topic, delays)[1] if delays else {}
+        deleted = [name for name, log in logs.items() if log._group_records and log._group_records[-1].value is None]
+        if not deleted:
+            return []
+        seconds = max(1, *(-(-delays[name] // 1000) for name in deleted))
+        others = f"{count_of(len(deleted), 'other group')} {'was' if len(deleted) == 1 else 'were'}"
+        return [f"with it, {others} deleted within {seconds} s: {list_groups(deleted)}"]
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
@@ -344,14 +377,14 @@ _REPLACEMENT_CHARACTER = "\ufffd"
 
 
 def load_group_logs(
-    topic: OpenTopic, groups: Iterable[str], whole: WholeTopic | None = None
+    topic: OpenTopic, groups: Iterable[str], whole: WholeTopic | None = None, *, names_others: bool = False
 ) -> tuple[Groups, dict[str, GroupLog]]:
     """Load a topic. Return the result, and the log of each of the groups, in which the fates are settled.
 
-    `whole` is the one of `OpenTopic.load`.
+    `whole` is the one of `OpenTopic.load`. `names_others` lets the last deletion of a group name those deleted with it.
     """
     dialect = topic.dialect
-    logs = {group: GroupLog(dialect, group) for group in groups}
+    logs = {group: GroupLog(dialect, group, topic if names_others else None) for group in groups}
     if not all(map(_has_one_encoding, logs)):
         topic = replace(topic, engine="python")
     load = ObservedLoad(topic, lambda log, notes: GroupLogs(dialect, logs), whole, groups=list(logs))
@@ -363,39 +396,6 @@ def load_group_logs(
             readable.fold_batches(log.partition, batches, dialect, fates)
         fates.settle(load.groups)
     return load.groups, logs
-
-
-DELETED_TOGETHER_MS = 60_000
-"""A script that starts a tool for each group needs some seconds for each."""
-
-
-def describe_deleted_with(topic: OpenTopic, group_id: str, time_ms: int) -> str:
-    """Return which other groups were deleted within DELETED_TOGETHER_MS of a time; "" if there are none.
-
-    It does not count whether they have been created again later.
-    """
-    end_ms = min(time_ms + DELETED_TOGETHER_MS, topic.stop.until_time or MAX_INT64)
-    topic = replace(topic, stop=replace(topic.stop, until_time=end_ms))
-    groups = topic.load()
-    times = LogTimes(topic.logs, topic.dialect, {log.partition: topic.stop for log in topic.logs}, topic.chosen_engine)
-    gone: dict[int | None, list[str]] = {}
-    for name, partitions in groups.partitions_of.items():
-        if name not in groups and name != group_id and groups.failed.keys().isdisjoint(partitions):
-            gone.setdefault(partitions[-1], []).append(name)
-    last_ms = {
-        name: last
-        for partition, names in gone.items()
-        for name, (_, last) in times.of_groups(partition, names).items()
-        if abs(last - time_ms) <= DELETED_TOGETHER_MS
-    }
-    logs = load_group_logs(topic, last_ms)[1] if last_ms else {}
-    deleted = {name: last_ms[name] for name, log in logs.items() if log.ends_with_tombstone}
-    if not deleted:
-        return ""
-    seconds = max(1, *(-(-abs(ms - time_ms) // 1000) for ms in deleted.values()))
-    names = list_groups(deleted)
-    verb = "was" if len(deleted) == 1 else "were"
-    return f"with it, {count_of(len(deleted), 'other group')} {verb} deleted within {seconds} s: {names}"
 
 
 def _has_one_encoding(group: str) -> bool:

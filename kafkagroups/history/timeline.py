@@ -25,7 +25,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names, name_record
 from kafkagroups.history.group_events import MEMBERS, add_to_sentence
-from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step, describe_deleted_with, load_group_logs
+from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
@@ -202,7 +202,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     `shows_all` adds the commits that only move forward, and the steps of members towards a new assignment.
     """
     dialect = topic.dialect
-    groups, logs = load_group_logs(topic, [group])
+    groups, logs = load_group_logs(topic, [group], names_others=True)
     refuse_foreign_log(topic, groups.partitions_of)
     group_log = logs[group]
     all_events: list[Event] = []
@@ -218,7 +218,6 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         waiting += [each.what for each in find_waiting_members(history)]
     newest_ms = max((event.timestamp_ms or 0 for event in all_events), default=0)
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
-    _name_deleted_with(topic, group, all_events)
     events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
     selected = [each for each in positions if question.selects(each.topic_partition)]
     origin = (group, dialect.coordinator, dialect.kafka)
@@ -238,16 +237,6 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         expiry = find_expiry_in_use(found_group, dialect, newest_ms)
         timeline.expiry = None if expiry is None else expiry.what
     return timeline
-
-
-def _name_deleted_with(topic: OpenTopic, group: str, events: list[Event]) -> None:
-    """Add the other groups that were deleted with this one to its last deletion."""
-    deletions = [number for number, event in enumerate(events) if event.event == "deleted"]
-    time_ms = events[deletions[-1]].timestamp_ms if deletions else None
-    others = "" if time_ms is None else describe_deleted_with(topic, group, time_ms)
-    if others:
-        event = events[deletions[-1]]
-        events[deletions[-1]] = replace(event, what=add_to_sentence(event.what, [others]))
 
 
 def _describe_unowned(group: AnyGroup) -> Iterator[str]:
@@ -409,6 +398,10 @@ def walk(
     for record, event in offsets.find_open_transactions():
         part_of[id(record)].append(event)
     history.events = [event for part in parts for event in part]
+    for number in [number for number, event in enumerate(history.events) if event.event == "deleted"][-1:]:
+        event = history.events[number]
+        others = log.describe_deleted_with(event.timestamp_ms)
+        history.events[number] = replace(event, what=add_to_sentence(event.what, others))
     return history
 
 

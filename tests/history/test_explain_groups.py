@@ -22,7 +22,7 @@ def test_each_group_of_a_pattern_is_explained_as_if_it_was_asked_about_alone(fam
             topic = kg.Topic(folder, coordinator, engine=engine)
             with case(f"{folder.name} {coordinator}"):
                 together = topic.explain_groups("*")
-                alone = [asdict(topic.explain(each.group)) for each in together]
-                for entry in (entry for each in alone for entry in each["history"]):
-                    entry["what"] = entry["what"] and re.sub(r"; with it, .*\.", ".", entry["what"])
-                assert list(map(asdict, together)) == alone
+                alone = [topic.explain(each.group) for each in together]
+                for entry in (entry for each in (*together, *alone) for entry in each.history):
+                    entry.what = entry.what and re.sub(r"; with it, .*\.", ".", entry.what)
+                assert list(map(asdict, together)) == list(map(asdict, alone))

@@ -277,7 +277,7 @@ def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, Partition
     )
     found = {finding.partition for finding in statistics.findings if finding.kind == "uncleaned"}
     for number, part in largest:
-        closed_ms = statistics.cleaner_times[number].closed_ms
+        closed_ms = part.left_out_since_ms
         age_ms = 0 if closed_ms is None else (part.last_timestamp_ms or 0) - closed_ms
         if closed_ms is not None and number not in found and age_ms >= MIN_LEFT_OUT_MS:
             print_text(

@@ -22,7 +22,8 @@ from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event, Member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
-from kafkagroups.history.group_log import GroupRecord
+from kafkagroups.history.group_log import GroupRecord, Marker
+from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment, decode_subscription
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
@@ -39,6 +40,15 @@ STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that has left for a while."""
 CONSUMER = "consumer"
 NOTHING = frozenset[tuple[str, int]]()
+Place = GroupRecord | Marker
+"""Where an event is: the record that it is about, or the marker that made it take effect."""
+
+
+def get_time(step: Place) -> int | None:
+    """A record of magic 0 has no time, but the value of a commit has one."""
+    if step.timestamp == NO_TIMESTAMP and isinstance(step, GroupRecord):
+        return time_or_none(getattr(step.value, "commit_timestamp", NO_TIMESTAMP))
+    return time_or_none(step.timestamp)
 
 
 @dataclass
@@ -65,10 +75,8 @@ class GroupState:
     topics: frozenset[str] = frozenset()
 
     def copy(self) -> GroupState:
-        assigned = {**self.assigned}
-        return replace(
-            self, members={**self.members}, patterns={**self.patterns}, assigned=assigned, topic_ids={**self.topic_ids}
-        )
+        copies: dict[str, Any] = {name: {**value} for name, value in vars(self).items() if isinstance(value, dict)}
+        return replace(self, **copies)
 
     def subscribes(self, topic: str) -> bool:
         """Return whether a member subscribes to a topic, as far as the records tell.
@@ -495,9 +503,9 @@ class GroupEvents:
         )
         return list(filter(None, texts))
 
-    def make_event(self, record: GroupRecord, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
+    def make_event(self, at: Place, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
         members = tuple((member_id, self.state.members[member_id]) for member_id in who.members_joined)
-        place = (self.partition, record.offset, time_or_none(record.timestamp))
+        place = (self.partition, at.offset, get_time(at))
         fields = {"generation": self.state.generation, "members": members} | who._asdict() | fields
         return Event(*place, name, what, **fields)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -22,13 +22,14 @@ from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, rea
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
+from kafkagroups.history.event import Position
 from kafkagroups.history.fates import Fates, ObservedLoad, RecordFate, log_order
 from kafkagroups.history.finding import count_of, list_groups
 from kafkagroups.history.writers import Stretches
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.loading.partition_count import LogTimes
+from kafkagroups.loading.partition_count import LogTimes, TopicPartitions
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
@@ -104,6 +105,35 @@ class Marker(NamedTuple):
 Step = GroupRecord | Marker | Hole
 
 
+@dataclass
+class GroupHistory:
+    """What each answer about the history of a group has.
+
+    Attributes
+    ----------
+    group
+        The group id.
+    coordinator, kafka
+        The coordinator ("classic" or "new") and the Kafka version whose rules were applied.
+    problems
+        One line for each partition that is damaged or whose load fails, with records of the group or without.
+    writers
+        A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
+    topic_partitions
+        The partition count of the offsets topic, and how it was found.
+    rewound
+        The positions that went back, and what the group reads twice.
+    """
+
+    group: str
+    coordinator: str
+    kafka: str = ""
+    problems: list[str] = field(default_factory=list)
+    writers: str | None = None
+    topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
+    rewound: list[Position] = field(default_factory=list)
+
+
 class GroupLog:
     """The log of one group: its records with their fates, and its steps in each partition, in the order of the log.
 
@@ -131,6 +161,12 @@ class GroupLog:
             self.add(marker)
             self._ended.setdefault(id(marker), set()).add(commit.key)
 
+    def begin_history(self, groups: Groups) -> dict[str, Any]:
+        """The first fields of a GroupHistory. `groups` is the load."""
+        place = {"group": self.group, "coordinator": groups.coordinator, "kafka": groups.kafka}
+        found = {"problems": groups.problems, "topic_partitions": groups.topic_partitions}
+        return place | found | {"writers": self.describe_writers()}
+
     @property
     def _group_records(self) -> list[GroupRecord]:
         return [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
@@ -152,24 +188,17 @@ class GroupLog:
         topic = replace(self.topic, stop=until)
         groups = topic.load()
         times = LogTimes(topic.logs, topic.dialect, {log.partition: until for log in topic.logs}, topic.chosen_engine)
-        gone: dict[int | None, list[str]] = {}
-        for name, numbers in groups.partitions_of.items():
-            if name not in groups and name != self.group and groups.failed.keys().isdisjoint(numbers):
-                gone.setdefault(numbers[-1], []).append(name)
-        delays = {
-            name: abs(last_ms - time_ms)
-            for number, names in gone.items()
-            for name, (_, last_ms) in times.of_groups(number, names).items()
-            if abs(last_ms - time_ms) <= DELETED_TOGETHER_MS
-        }
+        gone = groups.partitions_of.keys() - groups - {self.group}
+        delays: dict[str, int] = {}
+        for number in groups.partitions.keys() - groups.failed.keys():
+            delays |= {name: abs(last_ms - time_ms) for name, (_, last_ms) in times.of_groups(number, gone).items()}
+        near = [name for name, delay_ms in delays.items() if delay_ms <= DELETED_TOGETHER_MS]
         # The last record of another group can be an aborted commit.
-        logs = load_group_logs(topic, delays)[1] if delays else {}
+        logs = load_group_logs(topic, near)[1] if near else {}
         deleted = [name for name, log in logs.items() if log._group_records and log._group_records[-1].value is None]
-        if not deleted:
-            return []
-        seconds = max(1, *(-(-delays[name] // 1000) for name in deleted))
+        seconds = max((-(-delays[name] // 1000) for name in deleted), default=0) or 1
         others = f"{count_of(len(deleted), 'other group')} {'was' if len(deleted) == 1 else 'were'}"
-        return [f"with it, {others} deleted within {seconds} s: {list_groups(deleted)}"]
+        return [f"with it, {others} deleted within {seconds} s: {list_groups(deleted)}"] if deleted else []
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""

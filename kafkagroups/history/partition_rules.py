@@ -56,7 +56,6 @@ from kafkagroups.history.finding import (
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
 from kafkagroups.history.stats import (
     RECORDS_LOADED_PER_SECOND,
-    CleanerTimes,
     MovedOffset,
     PartitionStats,
     Stats,
@@ -91,8 +90,8 @@ def find_uncleaned(partition: Partition) -> Iterator[Finding]:
         yield _describe_uncleaned(partition.number, counts, partition.dialect)
 
 
-def find_cleaner_times(log: Log, counts: PartitionStats) -> CleanerTimes:
-    """Read when the segments ended that the cleaner has left out, and those that it has cleaned.
+def read_cleaner_times(log: Log, counts: PartitionStats) -> None:
+    """Set when the segments ended that the cleaner has left out, and those that it has cleaned.
 
     The first batch of a segment closes the one before. A segment behind the last trace still has its first batch.
     """
@@ -103,33 +102,29 @@ def find_cleaner_times(log: Log, counts: PartitionStats) -> CleanerTimes:
         batch = None if segment is None else next(iter(log.select_from(segment, 0, base or 0)), None)
         return None if batch is None else time_or_none(batch.max_timestamp)
 
-    closed_ms = read_start(counts.first_uncleanable_offset) if counts.is_left_out else None
-    cleaned_ms = read_start(counts.cleaned_up_to)
-    horizon_ms = counts.last_cleaned_ms or 0
-    if cleaned_ms is not None and horizon_ms <= (counts.last_timestamp_ms or 0):
-        cleaned_ms = max(cleaned_ms, horizon_ms)  # Otherwise, delete.retention.ms is not the default.
-    return CleanerTimes(closed_ms, cleaned_ms)
+    counts.left_out_since_ms = read_start(counts.first_uncleanable_offset) if counts.is_left_out else None
+    ended_ms = read_start(counts.cleaned_up_to)
+    pass_ms = counts.last_cleaned_ms or 0
+    # A pass after the last record is a sign of another delete.retention.ms.
+    is_known = ended_ms is not None and ended_ms < pass_ms <= (counts.last_timestamp_ms or 0)
+    counts.cleaned_after_ms = pass_ms if is_known else ended_ms
 
 
 def find_left_out(stats: Stats, rules: Dialect) -> Iterator[Finding]:
     """Yield the findings about partitions that the cleaner left out when it cleaned others of the topic."""
     found = {finding.partition for finding in stats.findings if finding.kind == "uncleaned"}
     for number, counts in stats.partitions.items():
-        closed_ms, _ = stats.cleaner_times[number]
+        closed_ms = counts.left_out_since_ms
         if closed_ms is None or number in found:
             continue
         has_transactions = counts.commit_markers or counts.abort_markers
         from_ms = closed_ms + (MAX_TRANSACTION_MS if has_transactions else MIN_LEFT_OUT_MS)
-        others = [
-            (each.cleaned_ms, other)
-            for other, each in stats.cleaner_times.items()
-            if each.cleaned_ms is not None and from_ms <= each.cleaned_ms <= (counts.last_timestamp_ms or 0)
-        ]
-        if others:
-            cleaned_ms, other = max(others, key=lambda pair: pair[0])
+        passes = ((each.cleaned_after_ms or 0, other) for other, each in stats.partitions.items())
+        proofs = [each for each in passes if from_ms <= each[0] <= (counts.last_timestamp_ms or 0)]
+        if proofs:
             sign = (
-                f" They were closed at {describe_time(closed_ms)} at the latest; at {describe_time(cleaned_ms)} or "
-                f"later, the cleaner ran over partition {other}."
+                f" They were closed at {describe_time(closed_ms)} at the latest; at {describe_time(proofs[0][0])} or "
+                f"later, the cleaner ran over partition {proofs[0][1]}."
             )
             yield _describe_uncleaned(number, counts, rules, sign)
 

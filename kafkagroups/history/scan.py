@@ -196,7 +196,7 @@ class CountedTopic:
                 stats.add_row(log.partition if self.by == "partition" else getattr(row, self.by), count)
         counts.records = loaded.records
         counts.bytes = sum(segment.bytes for segment in totals.segments)
-        stats.cleaner_times[log.partition] = partition_rules.find_cleaner_times(log, counts)
+        partition_rules.read_cleaner_times(log, counts)
         misplaced = self._misplaced.get(log.partition)
         rules = self.topic.dialect
         max_records = max(MAX_RETURNED_RECORDS, loaded.records // 50)

@@ -127,9 +127,11 @@ class PartitionStats(Count):
     `next_offset` is the offset after the last batch. `uncleanable_bytes` are those from `first_uncleanable_offset`, the
     base offset of the first segment that the cleaner cannot clean now. `freed_bytes` estimates what a pass would free.
     `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned, as far as the log contains
-    traces. `dirty_segments` and `dirty_bytes` count what it can clean from there on. `written_by` names the Kafka
-    versions that can have written the records, and `written_by_ranges` has a range for each change of them
-    (writers.py). `gaps` are the damaged bytes that the reader has skipped; None without `past_damage`.
+    traces, and `cleaned_after_ms` when it has run at the earliest. `dirty_segments` and `dirty_bytes` count what it can
+    clean from there on; if it has left out most of what it can clean, `left_out_since_ms` is when the last of these
+    segments was closed at the latest. `written_by` names the Kafka versions that can have written the records, and
+    `written_by_ranges` has a range for each change of them (writers.py). `gaps` are the damaged bytes that the reader
+    has skipped; None without `past_damage`.
     """
 
     segments: int = 0
@@ -152,6 +154,8 @@ class PartitionStats(Count):
     active_base_offset: int = 0
     commit_markers: int = 0
     abort_markers: int = 0
+    left_out_since_ms: int | None = None
+    cleaned_after_ms: int | None = None
 
     @property
     def is_stopped_by_transaction(self) -> bool:
@@ -212,16 +216,6 @@ def _find_last_cleaned(segments: Sequence[SegmentCount]) -> int | None:
     horizon_ms = max(segment.horizon_ms for segment in segments)
     pass_ms = horizon_ms - DELETE_RETENTION_MS
     return None if horizon_ms == NO_TIMESTAMP or pass_ms < max(each.newest_ms for each in segments) else pass_ms
-
-
-class CleanerTimes(NamedTuple):
-    """When the last segment was closed that the cleaner has not cleaned, and when it has run at the earliest.
-
-    The times are in ms since 1970; None if there is no such segment, or no trace of the cleaner.
-    """
-
-    closed_ms: int | None = None
-    cleaned_ms: int | None = None
 
 
 class WriterKey(NamedTuple):
@@ -364,7 +358,6 @@ class Stats:
     recreated: list[tuple[int | None, str, Recreation]] = field(default_factory=list, compare=False, repr=False)
     """The signs that topics were created again, each with the partition and the id of the group that shows it."""
 
-    cleaner_times: dict[int | None, CleanerTimes] = field(default_factory=dict, compare=False, repr=False)
     waiting: list[tuple[int, Finding]] = field(default_factory=list, compare=False, repr=False)
     """The findings about members that have not given partitions back, with the time since which they wait."""
 
@@ -386,7 +379,7 @@ class Stats:
     def add(self, other: Stats) -> None:
         for field_name in ("problems", "findings", "waiting", "recreated", "writers"):
             getattr(self, field_name).extend(getattr(other, field_name))
-        for field_name in ("partitions", "known_groups", "groups_lost", "cleaner_times"):
+        for field_name in ("partitions", "known_groups", "groups_lost"):
             getattr(self, field_name).update(getattr(other, field_name))
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)

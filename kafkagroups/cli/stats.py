@@ -281,7 +281,7 @@ def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, Partition
         age_ms = 0 if closed_ms is None else (part.last_timestamp_ms or 0) - closed_ms
         if closed_ms is not None and number not in found and age_ms >= MIN_LEFT_OUT_MS:
             print_text(
-                f"Partition {'-' if number is None else number}: a pass would free {part.freed_bytes} of "
+                f"{answers.name_partition(number)}: a pass would free {part.freed_bytes} of "
                 f"{part.dirty_bytes} bytes in {count_of(part.dirty_segments, 'closed segment')}. The last one was "
                 f"closed at {describe_time(closed_ms)}, {describe_duration(age_ms)} before the newest record. A "
                 "running cleaner begins within seconds, but the log does not tell min.compaction.lag.ms, or whether "

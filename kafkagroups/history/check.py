@@ -24,9 +24,9 @@ from typing import Any
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, is_whole, list_cleaned
-from kafkagroups.history.finding import CHECKED_KINDS, Finding, join_words, sort_findings
+from kafkagroups.history.finding import LOAD_KINDS, Finding, join_words, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes
-from kafkagroups.history.partition_rules import find_count_change, find_left_out
+from kafkagroups.history.partition_rules import find_count_change, find_uncleaned
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.release_changes import find_changes, find_lost_fixes, list_read_types
 from kafkagroups.history.scan import CountedTopic
@@ -276,8 +276,8 @@ def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
         lost = stats.groups_lost.get(number, [])
         is_judged = number in after_cleaning.judged
         checks[number] = PartitionCheck(*outcome, *sizes, lost, is_judged, loaded.start, loaded.gaps)
-    findings += [finding for finding in whole.findings if finding.kind in CHECKED_KINDS]
-    findings += find_left_out(whole, dialect)
+    findings += [finding for finding in whole.findings if finding.kind in LOAD_KINDS]
+    findings += find_uncleaned(whole, dialect)  # It takes longer to load each day.
     findings += find_look_alikes(whole.known_groups)
     if counted.topic_partitions.changed is not None:
         findings.append(find_count_change(counted.topic_partitions.changed))

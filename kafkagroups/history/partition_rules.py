@@ -83,13 +83,6 @@ LARGE_BYTES = 300 * 2**20
 MIN_TOMBSTONES = 1000
 
 
-def find_uncleaned(partition: Partition) -> Iterator[Finding]:
-    counts = partition.counts
-    is_long_ago = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.span_ms >= MIN_UNCLEANED_MS
-    if counts.is_left_out and is_long_ago:
-        yield _describe_uncleaned(partition.number, counts, partition.dialect)
-
-
 def read_cleaner_times(log: Log, counts: PartitionStats) -> None:
     """Set when the segments ended that the cleaner has left out, and those that it has cleaned.
 
@@ -103,49 +96,41 @@ def read_cleaner_times(log: Log, counts: PartitionStats) -> None:
         return None if batch is None else time_or_none(batch.max_timestamp)
 
     counts.left_out_since_ms = read_start(counts.first_uncleanable_offset) if counts.is_left_out else None
-    ended_ms = read_start(counts.cleaned_up_to)
-    pass_ms = counts.last_cleaned_ms or 0
-    # A pass after the last record is a sign of another delete.retention.ms.
-    is_known = ended_ms is not None and ended_ms < pass_ms <= (counts.last_timestamp_ms or 0)
-    counts.cleaned_after_ms = pass_ms if is_known else ended_ms
+    counts.cleaned_after_ms = read_start(counts.cleaned_up_to)
 
 
-def find_left_out(stats: Stats, rules: Dialect) -> Iterator[Finding]:
-    """Yield the findings about partitions that the cleaner left out when it cleaned others of the topic."""
-    found = {finding.partition for finding in stats.findings if finding.kind == "uncleaned"}
+def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
+    """Yield the findings about partitions that the cleaner has left out, also when it cleaned others of the topic."""
+    passes = [(each.cleaned_after_ms or 0, number) for number, each in stats.partitions.items()]
     for number, counts in stats.partitions.items():
-        closed_ms = counts.left_out_since_ms
-        if closed_ms is None or number in found:
-            continue
+        closed_ms = counts.left_out_since_ms or 0
         has_transactions = counts.commit_markers or counts.abort_markers
         from_ms = closed_ms + (MAX_TRANSACTION_MS if has_transactions else MIN_LEFT_OUT_MS)
-        passes = ((each.cleaned_after_ms or 0, other) for other, each in stats.partitions.items())
-        proofs = [each for each in passes if from_ms <= each[0] <= (counts.last_timestamp_ms or 0)]
+        proofs = [each for each in passes if closed_ms and from_ms <= each[0] <= (counts.last_timestamp_ms or 0)]
+        is_long_ago = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.span_ms >= MIN_UNCLEANED_MS
+        if not counts.is_left_out or not (is_long_ago or proofs):
+            continue
+        what = (
+            f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has "
+            f"left out {count_of(counts.dirty_segments, 'closed segment')} with {counts.dirty_bytes} bytes, "
+            f"{counts.dirty_bytes / (counts.bytes - counts.uncleanable_bytes):.0%} of what it can clean."
+        )
         if proofs:
-            sign = (
+            what += (
                 f" They were closed at {describe_time(closed_ms)} at the latest; at {describe_time(proofs[0][0])} or "
                 f"later, the cleaner ran over partition {proofs[0][1]}."
             )
-            yield _describe_uncleaned(number, counts, rules, sign)
-
-
-def _describe_uncleaned(number: int | None, counts: PartitionStats, rules: Dialect, sign: str = "") -> Finding:
-    what = (
-        f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has "
-        f"left out {count_of(counts.dirty_segments, 'closed segment')} with {counts.dirty_bytes} bytes, "
-        f"{counts.dirty_bytes / (counts.bytes - counts.uncleanable_bytes):.0%} of what it can clean.{sign}"
-    )
-    remedy = (
-        "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
-        "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
-    )
-    if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
-        remedy += (
-            f" Kafka {rules.kafka} also gives a partition up at a record in a compressed "
-            "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
-            "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
+        remedy = (
+            "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
+            "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
         )
-    return Finding(number, counts.cleaned_up_to or 0, None, None, "uncleaned", what, remedy)
+        if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
+            remedy += (
+                f" Kafka {rules.kafka} also gives a partition up at a record in a compressed "
+                "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
+                "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
+            )
+        yield Finding(number, counts.cleaned_up_to or 0, None, None, "uncleaned", what, remedy)
 
 
 def _describe_last_pass(counts: PartitionStats) -> str:
@@ -355,7 +340,7 @@ class ClockJump(Follower):
         return self.partition.finding(self._late.first, "clock_jump", what, remedy, command=command)
 
 
-RULES = (find_uncleaned, find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
+RULES = (find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
 """The rules that need no second pass."""
 
 

@@ -221,7 +221,7 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
         stats.findings.append(partition_rules.find_count_change(change))
     of_topic = (
         *find_hanging(stats, topic.dialect.version),
-        *partition_rules.find_left_out(stats, topic.dialect),
+        *partition_rules.find_uncleaned(stats, topic.dialect),
         *group_rules.find_families(stats),
         *group_rules.find_look_alikes(stats.known_groups),
         *group_rules.find_recreated(stats.recreated),

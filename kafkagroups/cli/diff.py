@@ -238,7 +238,7 @@ def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
             texts = [repr(value) if isinstance(value, str) else str(value) for value in sides]
             yield f"{name.replace('_', ' ')} {' → '.join(texts)}"
     members_a, members_b = ({member["member_id"]: member for member in group.get("members", ())} for group in (a, b))
-    for title, member_ids in (("joined", members_b.keys() - members_a), ("left", members_a.keys() - members_b)):
+    for title, member_ids in (("joined", members_b.keys() - members_a), ("gone", members_a.keys() - members_b)):
         if member_ids:
             yield f"{title}: {', '.join(_shorten_id(member_id) for member_id in sorted(member_ids))}"
     for member_id in sorted(members_a.keys() & members_b):

@@ -126,6 +126,7 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
             _print_failure(failure, explanation.kafka)
     days = {time[:10] if len(time) == 23 else "" for time in (format_time_ms(entry.timestamp) for entry in shown)}
     day = days.pop() if len(days) == 1 else ""
+    skips = "▲: it jumped ahead. " if any(entry.skipped for entry in shown) else ""
     below = []
     metadata = ""
     for entry in shown:
@@ -134,18 +135,22 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     print_table(
         ("record", f"{day or 'written'} (UTC)", "about", "committed", "producer", "fate", "by"),
         [_list_cells(entry, day) for entry in shown],
-        note="Record: partition:offset. ▼: the offset went back. Producer: id/epoch of the transaction. By: the offset "
-        "of the record that decided the fate.",
+        note=f"Record: partition:offset. ▼: the offset went back. {skips}Producer: id/epoch of the transaction. By: "
+        "the offset of the record that decided the fate.",
         below=below,
     )
     if len(shown) < len(history):
         print_text(
             f"{len(shown)} of {len(history)} records: the last {LAST_RECORD_COUNT}, and all earlier ones that count, "
-            "are pending, were deleted or set an offset back, and the group's own. --all shows all records."
+            "are pending, were deleted, went back or jumped ahead, and the group's own. --all shows all records."
         )
 
 
 def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
+    """Return the records that the text shows: the last ones, the important ones, and each commit that goes back or
+    jumps ahead with the commit before. At `failed_at` the load of a partition fails; the records before it that would
+    count are shown.
+    """
     if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
     previous_commit: dict[tuple[int | None, TopicPartition], RecordFate] = {}
@@ -158,7 +163,7 @@ def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, in
             selected_ids.add(id(entry))
         if entry.key is not None and entry.committed is not None:
             place = (entry.partition, entry.key)
-            if entry.went_back:
+            if entry.went_back or entry.skipped:
                 # With --since-time, the commit before can be missing.
                 selected_ids |= {id(entry), id(previous_commit.get(place, entry))}
             previous_commit[place] = entry
@@ -181,12 +186,13 @@ def _print_failure(failure: LoadFailure, kafka: str) -> None:
 
 
 def _list_cells(entry: RecordFate, day: str) -> tuple[object, ...]:
+    marks = {entry.went_back: "▼ ", entry.skipped: "▲ "}
     about = f"{entry.note} marker" if entry.fate is Fate.MARKER else _name_type(entry.type)
     return (
         name_record(entry.partition, entry.offset),
         format_time_ms(entry.timestamp).removeprefix(day).strip(),
         entry.key or about,
-        f"{'▼ ' if entry.went_back else ''}{'' if entry.committed is None else entry.committed}",
+        f"{marks.get(True, '')}{'' if entry.committed is None else entry.committed}",
         _name_producer(entry),
         entry.fate.value if entry.fate else "",
         "" if entry.by is None else entry.by,

@@ -34,13 +34,13 @@ MIN_BYTES_FOR_BAR = 4 * 1024 * 1024
 Report = Callable[[str, int, int], None]
 """A function that gets the name of a step, the units of work that are done, and the total units."""
 
-_NUMBER = re.compile(r"-|(-|▼ )?[0-9.]+%?")
-"""A column of numbers is aligned to the right. "-" stands for no number, and ▼ for one that went back."""
-_NUMBER_OR_TIME = re.compile(r"[-0-9:.% ▼]*")
+_NUMBER = re.compile(r"-|(-|[▼▲] )?[0-9.]+%?")
+"""A column of numbers is aligned to the right. "-" stands for no number; ▼ went back, ▲ jumped ahead."""
+_NUMBER_OR_TIME = re.compile(r"[-0-9:.% ▼▲]*")
 _COLOURED = re.compile(
     r"(?P<good>^LOADS\b|(?<= )wins(?= |$))"
     r"|(?P<bad>^(FAILS|DAMAGED)\b|^Finding \d+\.)"
-    r"|(?P<change>▼|(?<=  )pending(?= |$))"
+    r"|(?P<change>[▼▲]|(?<=  )pending(?= |$))"
     r"|(?P<past>(?<= )(superseded|deleted|aborted|hidden|expired)(?=  |$)|─+)"
     r"|(?P<advice>^Remedy:)"
 )

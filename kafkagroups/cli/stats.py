@@ -14,8 +14,9 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
-from kafkagroups.history.finding import count_of
+from kafkagroups.history.finding import count_of, describe_duration, describe_time
 from kafkagroups.history.group_rules import choose_families, find_prefix
+from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
 from kafkagroups.history.stats import (
     RECORDS_LOADED_PER_SECOND,
     ROW_KINDS,
@@ -170,8 +171,8 @@ def _print_moved_offsets(topic: Topic, moved: list[MovedOffset], top: int) -> No
         ("group", "topic-partition", "old position", "new position", "newest"),
         [list(offset.to_json().values()) for offset in sort_moved(moved)[:top]],
         note="Old and new position: in the partition of the group before and after the change of the count. The "
-        "highest position that the group reached can be larger: the end of `kafkagroups timeline` shows it. Positions "
-        "whose newest commit is the old one stand first.",
+        "highest offset that the group has committed can be larger: the end of `kafkagroups timeline` shows it. "
+        "Positions whose newest commit is the old one stand first.",
     )
     if len(moved) > top:
         print_text(f"Only {top} of {len(moved)} positions are shown: --top {len(moved)} shows all.")
@@ -215,7 +216,7 @@ def _print_writers(statistics: Stats, top: int) -> None:
 
     def list_cells(writer: WriterCount) -> tuple[object, ...]:
         rate = writer.commits_per_minute
-        times = (writer.first_timestamp_ms, writer.last_timestamp_ms)
+        ends = (writer.first_timestamp_ms, writer.last_timestamp_ms)
         return (
             writer.key.group,
             writer.partition,
@@ -225,15 +226,20 @@ def _print_writers(statistics: Stats, top: int) -> None:
             f"{writer.commits / statistics.count_commits(writer.partition):.0%}",
             None if rate is None else f"{rate:.{int(rate < 100)}f}",
             None if writer.interval_ms is None else f"{writer.interval_ms / 1000:.3f}",
-            # Without the year and the seconds, so that the table fits.
-            *(None if ms is None else format_time(ms)[5:16] for ms in times),
+            *(None if ms is None else format_time(ms)[start:end] for ms in ends),
         )
 
+    shown = sorted(statistics.writers, key=sort_key)[:top]
+    times = {format_time(ms) for each in shown for ms in (each.first_timestamp_ms, each.last_timestamp_ms) if ms}
+    days = {time[:10] for time in times}
+    # So that the table fits: no date if there is only one, and otherwise the seconds only to tell times apart.
+    start = 5 if len(days) > 1 else 11
+    end = 16 if len(days) > 1 and len({time[:16] for time in times}) == len(times) else 19
     print_table(
         ("group", "part.", "epoch", "recs", "commits", "share", "/min", "med. s", "first", "last"),
-        [list_cells(writer) for writer in sorted(statistics.writers, key=sort_key)[:top]],
+        [list_cells(writer) for writer in shown],
         note='One row: equal leader epoch ("t": in transactions) and records per batch. Share: of the partition\'s '
-        "commits. Med. s: median interval. Times: UTC.",
+        f"commits. Med. s: median interval. Times: UTC{f' of {days.pop()}' if len(days) == 1 else ''}.",
     )
 
 
@@ -269,6 +275,18 @@ def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, Partition
         note='Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). "-": the log does '
         "not tell. The time assumes delete.retention.ms of 1 day.",
     )
+    found = {finding.partition for finding in statistics.findings if finding.kind == "uncleaned"}
+    for number, part in largest:
+        closed_ms = part.left_out_since_ms
+        age_ms = 0 if closed_ms is None else (part.last_timestamp_ms or 0) - closed_ms
+        if closed_ms is not None and number not in found and age_ms >= MIN_LEFT_OUT_MS:
+            print_text(
+                f"{answers.name_partition(number)}: a pass would free {part.freed_bytes} of "
+                f"{part.dirty_bytes} bytes in {count_of(part.dirty_segments, 'closed segment')}. The last one was "
+                f"closed at {describe_time(closed_ms)}, {describe_duration(age_ms)} before the newest record. A "
+                "running cleaner begins within seconds, but the log does not tell min.compaction.lag.ms, or whether "
+                "the cleaner works on other topics."
+            )
     # After a failure, the coordinator does not read on, so the live records are not known.
     if not any(finding.kind == "load_failure" for finding in statistics.findings):
         print_text(

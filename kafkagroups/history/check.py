@@ -26,11 +26,11 @@ from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.cleanings import MAX_SIZE, CleanedLog, is_whole, list_cleaned
 from kafkagroups.history.finding import LOAD_KINDS, Finding, join_words, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes
-from kafkagroups.history.partition_rules import find_count_change
+from kafkagroups.history.partition_rules import find_count_change, find_uncleaned
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.release_changes import find_changes, find_lost_fixes, list_read_types
 from kafkagroups.history.scan import CountedTopic
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, KnownGroup, Stats
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.damage import Damage, Gap, StartFailure
@@ -262,22 +262,23 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
 
 def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
     dialect = counted.topic.dialect
+    whole = Stats()
     findings: list[Finding] = []
-    known_groups: dict[str, KnownGroup] = {}
     checks = {}
     after_cleaning = AfterCleaning(dialect)
     for log, stats in zip(counted.topic.logs, stats_of_logs, strict=True):
         number = log.partition
         loaded = counted.groups.partitions[number]
-        findings += [finding for finding in stats.findings if finding.kind in LOAD_KINDS]
+        whole.add(stats)
         findings += after_cleaning.find(log, loaded, counted.totals[number].types)
-        known_groups |= stats.known_groups
         outcome = (loaded.error, loaded.record_offset, loaded.damage)
         sizes = (loaded.records, log.size, loaded.records / RECORDS_LOADED_PER_SECOND)
         lost = stats.groups_lost.get(number, [])
         is_judged = number in after_cleaning.judged
         checks[number] = PartitionCheck(*outcome, *sizes, lost, is_judged, loaded.start, loaded.gaps)
-    findings += find_look_alikes(known_groups)
+    findings += [finding for finding in whole.findings if finding.kind in LOAD_KINDS]
+    findings += find_uncleaned(whole, dialect)  # It takes longer to load each day.
+    findings += find_look_alikes(whole.known_groups)
     if counted.topic_partitions.changed is not None:
         findings.append(find_count_change(counted.topic_partitions.changed))
     return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)

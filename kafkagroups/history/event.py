@@ -351,7 +351,7 @@ class Position:
 
     @property
     def remaining(self) -> int:
-        """How many offsets the group will read again until it is at its highest position."""
+        """How many offsets the group will read again until it is at its highest committed offset."""
         return max(0, self.highest - self.now)
 
     def to_json(self) -> dict[str, Any]:
@@ -392,8 +392,8 @@ class Position:
         earlier = f" and {more} earlier ranges" if more else ""
         twice_text = f"read twice: {', '.join(twice)}{earlier}; " if twice else ""
         rest = f"still to be read again: {self.now} to {self.highest - 1}"
-        end = rest if self.remaining else "the highest position is reached again"
-        return f"{self.topic_partition}: highest position {highest}, now {now}; {twice_text}{end}."
+        end = rest if self.remaining else "the highest one is reached again"
+        return f"{self.topic_partition}: the highest committed offset was {highest}, now {now}; {twice_text}{end}."
 
     def to_event(self) -> Event:
         """The standstill as an event, whose offset and time are those of the last move."""

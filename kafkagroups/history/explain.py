@@ -24,16 +24,16 @@ from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.history.event import Event, Position, sort_rewound
+from kafkagroups.history.event import Event, sort_rewound
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.group_events import EPOCHS
-from kafkagroups.history.group_log import GroupLog, GroupRecord, load_group_logs
+from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
 from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.partition_count import TopicPartitions, choose_log, has_wildcard, match_groups
+from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Stop
@@ -106,8 +106,9 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
         for entry in entries:
             if entry.committed is not None and not entry.is_unreadable:
                 entry.replaced = history.offsets.replaced.get(entry.offset)
-                entry.what = history.offsets.rewinds.get(entry.offset)
-                entry.went_back = entry.what is not None
+                entry.went_back = entry.offset in history.offsets.rewinds
+                entry.skipped = entry.offset in history.offsets.skips
+                entry.what = (history.offsets.rewinds | history.offsets.skips).get(entry.offset)
             if entry.fate in (Fate.IGNORED, Fate.MARKER):
                 continue
             entry.what = sentences.get(entry.offset, entry.what)
@@ -234,13 +235,11 @@ def _describe(found: UndecodedGroup | AnyGroup | None) -> dict[str, Any]:
 
 
 @dataclass
-class Explanation:
+class Explanation(GroupHistory):
     """The history of a group, or of one of its offsets.
 
     Attributes
     ----------
-    coordinator, kafka
-        The coordinator ("classic" or "new") and the Kafka version whose rules were applied.
     history
         The records of the group or of the offset, in the order of the log.
     answer
@@ -248,10 +247,6 @@ class Explanation:
         partition. None if the broker does not have the group or offset.
     waiting
         The commits whose transaction is open. A client that requests stable offsets then gets UNSTABLE_OFFSET_COMMIT.
-    problems
-        One line for each partition that is damaged or whose load fails, with records of the group or without.
-    writers
-        A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
     next_offsets, damage, gaps
         By partition: the offset after the last batch, where damage ended the reading, and the damaged bytes that the
         reader has skipped (only with `past_damage`).
@@ -264,30 +259,19 @@ class Explanation:
         Why and where the loads of partitions with records of the group fail.
     record_partitions
         The partition from which the group is answered; if it is not answered, all partitions with its records.
-    topic_partitions
-        The partition count of the offsets topic, and how it was found.
-    rewound
-        The positions that went back, and what the group reads twice.
     """
 
-    group: str
-    coordinator: str
-    kafka: str = ""
     history: list[RecordFate] = field(default_factory=list)
     answer: Any = None
     waiting: list[RecordFate] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    writers: str | None = None
     next_offsets: dict[int | None, int] = field(default_factory=dict)
     error: str | None = None
     expires_next: list[Expiration] = field(default_factory=list)
-    topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
     gaps: dict[int | None, list[Gap]] = field(default_factory=dict)
     damage: dict[int | None, Damage] = field(default_factory=dict)
     record_partitions: frozenset[int | None] = frozenset()
     failures: list[LoadFailure] = field(default_factory=list)
     protected: list[Expiration] = field(default_factory=list)
-    rewound: list[Position] = field(default_factory=list)
 
     def find_damage(self) -> dict[int | None, Damage]:
         """Return the damage that the answer depends on, by partition: in the partition of the group, and before its
@@ -307,7 +291,8 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
     If reading ends at an offset, only the partition with a group's records is read.
     """
     if topic.stop.until_offset is None or len(topic.logs) == 1:
-        groups, logs = load_group_logs(topic, group_ids)
+        # The groups of a pattern belong together anyway.
+        groups, logs = load_group_logs(topic, group_ids, names_others=len(group_ids) == 1)
         refuse_foreign_log(topic, groups.partitions_of)
         for group_id in group_ids:
             yield explain_log(groups, logs.pop(group_id), question)
@@ -333,10 +318,7 @@ def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
     entries = list(group_log)
     histories = add_details(group_log, question.retention_ms)
-    result = Explanation(group_log.group, groups.coordinator, groups.kafka)
-    result.problems = groups.problems
-    result.writers = group_log.describe_writers()
-    result.topic_partitions = groups.topic_partitions
+    result = Explanation(**group_log.begin_history(groups))
     result.failures = list(find_load_failures(groups, entries))
     result.error = "; ".join(map(str, result.failures)) or None
     result.record_partitions = frozenset(entry.partition for entry in entries)

@@ -75,9 +75,11 @@ class RecordFate:
         The offset that an offset record commits; None for tombstones.
     replaced
         The offset that was committed right before an offset record took effect (in a transaction, at the marker), if it
-        took effect. Only `explain` sets this attribute and the next one.
+        took effect. Only `explain` sets this attribute and the next two.
     went_back
         Whether an offset record commits a smaller offset than before, which can have been a pending one.
+    skipped
+        Whether an offset record skips records that nobody has read, as far as the log tells.
     note
         Offset record: the commit's metadata. Marker: "commit" or "abort".
     producer_id, producer_epoch
@@ -111,6 +113,7 @@ class RecordFate:
     committed: int | None = None
     replaced: int | None = None
     went_back: bool = False
+    skipped: bool = False
     note: str | None = None
     producer_id: int | None = None
     producer_epoch: int | None = None

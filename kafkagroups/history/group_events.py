@@ -22,7 +22,8 @@ from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event, Member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
-from kafkagroups.history.group_log import GroupRecord
+from kafkagroups.history.group_log import GroupRecord, Marker
+from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment, decode_subscription
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
@@ -39,6 +40,15 @@ STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that has left for a while."""
 CONSUMER = "consumer"
 NOTHING = frozenset[tuple[str, int]]()
+Place = GroupRecord | Marker
+"""Where an event is: the record that it is about, or the marker that made it take effect."""
+
+
+def get_time(step: Place) -> int | None:
+    """A record of magic 0 has no time, but the value of a commit has one."""
+    if step.timestamp == NO_TIMESTAMP and isinstance(step, GroupRecord):
+        return time_or_none(getattr(step.value, "commit_timestamp", NO_TIMESTAMP))
+    return time_or_none(step.timestamp)
 
 
 @dataclass
@@ -65,10 +75,8 @@ class GroupState:
     topics: frozenset[str] = frozenset()
 
     def copy(self) -> GroupState:
-        assigned = {**self.assigned}
-        return replace(
-            self, members={**self.members}, patterns={**self.patterns}, assigned=assigned, topic_ids={**self.topic_ids}
-        )
+        copies: dict[str, Any] = {name: {**value} for name, value in vars(self).items() if isinstance(value, dict)}
+        return replace(self, **copies)
 
     def subscribes(self, topic: str) -> bool:
         """Return whether a member subscribes to a topic, as far as the records tell.
@@ -354,17 +362,17 @@ class GroupEvents:
         self._old_type = None
         if members:
             self._deleted_type = None
-        what = _add_to_sentence(what, self._describe_assigned(old, [] if who.replaced_instances else members))
+        what = add_to_sentence(what, self._describe_assigned(old, [] if who.replaced_instances else members))
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         name = "generation" if members or value.generation <= 0 else "empty"
-        what = _add_to_sentence(what, subscriptions)
+        what = add_to_sentence(what, subscriptions)
         return self.make_event(record, name, what, who, leader=value.leader, protocol=value.protocol)
 
     def _describe_generation(self, old: GroupState, value: GroupMetadataValue, who: Turnover) -> str:
         generation = value.generation
         joined, left, replaced = who
         parts = [self._describe_joined(joined)] if joined else []
-        parts += [f"{list_names([old.members[member_id].name for member_id in left])} left"] if left else []
+        parts += [_describe_gone([old.members[member_id].name for member_id in left])] if left else []
         changes = ", ".join([*parts, count_of(len(self.state.members), "member")])
         if self._old_type is not None or (value.members and self._deleted_type not in (None, "classic")):
             return f"Generation {generation}: now a classic group, {changes}."
@@ -420,8 +428,8 @@ class GroupEvents:
         joined = tuple(name for name, member in changed.items() if member is not None and name not in known)
         left = tuple(name for name, member in changed.items() if member is None)
         who = self._find_turnover(old.members, joined, left)
-        what = _add_to_sentence(self._describe_request(change, old.members, who), subscriptions)
-        what = _add_to_sentence(what, self._describe_assigned(old, change.epochs))
+        what = add_to_sentence(self._describe_request(change, old.members, who), subscriptions)
+        what = add_to_sentence(what, self._describe_assigned(old, change.epochs))
         epochs = {change.epoch, change.target_epoch, change.topology_epoch}
         is_routine = not (changed or change.away or change.matched or change.targets or epochs != {None})
         yield self.make_event(change.first, "epoch", what, who, is_routine=is_routine)
@@ -432,8 +440,8 @@ class GroupEvents:
         joined, left, replaced = who
         known = old_members | self.state.members
 
-        def names(member_ids: Iterable[str]) -> str:
-            return list_names([known[member_id].name if member_id in known else member_id for member_id in member_ids])
+        def names(member_ids: Iterable[str]) -> list[str]:
+            return [known[member_id].name if member_id in known else member_id for member_id in member_ids]
 
         # After a hole, it is unknown whether a member with its first record in the log joined at this time.
         changed = [m for m, member in change.members.items() if member is not None and m not in joined]
@@ -446,16 +454,16 @@ class GroupEvents:
         texts = (
             f"now a {self.state.type} group" if is_new else "",
             self._describe_replaced(known, joined, left) if replaced else new,
-            f"{names(left)} left" if left and not replaced else "",
+            _describe_gone(names(left)) if left and not replaced else "",
             "" if is_converted else self._describe_new_settings(changed, old_members),
-            f"static member {names(change.away)} left for a while" if change.away else "",
+            f"static member {list_names(names(change.away))} left for a while" if change.away else "",
             *change.matched,
             "" if change.topology_epoch is None else f"topology {change.topology_epoch}",
             f"new targets for {count_of(change.targets, 'member')}" if change.targets else epoch,
         )
         parts = list(filter(None, texts))
         if not parts:
-            parts = [f"{names([member_id])} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
+            parts = [f"{names([member_id])[0]} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
         number = "unknown" if self.state.generation is None else self.state.generation
         return f"Epoch {number}: {', '.join(parts)}." if parts else f"Epoch {number}."
 
@@ -495,12 +503,17 @@ class GroupEvents:
         )
         return list(filter(None, texts))
 
-    def make_event(self, record: GroupRecord, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
+    def make_event(self, at: Place, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
         members = tuple((member_id, self.state.members[member_id]) for member_id in who.members_joined)
-        place = (self.partition, record.offset, time_or_none(record.timestamp))
+        place = (self.partition, at.offset, get_time(at))
         fields = {"generation": self.state.generation, "members": members} | who._asdict() | fields
         return Event(*place, name, what, **fields)
 
 
-def _add_to_sentence(sentence: str, texts: list[str]) -> str:
+def _describe_gone(names: Sequence[str]) -> str:
+    """The coordinator writes the same records for a LeaveGroup request, an expired session and a late rebalance."""
+    return f"{list_names(names)} {'is' if len(names) == 1 else 'are'} gone (left, or timed out)"
+
+
+def add_to_sentence(sentence: str, texts: list[str]) -> str:
     return f"{sentence.removesuffix('.')}; {'; '.join(texts)}." if texts else sentence

@@ -26,14 +26,12 @@ from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, CommitForm, Event, Position, Recreation
-from kafkagroups.history.finding import describe_duration, time_or_none
-from kafkagroups.history.group_events import CONSUMER, GroupEvents
+from kafkagroups.history.finding import describe_duration
+from kafkagroups.history.group_events import CONSUMER, GroupEvents, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.wire import UUID
 
-Place = GroupRecord | Marker
-"""Where an event is: the record that it is about, or the marker that made it take effect."""
 MIN_RETENTION_MS = 60_000
 """The smallest value of offsets.retention.minutes, in ms."""
 _WORDS = {
@@ -100,6 +98,8 @@ class OffsetEvents:
         """By the offset of a record that committed an offset: the offset that was committed before."""
         self.rewinds: dict[int, str] = {}
         """By the offset of a record that committed a smaller offset than before: the sentence about it."""
+        self.skips: dict[int, str] = {}
+        """By the offset of a record that skipped records, or can have: the sentence about it."""
         self.positions: dict[TopicPartition, Position] = {}
         """How far each topic partition had been, since the last deletion of its offset."""
         self.topic_ids: dict[str, str] = {}
@@ -127,6 +127,8 @@ class OffsetEvents:
         usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
         is_skipped = is_routine and self.skips_routine and usual is None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
+        if old is None and key in self._deleted and offset > self._deleted[key].commit.offset and not new_id:
+            self.skips[record.offset] = what
         self._store(key, record, offset, old)
         if not is_skipped:
             fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
@@ -138,8 +140,8 @@ class OffsetEvents:
             if is_back:
                 how = f"back by {old.offset - offset}"
             what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{new_id}."
-            if is_back:
-                self.rewinds[record.offset] = what
+            marked = self.rewinds if is_back else self.skips
+            marked[record.offset] = what
             moved: dict[str, Any] = {"from_offset": old.offset, "to_offset": offset, "origin": origin}
             yield self._event(at, "rewind" if is_back else "skip", what, key, **moved)
 
@@ -165,18 +167,18 @@ class OffsetEvents:
             self._note_return(key.topic, record, deletion)
         position = self.positions.get(key)
         if position is None:
-            position = Position(key, self.group.partition, offset, record.offset, _get_time(record))
+            position = Position(key, self.group.partition, offset, record.offset, get_time(record))
             self.positions[key] = position
         else:
             is_by_member = bool(self.group.state.members) and not record.is_pending
-            position.commit(offset, record.offset, _get_time(record), is_by_member=is_by_member)
+            position.commit(offset, record.offset, get_time(record), is_by_member=is_by_member)
         has_leader_epoch = getattr(record.value, "leader_epoch", -1) >= 0
         position.note_form(offset, CommitForm(has_leader_epoch, bool(record.value.metadata), record.is_pending))
 
     def _note_return(self, topic: str, record: GroupRecord, deletion: Deletion) -> None:
         """Note the first commit to a topic partition after its deletion. In a new topic, all of them are lower."""
         is_certain = deletion.cause is Cause.TOPIC_DELETED
-        sign = Recreation(topic, record.offset, _get_time(record), None, deletion.tombstone.timestamp, is_certain)
+        sign = Recreation(topic, record.offset, get_time(record), None, deletion.tombstone.timestamp, is_certain)
         known = self.recreated.setdefault(topic, sign)
         if known.ids is None and record.value.offset >= deletion.commit.offset:
             del self.recreated[topic]
@@ -192,7 +194,7 @@ class OffsetEvents:
         self._seen_topic_ids.add(topic_id)
         if old_id is None or not is_new:
             return ""
-        self.recreated[key.topic] = Recreation(key.topic, record.offset, _get_time(record), (old_id, topic_id))
+        self.recreated[key.topic] = Recreation(key.topic, record.offset, get_time(record), (old_id, topic_id))
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
 
@@ -387,18 +389,9 @@ class OffsetEvents:
         return bool(self.committed) or any(not commit.is_deleted for commit in pending)
 
     def _event(self, at: Place, name: str, what: str, key: TopicPartition, **fields: Any) -> Event:
-        place = (self.group.partition, at.offset, _get_time(at))
-        fields = {"generation": self.group.state.generation, "topic_partition": key} | fields
-        return Event(*place, name, what, **fields)
+        return self.group.make_event(at, name, what, topic_partition=key, **fields)
 
 
 def _get_expire_time(commit: GroupRecord) -> int | None:
     expire_ms = getattr(commit.value, "expire_timestamp", -1)
     return None if expire_ms == -1 else expire_ms
-
-
-def _get_time(step: Place) -> int | None:
-    """A record of magic 0 has no time, but the value of a commit has one."""
-    if step.timestamp == NO_TIMESTAMP and isinstance(step, GroupRecord):
-        return time_or_none(getattr(step.value, "commit_timestamp", NO_TIMESTAMP))
-    return time_or_none(step.timestamp)

@@ -1,8 +1,11 @@
 """The rules about a partition's records: the cleaner leaves them, or no present broker should have written them.
 
-- `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments, with more than MAX_DIRTY_SHARE of the cleanable bytes
-  (min.cleanable.dirty.ratio), are not cleaned, although a pass would free half of them and the log covers at least
-  MIN_UNCLEANED_MS. A running cleaner starts seconds after a segment is closed.
+- `uncleaned`: closed segments with more than MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio) are not
+  cleaned, although a pass would free half of them. A running cleaner starts seconds after a segment is closed. Either
+  the log covers at least MIN_UNCLEANED_MS, with at least MIN_DIRTY_SEGMENTS of them. Or the cleaner ran over another
+  partition of the topic at least MIN_LEFT_OUT_MS after they were closed, and before the last record of this one, so
+  neither min.compaction.lag.ms nor a cleaner that is off explains them. In a log with transactions, one that has ended
+  since can have stopped the cleaner for MAX_TRANSACTION_MS.
 - `deleted_segments`: the log does not begin at offset 0, and has no trace of the cleaner, which can empty its first
   segments. So retention or somebody has deleted them, or they were not copied.
 - `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
@@ -48,9 +51,16 @@ from kafkagroups.history.finding import (
     join_words,
     list_groups,
     list_names,
+    time_or_none,
 )
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, MovedOffset, PartitionStats, WriterRange
+from kafkagroups.history.stats import (
+    RECORDS_LOADED_PER_SECOND,
+    MovedOffset,
+    PartitionStats,
+    Stats,
+    WriterRange,
+)
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
@@ -59,37 +69,68 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD
 
 MIN_DIRTY_SEGMENTS = 2
-MAX_DIRTY_SHARE = 0.5
 MIN_UNCLEANED_MS = 3_600_000
+MIN_LEFT_OUT_MS = 60_000
+"""Four times the default of log.cleaner.backoff.ms."""
+MAX_TRANSACTION_MS = 900_000
+"""The default of transaction.max.timeout.ms."""
 LARGE_BYTES = 300 * 2**20
 """Three segments of the default size."""
 MIN_TOMBSTONES = 1000
 
 
-def find_uncleaned(partition: Partition) -> Iterator[Finding]:
-    counts = partition.counts
-    cleanable_bytes = counts.bytes - counts.uncleanable_bytes
-    is_dirty = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.dirty_bytes > MAX_DIRTY_SHARE * cleanable_bytes
-    if is_dirty and counts.span_ms >= MIN_UNCLEANED_MS and 2 * counts.freed_bytes >= counts.dirty_bytes:
+def read_cleaner_times(log: Log, counts: PartitionStats) -> None:
+    """Set when the segments ended that the cleaner has left out, and those that it has cleaned.
+
+    The first batch of a segment closes the one before. A segment behind the last trace still has its first batch.
+    """
+    segment_by_base = {base_offset_of(segment): segment for segment in log.segments}
+
+    def read_start(base: int | None) -> int | None:
+        segment = None if base is None else segment_by_base.get(base)
+        batch = None if segment is None else next(iter(log.select_from(segment, 0, base or 0)), None)
+        return None if batch is None else time_or_none(batch.max_timestamp)
+
+    counts.left_out_since_ms = read_start(counts.first_uncleanable_offset) if counts.is_left_out else None
+    counts.cleaned_after_ms = read_start(counts.cleaned_up_to)
+
+
+def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
+    """Yield the findings about partitions that the cleaner has left out, also when it cleaned others of the topic."""
+    passes = [(each.cleaned_after_ms or 0, number) for number, each in stats.partitions.items()]
+    for number, counts in stats.partitions.items():
+        closed_ms = counts.left_out_since_ms or 0
+        has_transactions = counts.commit_markers or counts.abort_markers
+        from_ms = closed_ms + (MAX_TRANSACTION_MS if has_transactions else MIN_LEFT_OUT_MS)
+        proofs = [each for each in passes if closed_ms and from_ms <= each[0] <= (counts.last_timestamp_ms or 0)]
+        is_long_ago = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.span_ms >= MIN_UNCLEANED_MS
+        if not counts.is_left_out or not (is_long_ago or proofs):
+            continue
         what = (
             f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has "
-            f"left out {counts.dirty_segments} closed segments with {counts.dirty_bytes} bytes, "
-            f"{counts.dirty_bytes / cleanable_bytes:.0%} of what it can clean."
+            f"left out {count_of(counts.dirty_segments, 'closed segment')} with {counts.dirty_bytes} bytes, "
+            f"{counts.dirty_bytes / (counts.bytes - counts.uncleanable_bytes):.0%} of what it can clean."
         )
+        if proofs:
+            what += (
+                f" They were closed at {describe_time(closed_ms)} at the latest; at {describe_time(proofs[0][0])} or "
+                f"later, the cleaner ran over partition {proofs[0][1]}."
+            )
         remedy = (
             "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
             "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
         )
-        if LARGE_DECOMPRESSED_RECORD.applies_to(partition.dialect.version):
+        if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
             remedy += (
-                f" Kafka {partition.dialect.kafka} also gives a partition up at a record in a compressed "
+                f" Kafka {rules.kafka} also gives a partition up at a record in a compressed "
                 "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
                 "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
             )
-        yield partition.finding(counts.cleaned_up_to or 0, "uncleaned", what, remedy)
+        yield Finding(number, counts.cleaned_up_to or 0, None, None, "uncleaned", what, remedy)
 
 
 def _describe_last_pass(counts: PartitionStats) -> str:
@@ -299,7 +340,7 @@ class ClockJump(Follower):
         return self.partition.finding(self._late.first, "clock_jump", what, remedy, command=command)
 
 
-RULES = (find_uncleaned, find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
+RULES = (find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
 """The rules that need no second pass."""
 
 

@@ -196,6 +196,7 @@ class CountedTopic:
                 stats.add_row(log.partition if self.by == "partition" else getattr(row, self.by), count)
         counts.records = loaded.records
         counts.bytes = sum(segment.bytes for segment in totals.segments)
+        partition_rules.read_cleaner_times(log, counts)
         misplaced = self._misplaced.get(log.partition)
         rules = self.topic.dialect
         max_records = max(MAX_RETURNED_RECORDS, loaded.records // 50)
@@ -220,6 +221,7 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
         stats.findings.append(partition_rules.find_count_change(change))
     of_topic = (
         *find_hanging(stats, topic.dialect.version),
+        *partition_rules.find_uncleaned(stats, topic.dialect),
         *group_rules.find_families(stats),
         *group_rules.find_look_alikes(stats.known_groups),
         *group_rules.find_recreated(stats.recreated),

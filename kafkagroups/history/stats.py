@@ -31,6 +31,7 @@ from kafkagroups.log.damage import Gap
 from kafkagroups.records.versions import VersionRange
 
 NO_TRACE = -1
+MAX_DIRTY_SHARE = 0.5
 WRITER = "writer"
 ROW_KINDS = ("group", "topic", "type", "partition", WRITER)
 RECORDS_LOADED_PER_SECOND = 400_000
@@ -126,9 +127,11 @@ class PartitionStats(Count):
     `next_offset` is the offset after the last batch. `uncleanable_bytes` are those from `first_uncleanable_offset`, the
     base offset of the first segment that the cleaner cannot clean now. `freed_bytes` estimates what a pass would free.
     `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned, as far as the log contains
-    traces. `dirty_segments` and `dirty_bytes` count what it can clean from there on. `written_by` names the Kafka
-    versions that can have written the records, and `written_by_ranges` has a range for each change of them
-    (writers.py). `gaps` are the damaged bytes that the reader has skipped; None without `past_damage`.
+    traces, and `cleaned_after_ms` when it has run at the earliest. `dirty_segments` and `dirty_bytes` count what it can
+    clean from there on; if it has left out most of what it can clean, `left_out_since_ms` is when the last of these
+    segments was closed at the latest. `written_by` names the Kafka versions that can have written the records, and
+    `written_by_ranges` has a range for each change of them (writers.py). `gaps` are the damaged bytes that the reader
+    has skipped; None without `past_damage`.
     """
 
     segments: int = 0
@@ -151,11 +154,22 @@ class PartitionStats(Count):
     active_base_offset: int = 0
     commit_markers: int = 0
     abort_markers: int = 0
+    left_out_since_ms: int | None = None
+    cleaned_after_ms: int | None = None
 
     @property
     def is_stopped_by_transaction(self) -> bool:
         """Whether an open transaction, and not the active segment, stops the cleaner."""
         return self.first_uncleanable_offset < self.active_base_offset
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the cleaner has not cleaned most of what it can, and a pass would free at least half of that.
+
+        It begins with the partition that has the largest such share, if this is above min.cleanable.dirty.ratio.
+        """
+        is_dirty = self.dirty_bytes > MAX_DIRTY_SHARE * (self.bytes - self.uncleanable_bytes)
+        return is_dirty and 2 * self.freed_bytes >= self.dirty_bytes
 
     @property
     def span_ms(self) -> int:

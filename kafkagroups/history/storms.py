@@ -186,8 +186,9 @@ def _compare_timeouts(member: Member, members: _Members) -> Iterator[str]:
             yield f"; its {name} is {member.settings[name]}, and that of the others {' or '.join(of_others)}"
 
 
-def add_storms(events: Sequence[Event], storms: Sequence[Storm]) -> list[Event]:
-    """Return the events with one for each storm, whose generations become routine."""
+def add_storms(events: Sequence[Event]) -> list[Event]:
+    """Return the events of a group in one partition with one for each storm, whose generations become routine."""
+    storms = find_storms(events)
     storm_by_event = {id(storm.rebalances[0]): storm for storm in storms}
     repeated = {id(event) for storm in storms for event in storm.rebalances if event.event != "epoch"}
     result: list[Event] = []

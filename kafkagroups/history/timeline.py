@@ -24,15 +24,14 @@ from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names, name_record
-from kafkagroups.history.group_events import MEMBERS
-from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step, load_group_logs
+from kafkagroups.history.group_events import MEMBERS, add_to_sentence
+from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
-from kafkagroups.history.storms import add_storms, find_storms
+from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batches import DamagedHole, Hole
 from kafkagroups.log.damage import Gap
 from kafkagroups.records.wire import UUID
@@ -101,31 +100,19 @@ def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
 
 
 @dataclass
-class Timeline:
-    """The history of a group.
+class Timeline(GroupHistory):
+    """The history of a group as events.
 
     Attributes
     ----------
-    group
-        The group id.
-    coordinator, kafka
-        The coordinator ("classic" or "new") and the Kafka version whose rules were applied.
     events
         The events, in the order of the log. Without `all`, commits that only move forward are left out.
-    problems
-        One line for each partition that is damaged or whose load fails, with records of the group or without.
     left_out
         How many events `all` would add.
     kafka_rules
         The Kafka version whose rules were applied, if this package was not compared with a broker of `kafka`.
-    topic_partitions
-        The partition count of the offsets topic, and how it was found.
-    rewound
-        The positions that went back, and what the group reads twice.
     positions
         The committed offsets at the end of the log with their last moves, in each partition the oldest move first.
-    writers
-        A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
     waiting
         A line for each member of a consumer group that has not reached its target at the end of the log, and for the
         partitions that nobody has, or that were never committed.
@@ -134,17 +121,10 @@ class Timeline:
         as the records say.
     """
 
-    group: str
-    coordinator: str
-    kafka: str
     events: list[Event] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
     left_out: int = 0
     kafka_rules: str | None = None
-    topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
-    rewound: list[Position] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
-    writers: str | None = None
     waiting: list[str] = field(default_factory=list)
     expiry: str | None = None
     memberless: str | None = None
@@ -201,31 +181,27 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
 
     `shows_all` adds the commits that only move forward, and the steps of members towards a new assignment.
     """
-    dialect = topic.dialect
-    groups, logs = load_group_logs(topic, [group])
+    groups, logs = load_group_logs(topic, [group], names_others=True)
     refuse_foreign_log(topic, groups.partitions_of)
     group_log = logs[group]
+    timeline = Timeline(**group_log.begin_history(groups), kafka_rules=topic.dialect.rules_of)
     all_events: list[Event] = []
-    positions: list[Position] = []
-    waiting: list[str] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         loaded = groups.partitions[partition]
         gaps = loaded.gaps or ()
         history = walk(group_log, partition, loaded.start_offset, gaps, retention_ms=question.retention_ms)
-        all_events += add_storms(history.events, find_storms(history.events))
+        all_events += add_storms(history.events)
         members = history.group.state.find_members_by_partition(history.offsets.topic_ids)
-        positions += finish_positions(history.offsets.positions.values(), members)
-        waiting += [each.what for each in find_waiting_members(history)]
+        positions = finish_positions(history.offsets.positions.values(), members)
+        timeline.positions += [each for each in positions if question.selects(each.topic_partition)]
+        timeline.waiting += [each.what for each in find_waiting_members(history)]
+    timeline.rewound = sort_rewound(timeline.positions)
     newest_ms = max((event.timestamp_ms or 0 for event in all_events), default=0)
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
-    events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
-    selected = [each for each in positions if question.selects(each.topic_partition)]
-    origin = (group, dialect.coordinator, dialect.kafka)
-    found = (groups.topic_partitions, sort_rewound(selected), selected)
-    left_out = len(all_events) - len(events)
-    timeline = Timeline(*origin, events, groups.problems, left_out, dialect.rules_of, *found)
-    timeline.writers = group_log.describe_writers()
-    timeline.waiting = waiting
+    timeline.events = [
+        each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")
+    ]
+    timeline.left_out = len(all_events) - len(timeline.events)
     if group_log.has_only_offsets:
         timeline.memberless = (
             f"No record says that {group} ever had a member: a program that assigns its partitions itself (assign), or "
@@ -234,7 +210,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     found_group = groups.get(group)
     if found_group is not None:
         timeline.waiting += _describe_unowned(found_group)
-        expiry = find_expiry_in_use(found_group, dialect, newest_ms)
+        expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
         timeline.expiry = None if expiry is None else expiry.what
     return timeline
 
@@ -398,6 +374,10 @@ def walk(
     for record, event in offsets.find_open_transactions():
         part_of[id(record)].append(event)
     history.events = [event for part in parts for event in part]
+    for number in [number for number, event in enumerate(history.events) if event.event == "deleted"][-1:]:
+        event = history.events[number]
+        others = log.describe_deleted_with(event.timestamp_ms)
+        history.events[number] = replace(event, what=add_to_sentence(event.what, others))
     return history
 
 

@@ -49,7 +49,7 @@ def deployment(tmp_path):
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
-def test_the_highest_position_and_what_is_read_twice(deployment, coordinator, run):
+def test_the_highest_committed_offset_and_what_is_read_twice(deployment, coordinator, run):
     (found,) = kg.timeline(deployment, "g", coordinator=coordinator).rewound
     assert (str(found.topic_partition), found.partition) == ("cards-0", 5)
     assert (found.highest, found.highest_record, found.now, found.record) == (220, 8, 190, 12)
@@ -62,9 +62,9 @@ def test_the_highest_position_and_what_is_read_twice(deployment, coordinator, ru
     arguments = ("--group", "g", "--coordinator", coordinator)
     _, out, _ = run("timeline", deployment, *arguments)
     assert (
-        "Positions that went back, at the end of the log: cards-0: highest position 220 (5:8), now 190 (5:12); read "
-        "twice: 180 to 199 (if 5:3 was not a late commit), 150 to 209, 160 to 189; still to be read again: 190 to 219; "
-        "last move 2023-11-14 22:13:32 UTC."
+        "Positions that went back, at the end of the log: cards-0: the highest committed offset was 220 (5:8), now "
+        "190 (5:12); read twice: 180 to 199 (if 5:3 was not a late commit), 150 to 209, 160 to 189; still to be read "
+        "again: 190 to 219; last move 2023-11-14 22:13:32 UTC."
     ) in " ".join(out.split())
     _, out, _ = run("explain", deployment, *arguments, "--topic", "cards", "--json")
     (position,) = json.loads(out)["rewound"]
@@ -77,7 +77,7 @@ def test_the_highest_position_and_what_is_read_twice(deployment, coordinator, ru
 def test_a_position_that_was_passed_again_says_so(tmp_path, run):
     folder = write(tmp_path, [commit(50), commit(20), commit(60)])
     _, out, _ = run("timeline", folder, "--group", "g")
-    assert "now 60 (5:2); read twice: 20 to 49; the highest position is reached again; " in " ".join(out.split())
+    assert "now 60 (5:2); read twice: 20 to 49; the highest one is reached again; " in " ".join(out.split())
 
 
 def test_a_deletion_begins_a_new_position(tmp_path):
@@ -141,3 +141,20 @@ def test_the_first_commit_after_a_deletion_says_what_it_skips(run, tmp_path):
     path = write(tmp_path, [EMPTY, commit(40), DELETED, commit(100)])
     _, out, _ = run("timeline", path, "--group", "g")
     assert "the first commit after a deletion, 40 before it, which skips at most 40 to 99" in " ".join(out.split())
+
+
+def test_what_jumps_ahead_is_marked_and_never_left_out(tmp_path, run):
+    """Of 82 commits, `explain` shows the last 20 and what is marked, with the commit before: 14 -> 5014.
+
+    After a deletion, the first commit skips at most what lies between (event.py, MIN_SKIP and SKIP_STEPS).
+    """
+    ahead = [*map(commit, range(15)), *map(commit, range(5014, 5040)), DELETED, *map(commit, range(5050, 5090))]
+    _, out, _ = run("explain", write(tmp_path, ahead), "--group", "g")
+    rows = [line.split() for line in out.splitlines() if line.lstrip().startswith("5:")]
+    assert [row[0] for row in rows[:5]] == ["5:14", "5:15", "5:40", "5:41", "5:42"]
+    assert [(row[0], row[row.index("▲") + 1]) for row in rows if "▲" in row] == [("5:15", "5014"), ("5:42", "5050")]
+    text = " ".join(out.split())
+    assert "cards-0: 14 -> 5014, ahead by 5000; its longest step before was 1" in text
+    assert "5050, the first commit after a deletion, 5039 before it, which skips at most 5039 to 5049." in text
+    assert "▲: it jumped ahead." in text and "went back or jumped ahead, and the group's own" in text
+    assert "▲" not in run("explain", write(tmp_path / "usual", ahead[:15]), "--group", "g")[1]

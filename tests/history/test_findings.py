@@ -288,6 +288,48 @@ def test_a_log_that_the_cleaner_left_out_is_found(tmp_path):
     assert kinds(tmp_path / "out" / folder.name) == []
 
 
+@pytest.mark.parametrize(
+    ("seconds_of_other", "end_s", "has_marker", "is_found"),
+    [
+        (600, 1200, False, True),
+        (
+            100,
+            1200,
+            False,
+            False,
+        ),  # The other one was closed no later, so min.compaction.lag.ms can hold this one back.
+        (600, 300, False, False),  # The copy of this one can be older than the pass.
+        (600, 1200, True, False),  # A transaction can have stopped the cleaner.
+        (2000, 2100, True, True),
+    ],
+)
+def test_a_partition_that_the_cleaner_left_out_is_compared_with_the_others(
+    seconds_of_other, end_s, has_marker, is_found, tmp_path, run
+):
+    """LogCleanerManager.grabFilthiestCompactedLog (3.9.2): the cleaner begins with the log of the largest dirty share.
+
+    So a log that was never cleaned, with a share of 1, comes before one that has been cleaned.
+    """
+    batches = [encode_batch([commit(offset, START + offset * 1000)]) for offset in range(100)]
+    if has_marker:
+        batches[50] = in_transaction(50, 7, marker=1, time=START + 50_000)
+    batches.append(encode_batch([commit(100, START + end_s * 1000)]))
+    path = write(tmp_path / "topic", batches, segment_bytes=3000)
+    every_ms = seconds_of_other * 10
+    other = [encode_batch([commit(offset, START + offset * every_ms, group="h")]) for offset in range(101)]
+    dirty = write(tmp_path, other, segment_bytes=3000, partition=1)
+    kg.compact(dirty, path.parent / dirty.name)
+    findings = find(path.parent)
+    assert [(each.kind, each.partition) for each in findings] == [("uncleaned", 0)] * is_found
+    assert kg.check(path.parent).findings == findings
+    if is_found:
+        assert "(no trace of a pass): it has left out 3 closed segments" in findings[0].what
+        assert "or later, the cleaner ran over partition 1." in findings[0].what
+    _, out, _ = run("stats", path.parent)
+    assert ("Partition 0: a pass would free" in out) != is_found
+    assert find(path) == []
+
+
 @pytest.mark.parametrize(("interval_ms", "found"), [(5000, []), (100, ["busy_group"])])
 def test_a_group_that_commits_after_each_record_is_found(interval_ms, found, tmp_path):
     records = [commit(offset, START + offset * interval_ms) for offset in range(2_000)]
@@ -313,6 +355,26 @@ def test_writers_are_told_apart_by_the_form_of_their_batches(tmp_path):
         assert (plain.interval_ms, plain.commits_per_minute) == (1000, 60)
         assert (transactional.key.is_transactional, transactional.commits, transactional.records) == (True, 10, 10)
         assert (transactional.interval_ms, transactional.commits_per_minute) == (10_000, 6)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "times", "day"),
+    [
+        ((0, 10), "22:13:20 22:13:30", " of 2023-11-14."),
+        ((0, 86_400), "11-14 22:13 11-15 22:13", "."),
+        ((0, 86_400, 86_430), "11-14 22:13:20 11-15 22:13:50", "."),
+    ],
+)
+def test_the_writers_table_shows_seconds_where_they_tell_times_apart(seconds, times, day, tmp_path, run):
+    """The times are those of the records. In the last case, another writer begins in the minute of the last commit."""
+    groups = ["g", "h", "g"] if len(seconds) == 3 else ["g", "g"]
+    batches = [
+        encode_batch([commit(offset, START + second * 1000, group=group)])
+        for offset, (second, group) in enumerate(zip(seconds, groups, strict=True))
+    ]
+    _, out, _ = run("stats", write(tmp_path, batches), "--by", "writer")
+    text = " ".join(out.split())
+    assert f" {times} " in text and f"Times: UTC{day} " in text
 
 
 def write_throw_away_groups(folder, groups, offsets, more=()):

@@ -222,3 +222,16 @@ def test_a_topic_that_was_created_again_is_found(version, new_offset, groups, ha
         assert shown in finding.what and ", ".join(groups) in finding.what
         assert finding.group == ("app" if groups == ["app"] else None)
         assert "Do not set offsets of orders from before that time" in finding.remedy
+
+
+@pytest.mark.parametrize("ends", ["leave", "crash"])
+def test_a_member_that_left_and_one_that_timed_out_look_alike(broker, ends):
+    """The coordinator removes both with the same records (GroupCoordinator.removeMemberAndUpdateGroup, 3.9.2;
+    GroupMetadataManager.consumerGroupFenceMember, 4.3.1), so no sentence says that one of them left.
+    """
+    first, second = (broker.join(name) for name in ("loader-1", "loader-2"))
+    broker.poll(first, second, times=5)
+    getattr(second, ends)()
+    broker.poll(first, times=20)
+    (event,) = [each for each in broker.timeline().events if each.members_left and "loader-2" in each.what]
+    assert "loader-2 is gone (left, or timed out)" in event.what

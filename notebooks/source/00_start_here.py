@@ -93,7 +93,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# This program is simplified. The methods have the names of Kafka's Java client, and so do the methods and settings in all lessons:
+# This program is simplified. Like all lessons, it uses the names of methods and settings in Kafka's Java client:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
@@ -111,14 +111,14 @@ course.check("next_record", next_record)
 # - **Line 5**: `subscribe` makes the consumer a member of the group, so it gets a share of the partitions of `orders`. A consumer that calls `assign` instead chooses its partitions itself, and is never a member.
 # - **Line 7**: `poll` returns the next records of these partitions.
 # - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer, whereas `commitSync` waits.
-# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) divides the partitions again, for example when a consumer joins. Before it takes partitions away from this consumer, `poll` calls this function. Here the consumer can commit its last position, so that the next reader continues exactly there.
+# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) divides the partitions again, for example when a consumer joins. `poll` calls this function before it gives up partitions. Here the consumer can commit its last position, so that the next reader continues exactly there.
 
 # %% [markdown]
 # ## Read but not committed
 #
 # A broker stores commits, and nothing else about a consumer's work. It does not store which records it has sent to a consumer, and it cannot know which ones the consumer has processed. So if a consumer dies, another member of the group continues at the committed offset and receives every record from there on, also those which the dead consumer had read but not committed.
 #
-# So the order of two steps in your program decides what is repeated or lost. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
+# What is repeated or lost therefore depends on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
 #
 # Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`), at most every 5 seconds. It commits the position after the records of the *previous* `poll`, because it assumes that you have processed them. This is safe if your loop processes all records before it calls `poll` again. If the loop hands records to another thread, their position can be committed before that thread is done, and then a crash skips them.
 
@@ -296,6 +296,6 @@ course.progress()
 #
 # ## What we left out, and why
 #
-# How brokers copy partitions from each other. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How brokers copy partitions from each other, because you can follow positions without it. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

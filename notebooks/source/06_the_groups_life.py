@@ -30,8 +30,9 @@
 # | PreparingRebalance | The join phase: the coordinator waits for a JoinGroup of each member. |
 # | CompletingRebalance | The sync phase: the members wait for the assignments. |
 # | Stable | Each member has its partitions. |
+# | Dead | This broker has no such group. |
 #
-# Two consumers of the shop join the group `billing`, and we play their requests to our models of 4.3.1 and 3.9.2. Each row is a request and its answer. The group's new state follows the word "now", and appended records stand below.
+# Two consumers join the group `billing`, and we play their requests to our models of 4.3.1 and 3.9.2. Each row is a request and its answer. The group's new state follows the word "now", and appended records stand below.
 
 # %%
 import kafkagroups as kg
@@ -108,7 +109,7 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
 story[8:]
 
 # %% [markdown]
-# In CompletingRebalance (row 12), the coordinator refuses the commit, because nobody knows yet who will own `orders-0`.
+# In CompletingRebalance, the coordinator refuses the commit, because nobody knows yet who will own `orders-0`.
 #
 # By default, a consumer stops reading before it joins, and continues after its SyncGroup. So the pause lasts until the slowest member has finished the records of its last `poll` and joined.
 #
@@ -121,7 +122,7 @@ story[8:]
 #
 # A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default): a heartbeat, or a commit that the coordinator accepts. At the end of the join phase, the sessions of all members start again.
 #
-# *Predict*: `billing-1` dies after row 8, its accepted commit, at second 6 of the story. At which second is it removed?
+# *Predict*: `billing-1` dies after row 8, its accepted commit, at second 6. At which second is it removed?
 
 # %%
 # prediction

@@ -116,7 +116,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## Read but not committed
 #
-# A broker stores commits, and nothing else about a consumer's work. It does not store which records it has sent to a consumer, and it cannot know which ones the consumer has processed. So if a consumer dies, another member of the group continues at the committed offset and receives every record from there on, also those which the dead consumer had read but not committed.
+# A broker stores commits, and nothing else about a consumer's work. It does not store which records it has sent to a consumer, and it cannot know which ones the consumer has processed. So if a consumer dies, another member of the group continues at the committed offset. It receives every record from there on, also the records that the dead consumer had read but not committed.
 #
 # What is repeated or lost therefore depends on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
 #

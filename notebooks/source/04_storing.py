@@ -14,7 +14,7 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The order: the coordinator **appends** a record to the log, **waits** for the replicas, **shows** the new offset to those who fetch it, and **answers** the client with `NONE`, which means no error.
+# 1. The order: the coordinator **appends** a record to the log, **waits** for the replicas, **shows** the new offset to clients that fetch it, and **answers** `NONE` (no error).
 # 2. The offsets of one request are in **one batch**, so they are stored together or not at all.
 # 3. Of two commits for one partition, the one **later in the log** is newer.
 # 4. After an error, a commit **may still be stored**.
@@ -41,7 +41,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 # %% [markdown]
 # The record is in the log, but the client has no answer, because a crash of this one broker could still lose the record. From its append to its answer, a commit is *in flight*.
 #
-# Meanwhile, the coordinator's memory already has the offset 5. But it also keeps a [**snapshot**](../docs/handbook/glossary.md#snapshot), the state before this record, because that is the newest state which the replicas have confirmed.
+# Meanwhile, the coordinator's memory already has the offset 5. But the coordinator also keeps a [**snapshot**](../docs/handbook/glossary.md#snapshot): the state before this record, which is the newest state that the replicas have confirmed.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
 
@@ -125,7 +125,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 #
 # <details><summary>Why two different offsets?</summary>
 #
-# The error does not take the record out of the log. This broker must not show 6, because the replicas may still lose it. A next broker that has the record loads it, and shows 6.
+# The error does not take the record out of the log. This broker must not show 6, because the replicas have not confirmed it, and a crash could lose it. The next broker has the record in its log, so it loads and shows 6.
 #
 # </details>
 #
@@ -193,7 +193,7 @@ course.check("after_the_crash", after_the_crash)
 #
 # `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, from a queue. So the log, and each replica's copy, has the records in the order of the requests. But the two confirmations can be reported in the other order, because they come from different threads.
 #
-# *Predict*: 6 is appended, then 7. First the confirmation of 7 is handled, then that of 6. Which offset does a fetch return at the end?
+# *Predict*: 6 is appended, then 7. First 7's confirmation is handled, then 6's. Which offset does a fetch return at the end?
 
 # %%
 # prediction
@@ -285,6 +285,7 @@ course.check("commit_again", commit_again)
 def commit_after_a_timeout(broker):
     for _ in commit_times_out(broker):
         pass
+    yield "5 is committed, and 6 has timed out", ""
     yield "commit 3 for orders-1", broker.offset_commit("dashboard", {TopicPartition("orders", 1): OffsetCommit(3)})
     broker.manager.logs.release()
     yield "a fetch of orders-0", broker.offset_fetch("dashboard", [orders_0])

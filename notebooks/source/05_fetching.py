@@ -262,7 +262,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## The leader epoch of an offset
 #
-# **Part 3.** Are the records before the committed offset still those that the consumer has read? Not always, because a new leader of the partition can lack the last records of the old one. Consumers notice this by the *leader epoch*, a number that rises with each new leader. Each record stores the leader epoch in which it was written. A commit stores the leader epoch of the last record that the consumer has read.
+# **Part 3.** Are the records before the committed offset still those that the consumer has read? Not always, because a new leader of the partition can lack the last records of the old leader. Consumers notice this by the *leader epoch*, a number that rises with each new leader. Each record stores the leader epoch in which it was written. A commit stores the leader epoch of the last record that the consumer has read.
 #
 # Suppose leader A writes `orders-0` up to offset 59 in leader epoch 3, but its replicas end at 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
 #

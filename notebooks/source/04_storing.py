@@ -39,7 +39,7 @@ appended = sum(batch.count for batch in log.read(broker.manager.partition_for("d
 print(f"records in the log: {appended}; the client's answer: {answer}")
 
 # %% [markdown]
-# The record is in the log, but the client has no answer, because a crash of this one broker could still lose the record. From its append to its answer, a commit is *in flight*.
+# The record is in the log, but the client has no answer, because a crash of this one broker could still lose the record. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
 #
 # Meanwhile, the coordinator's memory already has the offset 5. But the coordinator also keeps a [**snapshot**](../docs/handbook/glossary.md#snapshot): the state before this record, which is the newest state that the replicas have confirmed.
 #

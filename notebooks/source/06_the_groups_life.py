@@ -52,7 +52,7 @@ story[:3]
 
 # %% [markdown]
 # - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members. In 3.9, nothing is written yet.
-# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. Without this detour, a client whose answer got lost would join twice, and leave a member without a process. The request has the *subscription*, the topics that the consumer wants to read, and it **waits**.
+# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. Without this detour, a client whose answer got lost would join twice, and leave behind a member without a process. The request has the *subscription*, the topics that the consumer wants to read, and it **waits**.
 # - **Row 3**: an empty group gives its first members 3 seconds to gather (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then the group has *generation* 1, the number of this rebalance, and `billing-1` leads it.
 #
 # <details><summary>Which requests create a group?</summary>

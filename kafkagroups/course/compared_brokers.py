@@ -69,10 +69,19 @@ class ComparedStep:
     def differs(self) -> bool:
         return len(set(self.answers)) > 1 or len(set(self.records)) > 1
 
+    @property
+    def cells(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The answer and the records of each broker; what all brokers share stands once."""
+        cells = list(zip(self.answers, self.records, strict=True))
+        return cells if self.differs else cells[:1]
+
 
 @dataclass(frozen=True)
 class BrokerComparison:
-    """The steps of a script that several brokers played. It shows itself as a table, in a notebook as HTML."""
+    """The steps of a script that several brokers played. It shows itself as a table, in a notebook as HTML.
+
+    A step in which all brokers answered and wrote the same has one cell, so the steps that differ stand out.
+    """
 
     kafka: tuple[str, ...]
     steps: tuple[ComparedStep, ...]
@@ -88,7 +97,7 @@ class BrokerComparison:
         lines = [_format_row([f"Kafka {version}" for version in self.kafka])]
         for step in self.steps:
             lines += ["", f"{step.label}   {_DIFFERS}" if step.differs else step.label]
-            columns = [_wrap_cell(answer, records) for answer, records in zip(step.answers, step.records, strict=True)]
+            columns = [_wrap_cell(answer, records) for answer, records in step.cells]
             lines += [_format_row(row) for row in zip_longest(*columns, fillvalue="")]
         return "\n".join(lines)
 
@@ -102,16 +111,18 @@ class BrokerComparison:
 
     def _write_row(self, step: ComparedStep) -> str:
         cells = ""
-        for version, answer, records in zip(self.kafka, step.answers, step.records, strict=True):
+        versions = self.kafka if step.differs else (" and ".join(self.kafka),)
+        span = "" if step.differs else f' colspan="{len(self.kafka)}"'
+        for version, (answer, records) in zip(versions, step.cells, strict=True):
             items = "".join(f"<li>{escape(record)}</li>" for record in records)
             written = f"<ul>{items}</ul>" if items else ""
-            cells += f'<td data-kafka="Kafka {escape(version)}">{escape(answer)}{written}</td>'
+            cells += f'<td{span} data-kafka="Kafka {escape(version)}">{escape(answer)}{written}</td>'
         mark = f"<br>{_DIFFERS}" if step.differs else ""
         row_class = ' class="differs"' if step.differs else ""
         return f'<tr{row_class}><th scope="row">{escape(step.label)}{mark}</th>{cells}</tr>'
 
 
-def compare_brokers(script: Script, kafka: Sequence[str] = ("3.9.2", "4.3.1"), **settings: Any) -> BrokerComparison:
+def compare_brokers(script: Script, kafka: Sequence[str] = ("4.3.1", "3.9.2"), **settings: Any) -> BrokerComparison:
     """Play a script with a new broker of each Kafka version, and return what they answer and write.
 
     Each broker has one partition of the offsets topic, and the arguments of `start_broker` in `settings`. A script can

@@ -7,16 +7,16 @@
 # |---|---|---|
 # | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path through the course | {{minutes}} | no |
 #
-# **Which Kafka:** 4.x, with the files and answers of a real 4.3.1 broker. Everything in this lesson is also true for 3.9. Where the two differ, later lessons show both.
+# **Which Kafka:** 4.x, with the files and answers of a real 4.3.1 broker. Everything in this lesson is also true for 3.9.
 #
 # ![A consumer commits offset 17, a broker appends it to __consumer_offsets and dies, and another broker reads the topic and answers 17 again.](pictures/00.svg)
 
 # %% [markdown]
 # ## The problem
 #
-# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions, and then the question comes back one level up: the server that has stored them can crash as well.
+# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them then?
 #
-# This course shows the bytes that Kafka stores for a position, and the rules by which it answers when somebody asks for that position later. With both you can:
+# This course shows the bytes that Kafka stores for a position, and the rules by which it answers when somebody asks for it. With both you can:
 #
 # - predict what Kafka answers after a crash
 # - explain why a position went back or disappeared
@@ -25,7 +25,7 @@
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. Each line must say `ok`.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells. Each line must say `ok`.
 
 # %%
 from kafkagroups.cli import doctor
@@ -55,7 +55,7 @@ print("partition", record.key.partition)
 print("offset   ", record.value.offset)
 
 # %% [markdown]
-# You have decoded your first commit. It means that the group `billing` continues at offset 42 in partition 2 of the topic `orders`. In lesson 01 you read such bytes without a computer.
+# You have decoded your first commit. It means that the group `billing` continues at offset 42 in partition 2 of the topic `orders`.
 #
 # ## What Kafka stores
 #
@@ -93,7 +93,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# This program is simplified, but in Kafka's Java client the methods have the same names:
+# This program is simplified. Like all lessons, it uses the names of methods and settings in Kafka's Java client:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
@@ -111,16 +111,16 @@ course.check("next_record", next_record)
 # - **Line 5**: `subscribe` makes the consumer a member of the group, so it gets a share of the partitions of `orders`. A consumer that calls `assign` instead chooses its partitions itself, and is never a member.
 # - **Line 7**: `poll` returns the next records of these partitions.
 # - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer, whereas `commitSync` waits.
-# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) divides the partitions again, for example when a consumer joins. If this consumer loses partitions, `poll` first calls this function, so that it can commit its last position before another member continues.
+# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) divides the partitions again, for example when a consumer joins. `poll` calls this function before it gives up partitions. Here the consumer can commit its last position, so that the next reader continues exactly there.
 
 # %% [markdown]
 # ## Read but not committed
 #
-# A broker stores commits, and nothing else about a consumer's work. It does not know which records a consumer has received, and even less which ones it has processed. So if a consumer dies, another member of the group continues at the committed offset and receives every record from there on, also those which the dead consumer had read but not committed.
+# A broker stores commits, and nothing else about a consumer's work. It does not store which records it has sent to a consumer, and it cannot know which ones the consumer has processed. So if a consumer dies, another member of the group continues at the committed offset. It receives every record from there on, also the records that the dead consumer had read but not committed.
 #
-# What is repeated or lost therefore depends only on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
+# What is repeated or lost therefore depends on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
 #
-# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`). When you call `poll` again, it assumes that you are done with the records of the *previous* `poll`, and commits them, at most every 5 seconds. This is right if the loop finishes all of them before it calls `poll` again, but if they went to another thread that is still at work, a crash can skip them.
+# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`), at most every 5 seconds. It commits the position after the records of the *previous* `poll`, because it assumes that you have processed them. This is safe if your loop processes all records before it calls `poll` again. If the loop hands records to another thread, their position can be committed before that thread is done, and then a crash skips them.
 
 # %% [markdown]
 # ## Exercise: three crashes
@@ -144,18 +144,18 @@ course.check("processed_twice", processed_twice)
 # %% [markdown]
 # ## Why a topic?
 #
-# In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. But appending small records frequently, and keeping copies of them on several brokers, is what Kafka itself is built for.
+# In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. But frequent small appends, with copies on several brokers, are what Kafka itself is built for.
 #
 # So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. It is *internal*, which means that the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer one has the same key, so the topic stays small although groups commit all day (lesson 10).
 
 # %% [markdown]
 # ## Where a group lives
 #
-# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee, among them `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer`.
+# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee.
 #
 # The next question is a *prediction*. Write what you expect, then run both cells. If you write nothing, the answer stays hidden until you open it.
 #
-# *Predict*: in how many different partitions do these five groups live?
+# *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
 # %%
 # prediction
@@ -172,11 +172,11 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Kafka computes the partition from the characters of the group's name, and does not look for an empty partition. So two groups can have the same one. Lesson 02 does the computation.
+# Kafka computes the partition from the characters of the group's name (lesson 02), so two groups can have the same one.
 #
 # </details>
 #
-# The partition also decides the broker: one broker manages all groups of a partition. This broker is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. Replace `my-team` by a group name of your own:
+# The partition also decides the broker: one broker manages all groups of a partition. This broker is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. Replace `my-team` by your own group:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -196,11 +196,13 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the brokers of Harbour Coffee were killed, and this course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts.
+# One night, the shop's brokers were killed, and this course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts. Three facts first:
 #
-# The rules for that are in the code of the coordinator, which Kafka has rewritten. Your version of Kafka decides which one you run: 4.x has the [`"new"`](../docs/handbook/glossary.md#new-coordinator) coordinator, and versions up to 3.9 the [`"classic"`](../docs/handbook/glossary.md#classic-coordinator) one. `kg.load` knows the rules of both.
+# - The part of a broker that manages groups is called **coordinator**, too. It was rewritten for Kafka 4.0. The lessons teach the [new coordinator](../docs/handbook/glossary.md#new-coordinator), and say where the [classic coordinator](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, differs, because many clusters still run it.
+# - A [**classic group**](../docs/handbook/glossary.md#classic-group) is something else: its clients use the classic protocol. Clients choose the type of their group, and classic is the default, on 4.x, too.
+# - The coordinators that run in the notebooks are **models** of both, written in Python. A line with ✓ says that a real broker did the same.
 #
-# The next cell prints the groups of the 4.3.1 broker. A `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night.
+# A `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night. Later lessons introduce the other groups.
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -211,7 +213,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints the broker's answers about two groups. Then the course computes the answers from the files for *all* groups, and compares them with those of the broker:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -224,8 +226,6 @@ ours = course.fetch_offsets(groups, answered)
 course.compare_with_broker(ours, answered, "4.3.1")
 
 # %% [markdown]
-# Wherever a real broker's answer was recorded, a lesson compares its result in this way. You can skip the code that does it, because the line with ✓ is what matters.
-#
 # ## Your progress
 #
 # When a check passes, a file next to the lessons stores your progress. `course.reset()` deletes only this file.
@@ -242,7 +242,7 @@ course.progress()
 # | an operator | 01 to 11, and 13 | the beginning of 12, for the length of a failover |
 # | a contributor to Kafka, or curious | all, in order | |
 #
-# Lesson 14 is for everyone who has read lessons 01 to 11: ten incidents, with logs in which you find the causes.
+# Lesson 14, ten incidents with their logs, is for everyone who has read lessons 01 to 11.
 #
 # | lesson | the question it answers |
 # |---|---|
@@ -290,10 +290,12 @@ course.progress()
 # %% [markdown]
 # ## At 3 am
 #
-# Most `kafkagroups` commands read a **copy** of a broker's files, and reading is always safe. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to make this copy while the brokers run. The brokers append to the newest file in the meantime, so its end may be missing in the copy, which is harmless. If another file has changed, copy again. The next lessons call the copy PATH. `kafkagroups load PATH`, for example, lists the groups and their offsets as the next broker would rebuild them.
+# While the cluster runs, `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` shows the committed offsets of a group.
+#
+# The command `kafkagroups`, which belongs to this course, reads a **copy** of a broker's files, and reading is always safe. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to make this copy while the brokers run. The end of the newest file may be missing in the copy, which is harmless. Compare the sizes and times of the older files before and after the copy, and if one has changed, copy again. The lessons call the copy PATH. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
 #
 # ## What we left out, and why
 #
-# How brokers copy partitions from each other, because you do not need it to follow the positions of consumers. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How brokers copy partitions from each other, because you can follow positions without it. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** the coordinator of 4.x and that of 3.9, side by side
+# **Which Kafka:** 4.x. Where 3.9 differs, a table has a second cell, and a sentence begins with "In 3.9".
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -14,14 +14,21 @@
 # %% [markdown]
 # Three things to hold on to:
 #
-# 1. A broker reads the log to **load** it, when it becomes the leader of the partition. Fetches read only the memory that the load has filled.
+# 1. A broker reads the log only to **load** it, when it becomes the leader of the partition. A *fetch* (OffsetFetch, which asks for offsets, not for records) reads only the memory that the load has filled.
 # 2. "Nothing committed" is **not an error**, because every new group gets this answer.
-# 3. A client that asks only for [**stable** offsets](../docs/handbook/glossary.md#stable-offset) gets an error instead of an offset that an open transaction may replace.
+# 3. A client can ask for [**stable** offsets](../docs/handbook/glossary.md#stable-offset) only. If an open transaction may still replace an offset, it gets an error instead of the offset.
+#
+# | part | begins with | who needs it |
+# |---|---|---|
+# | 1 | "A fetch reads memory" | everybody; operators need parts 1 and 4 |
+# | 2 | "Stable offsets" | those who use transactions |
+# | 3 | "The leader epoch of an offset" | developers |
+# | 4 | "Questions about groups" | operators |
 
 # %% [markdown]
 # ## A fetch reads memory
 #
-# A log has no index by group, so a search would read the whole partition for each fetch. Does a broker do this? We start a coordinator of 4.3.1 and one of 3.9.2 on the shop's logs, which real brokers of these versions wrote. `ReadCountingLogs` counts each record that is read:
+# **Part 1.** A log has no index by group, so each search for an offset would read the whole partition. Does a broker do this? Our model of 4.3.1 loads the shop's logs, which a real broker wrote, and `ReadCountingLogs` counts the records:
 
 # %%
 import json
@@ -32,47 +39,42 @@ from IPython.display import display
 from kafkagroups import course
 from kafkagroups.coordinator import OffsetCommit, TopicPartition
 
-shops = {kafka: course.find_data(f"harbour/{kafka}") for kafka in ["4.3.1", "3.9.2"]}
-logs = {kafka: course.ReadCountingLogs(shop) for kafka, shop in shops.items()}
-brokers = {kafka: course.start_broker(logs[kafka], kafka=kafka) for kafka in shops}
-loaded = {kafka: logs[kafka].records_read for kafka in shops}
+shop = course.find_data("harbour/4.3.1")
+logs = course.ReadCountingLogs(shop)
+broker = course.start_broker(logs, kafka="4.3.1")
+loaded = logs.records_read
 
-for kafka, shop in shops.items():
-    in_partition_9 = len(course.read_lines(Path(shop, "__consumer_offsets-9")))
-    print(f"{kafka}: {loaded[kafka]} records were read to load all 50 partitions, {in_partition_9} of them in partition 9")
+in_partition_9 = len(course.read_lines(Path(shop, "__consumer_offsets-9")))
+print(f"{loaded} records were read to load all 50 partitions, {in_partition_9} of them in partition 9")
 
 # %% [markdown]
-# *Predict*: each broker loses partition 9 to another broker, and becomes its leader again. Then it answers ten fetches of `billing`, which is in partition 9. How many more records does the 4.3.1 broker read from the log?
+# *Predict*: the broker loses partition 9 to another broker, and then becomes its leader again. After that, it answers ten fetches of `billing`, which is in partition 9. How many more records does it read from the log?
 
 # %%
 # prediction
 read_again = ...
 
 # %%
-for broker in brokers.values():
-    broker.resign(9)
-    broker.elect(9)
-    for _ in range(10):
-        broker.offset_fetch("billing")
+broker.resign(9)  # another broker leads partition 9 now
+broker.elect(9)  # this broker leads it again
+for _ in range(10):
+    broker.offset_fetch("billing")
 
-again = {kafka: logs[kafka].records_read - loaded[kafka] for kafka in shops}
-with course.fold("read_again", read_again, again["4.3.1"]):
-    print(f"4.3.1 read {again['4.3.1']} records again, 3.9.2 read {again['3.9.2']}")
+course.reveal("read_again", read_again, logs.records_read - loaded)
 
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# A broker that loses a partition drops its groups, because the next leader can now change them. So it had to load partition 9 again, once. The fetches read no record.
+# A broker that loses a partition drops its groups, because the next leader can change them. So it had to load partition 9 again, once. The ten fetches read no record.
 #
 # </details>
 #
-# Both coordinators answer from a map in memory. That of 4.x has one map for each partition of `__consumer_offsets`, that of 3.9 one for the whole broker. The real brokers answered the same:
+# The coordinator answers from maps in memory, one for each partition of `__consumer_offsets`. Does the model answer as the real broker did?
 
 # %%
-for kafka, broker in brokers.items():
-    said = course.read_answers(f"harbour/{kafka}")["offsets"]
-    ours = {group: course.format_offsets(broker.offset_fetch(group).value) for group in said}
-    course.compare_with_broker(ours, said, kafka)
+said = course.read_answers("harbour/4.3.1")["offsets"]
+ours = {group: course.format_offsets(broker.offset_fetch(group).value) for group in said}
+course.compare_with_broker(ours, said, "4.3.1")
 
 for partition, committed in sorted(ours["billing"].items()):
     print(f"{partition:<12} offset {committed['offset']}, leader epoch {committed['leader_epoch']}")
@@ -80,7 +82,7 @@ for partition, committed in sorted(ours["billing"].items()):
 # %% [markdown]
 # ## Which broker answers
 #
-# A broker that does not lead the group's partition has no memory of the group, and while it loads the partition, the memory is incomplete. If it answered "nothing committed" then, the consumer would start in the wrong place, so it refuses:
+# Only the broker that leads the group's partition has the group in memory, and while this broker loads, its memory is incomplete. If it answered "nothing committed", the consumer would start in the wrong place. So it refuses to answer:
 
 # %%
 ORDERS_0 = TopicPartition("orders", 0)
@@ -110,23 +112,20 @@ course.compare_brokers(move_away_and_back)
 # %% [markdown]
 # ## A restart, second by second
 #
-# How long does a client see these errors? Two real brokers were asked three questions again and again after their start; ListGroups asks a broker for the groups that it coordinates. Each line is a change of an answer, `ms` after the start:
+# How long does a client see these errors? A real 4.3.1 broker was restarted, and asked three questions again and again: FindCoordinator, OffsetFetch, and ListGroups, which asks a broker for the groups that it coordinates. Each line is a change of an answer, `ms` after the start:
 
 # %%
-for kafka, shop in shops.items():
-    steps = json.loads(Path(shop, "acts.json").read_text())
-    answers = next(step["answer"] for step in steps if "started again" in step["step"])
-    print(f"{kafka:>6}  {'FindCoordinator':<24}{'OffsetFetch billing':<22}ListGroups")
-    for answer in answers:
-        first = answer.get("connection") or answer["FindCoordinator"]
-        print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
+steps = json.loads(Path(shop, "acts.json").read_text())
+answers = next(step["answer"] for step in steps if "started again" in step["step"])
+print(f"{'ms':>6}  {'FindCoordinator':<24}{'OffsetFetch billing':<22}ListGroups")
+for answer in answers:
+    first = answer.get("connection") or answer["FindCoordinator"]
+    print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
 
 # %% [markdown]
-# The 3.9.2 broker had already loaded when it first answered, but the 4.3.1 broker was seen loading:
-#
 # - **FindCoordinator** answers `NONE` early, because it only looks up the partition's leader.
-# - **OffsetFetch** is answered once the group's own partition is loaded, although others still load.
-# - **ListGroups** answered `NONE` with 0 groups before the load began, so an empty list proves nothing.
+# - **OffsetFetch** answers once the group's own partition is loaded, although others are still loading. The load of this small topic took 72 ms. A large one takes minutes ([lesson 11](11_loading.ipynb)).
+# - **ListGroups** answers `NONE` with 0 groups until the broker knows that it leads these partitions. So an empty list right after a start proves nothing.
 
 # %% [markdown]
 # ## Nothing committed
@@ -138,7 +137,7 @@ for kafka, shop in shops.items():
 for_unknown_group = ...
 
 # %%
-found = brokers["4.3.1"].offset_fetch("nobody", [ORDERS_0]).value.offsets[ORDERS_0]
+found = broker.offset_fetch("nobody", [ORDERS_0]).value.offsets[ORDERS_0]
 course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error.name))
 
 # %% [markdown]
@@ -148,23 +147,31 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 #
 # </details>
 #
-# A client can also ask for **all** partitions. This answer has only partitions with a committed offset, because the coordinator cannot know which others you mean. Asked **by name**, each partition is in the answer, with −1 if nothing is committed:
+# A client can ask for partitions **by name**, as a consumer does, or for **all** partitions, as a monitor does. Here, `billing` has committed offsets of `orders-0` and `payments-1`. The client has no permission (DESCRIBE) to see `payments`:
 
 # %%
+PAYMENTS_1 = TopicPartition("payments", 1)
+
+
 def ask_all_and_by_name(broker):
-    yield "a commit of orders-0", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50)})
-    both = [ORDERS_0, TopicPartition("orders", 1)]
-    for group in ["billing", "nobody"]:
-        yield f"{group}, all partitions", broker.offset_fetch(group)
-        yield f"{group}, by name", broker.offset_fetch(group, both)
+    yield "two commits", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50), PAYMENTS_1: OffsetCommit(41)})
+    yield "all partitions", broker.offset_fetch("billing")
+    yield "by name", broker.offset_fetch("billing", [ORDERS_0, TopicPartition("orders", 1), PAYMENTS_1])
 
 
-course.compare_brokers(ask_all_and_by_name)
+def may_see(operation, kind, name):
+    return (operation, name) != ("DESCRIBE", "payments")
+
+
+course.compare_brokers(ask_all_and_by_name, authorize=may_see)
+
+# %% [markdown]
+# Asked by name, every partition is in the answer, with an offset, −1 or an error. The answer to *all* has only partitions with a committed offset, because the coordinator cannot know which others you mean. It also leaves out, without an error, what the client may not see, so a monitor with too few permissions shows too few offsets.
 
 # %% [markdown]
 # ## Why the answer can be −1
 #
-# A −1 says what the consumer will do, but not why. The log has the reason:
+# A −1 does not say why. The log of the group's partition has the reason:
 #
 # | the reason | how to recognise it |
 # |---|---|
@@ -177,9 +184,11 @@ course.compare_brokers(ask_all_and_by_name)
 # %% [markdown]
 # ## Stable offsets
 #
-# `fraud-check` reads `payments`, and writes alarms and its offsets in one transaction. Suppose a second program takes over before the transaction ends. If it starts at the last committed offset, and the transaction commits a moment later, these payments are processed **twice**. So it has to wait for the end of the transaction. It sets `requireStable`, and each partition **in the answer** that has a *pending* offset, one in an open transaction, gets the error `UNSTABLE_OFFSET_COMMIT` until then.
+# **Part 2.** The program `fraud-check` reads `payments`, and writes its alarms and its offsets in one *transaction*, so either all of them count or none (lesson 08). While the transaction is open, its offsets are **pending**.
 #
-# When the broker died, a transaction of `fraud-check` with an offset for `orders-0` was open. The group had never committed another offset for `orders-0`.
+# Suppose that a second program takes over now. If it starts at the last committed offset, and the transaction commits a moment later, these payments are processed **twice**. So it must wait, and sets `requireStable` in its fetch. The coordinator then answers `UNSTABLE_OFFSET_COMMIT` for each partition with a pending offset, and the program asks again until the transaction ends.
+#
+# In the night of lesson 00, `fraud-check` had an open transaction with an offset for `orders-0`, and had never committed another one.
 #
 # *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
@@ -188,9 +197,6 @@ course.compare_brokers(ask_all_and_by_name)
 about_orders_0 = ...
 
 # %%
-PAYMENTS_1 = TopicPartition("payments", 1)
-
-
 def open_transaction(broker):
     group = "fraud-check"
     offsets = {ORDERS_0: OffsetCommit(9), PAYMENTS_1: OffsetCommit(40)}
@@ -204,52 +210,29 @@ def open_transaction(broker):
         yield f"by name{name}", broker.offset_fetch(group, list(offsets), require_stable=stable)
 
 
-all_stable = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", require_stable=True).value)
+all_stable = course.format_offsets(broker.offset_fetch("fraud-check", require_stable=True).value)
 with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned")):
     display(course.compare_brokers(open_transaction))
 
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The answer to *all* lists committed partitions only, and that of `orders-0` is only pending. So a program that needs stable offsets must ask by name. Java's consumer does, and it sets `requireStable` since version 2.5.
+# If you ask for *all*, the answer has only partitions with a committed offset. `orders-0` has only a pending one, so it is missing.
 #
 # </details>
 #
-# The real 4.3.1 broker was asked by name, too:
+# So a program that needs stable offsets must ask by name. Java's consumer does, and it sets `requireStable` since version 2.5. The real broker was asked by name, too:
 
 # %%
 asked = course.read_answers("harbour/4.3.1")["stable_every_live_partition_named"]["fraud-check"]
 named = [TopicPartition.parse(name) for name in asked]
-ours = course.format_offsets(brokers["4.3.1"].offset_fetch("fraud-check", named, require_stable=True).value)
-for partition, answer in ours.items():
-    print(f"{partition:<12} {answer if isinstance(answer, str) else answer['offset']}")
+ours = course.format_offsets(broker.offset_fetch("fraud-check", named, require_stable=True).value)
 course.compare_with_broker(ours, asked, "4.3.1")
-
-# %% [markdown]
-# ## A stable fetch between append and confirmation
-#
-# A commit outside of transactions is unsettled for a moment, too, while its record is appended but not confirmed by the replicas (lesson 04). We hold both brokers in this moment: 5 is committed, and 6 is in flight.
-
-# %%
-def fetch_in_flight(broker):
-    broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
-    broker.manager.logs.release()
-    yield "6 is appended", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
-    yield "a fetch", broker.offset_fetch("billing", [ORDERS_0])
-    yield "a stable fetch", broker.offset_fetch("billing", [ORDERS_0], require_stable=True)
-    broker.manager.logs.release()
-    yield "6 is confirmed: a fetch", broker.offset_fetch("billing", [ORDERS_0])
-
-
-course.compare_brokers(fetch_in_flight, kafka=list(shops), holds_answers=True)
-
-# %% [markdown]
-# Without `requireStable`, both return 5: the new coordinator reads the confirmed state, and the classic one its cache, into which 6 has not moved yet. With it, they differ. The classic coordinator treats an offset in flight like one in a transaction, so the client gets the error and must ask again. The new coordinator has already applied 6 to its memory. It answers from this newest state, but sends the answer only when the replicas have confirmed 6. Without transactions, `requireStable` costs a short wait or a second request.
 
 # %% [markdown]
 # ## All answers, in a failover
 #
-# Step through a failover of 4.3.1 brokers:
+# Step through a failover, and look at the answers of both brokers:
 
 # %%
 # figure
@@ -279,7 +262,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## The leader epoch of an offset
 #
-# Are the records before the committed offset still those that the consumer read? A *leader epoch* counts the leaders of a partition. Each record has the leader epoch in which it was written, and a commit contains that of the last record that was read.
+# **Part 3.** Are the records before the committed offset still those that the consumer has read? Not always, because a new leader of the partition can lack the last records of the old leader. Consumers notice this by the *leader epoch*, a number that rises with each new leader. Each record stores the leader epoch in which it was written. A commit stores the leader epoch of the last record that the consumer has read.
 #
 # Suppose leader A writes `orders-0` up to offset 59 in leader epoch 3, but its replicas end at 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
 #
@@ -294,22 +277,15 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## Where an epoch ends
 #
-# So the consumer first asks B where leader epoch 3 ends, with the request `OffsetForLeaderEpoch`. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. **An epoch ends at the first offset of the next higher epoch in the list**, and the last one at the end of the log.
+# So the consumer first asks B, with the request `OffsetForLeaderEpoch`, where leader epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. **An epoch ends at the first offset of the next higher epoch in the list**, and the last one at the end of the log.
 #
-# So epoch 3 ends at 40. Because 40 is less than 45, the consumer continues at 40. If the end were 45 or more, its records would still be there, and it would continue at 45.
+# So epoch 3 ends at 40. The committed offset, 45, is beyond this end, so the consumer continues at 40. If epoch 3 ended at 45 or later, the records before 45 would still be there, and the consumer would continue at 45. It does not ask if the commit has no leader epoch, as after a reset by an operator.
 #
 # <details><summary>Records that were already processed</summary>
 #
 # Kafka cannot undo the work on A's records 40 to 44. With `auto.offset.reset=none`, the consumer raises `LogTruncationException` and does not go back, so your application can decide.
 #
 # </details>
-#
-# A commit without a leader epoch has −1, and the consumer starts at its offset without asking:
-
-# %%
-for group in ["billing", "dashboard"]:
-    epochs = {committed.leader_epoch for committed in brokers["4.3.1"].offset_fetch(group).value.offsets.values()}
-    print(f"leader epochs in the commits of {group}: {', '.join(map(str, sorted(epochs)))}")
 
 # %% [markdown]
 # ## Exercise: three restarts, on paper
@@ -331,29 +307,9 @@ course.check("three_restarts", three_restarts)
 # course.hint("three_restarts")
 
 # %% [markdown]
-# ## Who may see which offsets
-#
-# A fetch needs the permission DESCRIBE for the group and for each topic. This client may not see `payments`:
-
-# %%
-def ask_as_clerk(broker):
-    committed = {ORDERS_0: OffsetCommit(50), PAYMENTS_1: OffsetCommit(41)}
-    yield "two commits", broker.offset_commit("billing", committed)
-    yield "all", broker.offset_fetch("billing")
-    yield "by name", broker.offset_fetch("billing", list(committed))
-
-
-course.compare_brokers(
-    ask_as_clerk, authorize=lambda operation, kind, name: (operation, name) != ("DESCRIBE", "payments")
-)
-
-# %% [markdown]
-# The answer to *all* leaves the topic out without an error, so a monitor with too few permissions shows too few offsets.
-
-# %% [markdown]
 # ## Questions about groups: describe and list
 #
-# Monitors also send DescribeGroups, for the state and members of a group, and ListGroups, which must go to **every** broker, because each lists only its own groups. Here a broker loads the partition of `billing`, and has loaded that of `shipping`:
+# **Part 4.** A monitor also sends ListGroups, to **every** broker, because each lists only the groups that it coordinates. Then it sends DescribeGroups, for the state and the members of a group. Here, a broker has loaded the partition of `shipping`, and still loads the partition of `billing`:
 
 # %%
 def ask_as_monitor(broker):
@@ -372,7 +328,7 @@ def ask_as_monitor(broker):
 course.compare_brokers(ask_as_monitor, offsets_topic_num_partitions=2)
 
 # %% [markdown]
-# The new coordinator merges the answers of its partitions, so one that is loading makes the whole answer an error. The classic one adds to the error what its one map has so far.
+# ListGroups asks each partition of the broker. If one of them still loads, the whole answer is an error without groups. In 3.9, the error comes with the groups that are loaded so far.
 
 # %% [markdown]
 # ## Exercise: a decision
@@ -395,9 +351,30 @@ course.check("proof_of_loss", proof_of_loss)
 # course.hint("proof_of_loss")
 
 # %% [markdown]
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
-# They differ in a stable fetch while a commit is in flight, in ListGroups during a load, and in DescribeGroups of an unknown group. The handbook has both, [event by event](../docs/handbook/events.md).
+# A stable fetch differs, too, while a commit outside of transactions is in flight (lesson 04). Here 5 is committed, and 6 is not confirmed yet:
+
+# %%
+def fetch_in_flight(broker):
+    broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
+    broker.manager.logs.release()
+    yield "the commit of 6", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
+    yield "a fetch", broker.offset_fetch("billing", [ORDERS_0])
+    yield "a stable fetch", broker.offset_fetch("billing", [ORDERS_0], require_stable=True)
+    broker.manager.logs.release()
+
+
+course.compare_brokers(fetch_in_flight, holds_answers=True)[1:]
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# In 4.x, the answer comes from the newest memory, which already has 6, but it is sent only when the replicas have confirmed 6. So the client waits a moment. In 3.9, an offset in flight counts as pending, so the client gets the error and asks again.
+#
+# </details>
+#
+# The handbook has both coordinators, [event by event](../docs/handbook/events.md).
 #
 # <details><summary>Other versions</summary>
 #
@@ -411,7 +388,7 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # <details><summary>How does DescribeGroups answer for a group that does not exist?</summary>
 #
-# With the state *Dead*. Kafka 4.x adds the error `GROUP_ID_NOT_FOUND`; the classic coordinator, and requests up to version 5, have `NONE`.
+# With the state *Dead* and the error `GROUP_ID_NOT_FOUND`. In 3.9, and for requests up to version 5, there is no error.
 #
 # </details>
 #
@@ -427,6 +404,7 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # - Set `auto.offset.reset=none` if skipping records is worse than stopping. Then a lost offset is an error.
 # - After a broker restart, Java's consumer retries `NOT_COORDINATOR` and `COORDINATOR_LOAD_IN_PROGRESS` until `default.api.timeout.ms` (60 seconds).
+# - As long as an offset is unstable, `poll` returns no records, throws nothing, and asks again.
 
 # %% [markdown]
 # ## At 3 am
@@ -443,7 +421,7 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # <details><summary>In Kafka</summary>
 #
-# | what | 4.x | 3.9, classic |
+# | what | 4.x | 3.9 |
 # |---|---|---|
 # | offsets in memory | `OffsetMetadataManager.offsets` | `GroupMetadataManager.groupMetadataCache`, `GroupMetadata.offsets` |
 # | may this broker answer? | `CoordinatorRuntime` (state of the partition) | `GroupCoordinator.validateGroupStatus`, `ownedPartitions`, `loadingPartitions` |
@@ -455,8 +433,6 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # ## What we left out, and why
 #
-# How a partition gets a new leader, and the member epoch in newer fetch requests (lesson 13).
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How a partition gets a new leader, and the member epoch in newer fetch requests (lesson 13). All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [06 · The group's life](06_the_groups_life.ipynb): how members join, stay and leave, and what a rebalance does.

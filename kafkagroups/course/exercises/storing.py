@@ -88,7 +88,7 @@ EXERCISES = (
             ),
             "Line 4: the log refused the batch, so no log has the record": (6, 6, None, None, None),
             "Line 5: the error does not remove the record from the log. A copy may have it": (6, 6, None, 5, 5),
-            "Line 5: too late means that the replicas had not confirmed the record. The copies may lack it": (
+            "Line 5: a time-out means that the replicas had not confirmed the record. The copies may lack it": (
                 (6, 6, None, 5, 6)
             ),
             "Lines 3 and 5: no answer and an error prove nothing. A copy of the log may have the record": (

@@ -21,7 +21,7 @@ _PARTITION = TopicPartition("orders", 0)
 _HEIGHT = 292
 _ROW_HEIGHT = 106
 _POWER = ("on", "cut after this step")
-_MEMORY_NAMES = {"4.3.1": ("memory", "snapshot"), "3.9.2": ("pending", "cache")}
+_MEMORY_NAMES = {"4.3.1": ("memory", "snapshot"), "3.9.2": ("in flight", "cache")}
 """For each Kafka version: where a commit in flight is in memory, and what a fetch reads."""
 _STEPS = {
     "5 is committed": "Log, replica and memory agree, and a fetch returns 5.",
@@ -36,8 +36,8 @@ _STEPS = {
 class Moment:
     """Where the offsets are in one broker after a step, and what the next broker answers if the power fails now.
 
-    `newest` is what the memory of 4.x has applied, or 3.9 notes in `pending`. The next broker has the whole log, or
-    only the records that the replica confirmed.
+    An offset is a text, "–" without one. `newest` is the offset that the memory of 4.x has applied, or that 3.9 notes
+    as in flight. The next broker has the whole log, or only the records that the replica confirmed.
     """
 
     newest: str

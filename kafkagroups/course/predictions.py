@@ -189,7 +189,7 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         4: "The fourth transaction has not ended. Only three ends have raised the epoch.",
     },
     "after_the_load": {
-        "neither": "In one of them, a load applies the tombstone to the committed offset only, and the marker finds 41.",
+        "neither": "In one of them, a load applies the tombstone to the committed offset only: the marker finds 41.",
         "both": "In 4.x, a tombstone deletes what is committed and what is pending.",
         "4.3.1": "In 4.x, a tombstone deletes what is committed and what is pending.",
     },

@@ -111,6 +111,7 @@ course.check("read_varint", read_varint)
 # A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker that copies a partition asks only for what comes after the end of its own log, so nobody would ever fill a hole in the middle. A log that ends too early becomes complete again, as long as another broker has the records.
+#
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
 # %%

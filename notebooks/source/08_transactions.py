@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
-# 2. The marker decides **whether** a pending offset *counts*, which means that a fetch can return it. If several offsets of a partition count, the one whose record is later in the log wins.
+# 2. The marker decides **whether** a pending offset *counts*, which means that a fetch of the offset (OffsetFetch) can return it. If several offsets of a partition count, the one whose record is later in the log wins.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
 # 4. If no marker comes, the offset stays pending forever, and the log grows, because nothing after it can be cleaned (lesson 10).
 
@@ -36,7 +36,7 @@
 #
 # Two coordinators take part:
 #
-# - `sendOffsetsToTransaction` sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`. `groupMetadata()` contains the member and its generation, so both are checked as in lesson 07 (but CompletingRebalance is no reason to refuse). With only a group id, nothing is checked, and a member that was removed can commit.
+# - `sendOffsetsToTransaction` sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`. `groupMetadata()` contains the member and its generation, so the coordinator can make the checks of lesson 07 (but it accepts the commit in CompletingRebalance, too). If the program passes only a group id, nothing is checked, and a member that was removed can commit.
 # - `commitTransaction` and `abortTransaction` go to the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator), which writes a **marker** into each partition that has records of the transaction.
 
 # %% [markdown]
@@ -45,7 +45,7 @@
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
 # - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction, which is allowed, because the group has no members. Such a [*plain* commit](../docs/handbook/glossary.md#plain-commit) counts at once, without a marker.
+# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction, which is allowed, because the group has no members. Such a [*plain* commit](../docs/handbook/glossary.md#plain-commit) counts at once, without a marker, whoever sends it.
 # - The fourth transaction has no marker, because the brokers were killed before it ended.
 
 # %%
@@ -85,7 +85,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, both record 29 and the plain commit at 31 count. Record 31 is later in the log, so the offset is 25. The marker of record 29 is later still, but the position of the **record** decides. Cleaning keeps the record that is later, too, so it does not change the answer.
+# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, both record 29 and the plain commit at 31 count. Record 31 is later in the log, so the offset is 25. The marker of record 29 is later still, but the position of the **record** decides. The cleaner also keeps the later record (lesson 10), so cleaning does not change the answer.
 #
 # ## Record by record
 #
@@ -98,7 +98,7 @@ course.TwoMaps()
 # %% [markdown]
 # ## Stable offsets
 #
-# Suppose that `fraud-check` crashes during its third transaction, and that the next process fetches the old offset. If the transaction is committed a moment later, this process handles payments that the transaction has already handled. Therefore the client asks for stable offsets only, with *requireStable* (lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again later.
+# Suppose that another process of `fraud-check` takes over during the third transaction, and fetches the old offset. If the transaction is committed a moment later, this process handles payments that the transaction has already handled. Therefore the client asks for stable offsets only, with *requireStable* (lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again later.
 #
 # Here brokers of both versions go through the third transaction; `course.end_transaction` writes the marker:
 
@@ -125,7 +125,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# Both do the same in every row. A real 4.3.1 broker that had loaded the log of `fraud-check` was asked for stable offsets, too:
+# 4.x and 3.9 do the same in every row. A real 4.3.1 broker, which had loaded the log of `fraud-check`, was asked for stable offsets, too:
 
 # %%
 answers = course.read_answers("harbour/4.3.1")
@@ -194,7 +194,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
 # %% [markdown]
 # ## A transaction that hangs
 #
-# A [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction) is open in the log of a partition, but not in the transaction coordinator, so its marker never comes. Brokers up to 3.6 could cause one, because they accepted the late request that you have just seen.
+# A [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction) is open in the log of a partition, but not in the transaction coordinator, so its marker never comes. Brokers up to 3.6 could cause one, because they accepted such a late request.
 #
 # Clients that ask for stable offsets then get `UNSTABLE_OFFSET_COMMIT` again and again. The partition grows as well, because the cleaner stops before the first record of the transaction, and the next failover takes longer.
 #
@@ -271,7 +271,8 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # ## Where the classic coordinator differs
 #
-# In 3.9, a load can bring back an offset that was deleted while it was pending, and a marker normally has the epoch of its records.
+# You have seen both differences: in 3.9, a load can bring back an offset that was deleted while it was pending, and a marker normally has the epoch of its records.
+#
 # <details><summary>Other versions</summary>
 #
 # Transactions exist since 0.11. *requireStable* exists since 2.5, and `kafka-transactions.sh` since 3.0. With `transaction.partition.verification.enable=false`, Kafka 3.7 and later do not ask the transaction coordinator, and a late request can cause a hanging transaction.
@@ -285,6 +286,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # At once, even if the transaction is aborted. Only commits wait for the marker.
 #
 # </details>
+#
 # ## In five lines
 #
 # - An offset in a transaction is pending until a marker of its producer.

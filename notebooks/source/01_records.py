@@ -12,7 +12,7 @@
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# Four things to hold on to:
+# You will rarely read such bytes, but they explain three surprises: a monitor that shows nothing after an upgrade, a broker that cannot take over, and a group that is suddenly Stable. Four things to hold on to:
 #
 # 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts. (Lesson 08 has the one exception, transactions.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
@@ -119,9 +119,9 @@ course.check("decode_commit", decode_commit)
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
 # | 4 | 4.1 and later | tagged fields for the topic id; lengths are uvarints |
 #
-# A cluster is upgraded one broker at a time, and meanwhile the old brokers must understand what the new ones write. Therefore, up to 3.9, the setting `inter.broker.protocol.version` told upgraded brokers to go on with the old version. The handbook has [all fields](../docs/handbook/records-offsets.md).
+# A cluster is upgraded one broker at a time, and meanwhile the old brokers must understand what the upgraded ones write. Therefore, up to 3.9, the setting `inter.broker.protocol.version` told upgraded brokers to go on with the old version. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
-# A topic that is deleted and created again has the same name but another id, so only the id says which of the two a commit is about. A commit in a *transaction*, a set of writes that become valid together (lesson 03), has a topic id since 4.4.
+# A topic that is deleted and created again has the same name but another id, so only the id says which of the two a commit is about. Commits in a *transaction*, a set of writes that become valid together (lesson 03), have it only since 4.4.
 #
 # An old client can still send a *retention time* with its commit, after which the offset expires. The group `stock-audit` sent a retention time of 3 seconds to the 4.3.1 broker.
 #
@@ -164,7 +164,7 @@ course.VersionOverlay()
 #
 # A broker that takes over a partition of `__consumer_offsets` [*loads*](../docs/handbook/glossary.md#load) it: it reads all its records in order. What does it do with a record that it cannot read?
 #
-# It **skips** a record whose *type* it does not know. An unknown type belongs to a feature that this broker does not have, just as types 3 to 23 belong to the new group protocols of lesson 13.
+# It **skips** a record whose *type* it does not know, because an unknown type belongs to a feature that this broker does not have. Types 3 to 23, for example, belong to the group protocols of lesson 13. The record stays in the log for a broker that knows it.
 #
 # It **stops the load** at a record of a known type that it cannot read, because without this record it could answer with an outdated position. Examples are:
 #

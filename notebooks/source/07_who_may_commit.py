@@ -82,14 +82,14 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # |---|---|---|---|
 # | 6 | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` | nobody can be a member of it |
 # | 7 | The group is Empty, and the generation is 0 or more. | `UNKNOWN_MEMBER_ID` | it has no members |
-# | 8 | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` | another process has taken the place of the sender |
+# | 8 | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` | the sender is *fenced*, shut out: another process has its place |
 # | 9 | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` | the sender was removed |
 # | 10 | The group has members, and the generation is not the current one. | `ILLEGAL_GENERATION` | the member missed a rebalance |
 # | 11 | The group has members, and they do not have their new assignments yet (CompletingRebalance). | `REBALANCE_IN_PROGRESS` | nobody knows who owns the partition |
 #
 # A commit that passes them all is stored, and if its group does not exist, the coordinator creates the group. Three checks concern one partition of the request only, so the coordinator still stores the other partitions: 2, 3, and the length of the metadata, which comes last (below). Every other error refuses the whole request.
 #
-# This script makes the commits that the table below numbers like the checks. `course.start_two_vans` starts `shipping`, a group of two members in generation 2:
+# The next script makes such commits; its table shows the number of the check that refuses a commit. `course.start_two_vans` starts `shipping`, a group of two members in generation 2:
 
 # %%
 ORDERS_0 = kg.TopicPartition("orders", 0)
@@ -125,7 +125,7 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# One answer differs. If the group does not exist, 4.x says so. In 3.9, the answer is `ILLEGAL_GENERATION`, which sounds as if only the generation were old.
+# One answer differs: if the group does not exist, 4.x says so. In 3.9, the answer is `ILLEGAL_GENERATION`, which sounds as if only the generation were old.
 #
 # A commit that is accepted is also a sign of life: the session timeout of the member starts again.
 
@@ -161,14 +161,14 @@ course.check("three_refusals", three_refusals)
 #
 # ## Simple commits
 #
-# Some clients commit and are not members of the group: a tool that sets an offset, as in lesson 02, or a consumer that chooses its partitions itself, with `assign` instead of `subscribe`. They send the generation −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty, because otherwise a member may be committing the same partition. That is why the table above shows the commit with generation −1 twice: it is stored for `backup`, and refused for `shipping`.
+# Some clients commit and are not members of the group: a tool that sets an offset, as in lesson 02, or a consumer that chooses its partitions itself, with `assign` instead of `subscribe`. They send the generation −1, and the coordinator accepts such a simple commit only if the group does not exist or is Empty, because otherwise a member may be committing the same partition. That is why the table above shows the commit with generation −1 twice: it is stored for `backup`, and refused for `shipping`.
 #
 # So you cannot reset an offset while the group has a member, not even the offset of one partition.
 
 # %% [markdown]
 # ## A static member
 #
-# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group, so its partitions keep their owner, although nobody reads them meanwhile. When a process starts again with this [instance id](../docs/handbook/glossary.md#instance-id), it takes the old place, and there is no rebalance. A static member that stays away longer than its session timeout is removed like any other.
+# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group, so its partitions keep their owner, although nobody reads them meanwhile. When a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id), it takes the place of the old one, and there is no rebalance. A static member that stays away longer than its session timeout is removed like any other.
 #
 # Harbour Coffee has two vans, and their consumers are static members of `shipping`. Then `van-1` is started again:
 
@@ -203,11 +203,11 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# `van-1` has its old partitions again. `skip_assignment` tells the leader that it need not compute assignments.
+# `van-1` has its old partitions again, and `skip_assignment` tells the leader that it need not compute assignments.
 #
 # The old process gets `FENCED_INSTANCE_ID`, because the instance id is checked before the member id, and `van-1` now belongs to another member id. This error tells the old process to stop. With `UNKNOWN_MEMBER_ID`, it would join again and push out the new process, the new process would then push out the old one, and so on.
 #
-# A 3.9.2 broker wrote records with the same generations in the log of the shop:
+# A real 3.9.2 broker wrote records with the same generations in the log of the shop:
 
 # %%
 classic_vans = course.start_two_vans()
@@ -289,7 +289,7 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# A client can see one difference: in 3.9, a member's commit to a group that does not exist gets `ILLEGAL_GENERATION`. All other checks and their order are the same, because clients depend on these errors: they decide whether a consumer retries, joins again, or stops.
+# A client can see one difference: in 3.9, a member's commit to a group that does not exist gets `ILLEGAL_GENERATION`. All other checks and their order are the same, because clients depend on them. The error decides whether a consumer retries, joins again, or stops.
 #
 # <details><summary>Other versions</summary>
 #
@@ -301,7 +301,7 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 # ## In five lines
 #
 # - The order of the checks: permissions, topics, right broker, group, member, generation, state.
-# - A member that was removed gets `UNKNOWN_MEMBER_ID`. Its commit cannot overwrite newer offsets.
+# - A member that was removed gets `UNKNOWN_MEMBER_ID`, so its commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
 # - If two processes have the same instance id, the newer one takes the place of the older one, which stops. If something restarts it, the same happens the other way round.
@@ -320,7 +320,7 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A consumer throws `CommitFailedException`. | `kafkagroups timeline PATH --group billing` | The member was removed. The command shows the generation without it. | Raise `max.poll.interval.ms`, or let `poll` return fewer records (`max.poll.records`). |
-# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | Repeat it. If the consumer id (the member id) of an instance id changes again and again, two processes have this id. | Find the second process: a copied configuration, or an old machine. Stop it. |
+# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It prints the instance id, the consumer id (the member id) and the host of each member. If you repeat it and the consumer id of an instance id changes again and again, two processes have this instance id. | Find the second process: a copied configuration, or an old machine. Stop it. |
 # | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]

@@ -3,7 +3,7 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** the coordinator of 4.x, with 3.9 beside it in the tables. Near the end, one table has the few differences.
+# **Which Kafka:** the coordinator of 4.x, with 3.9 beside it in the tables. The few differences stand near the end.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -17,18 +17,18 @@
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
 # 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire).
 # 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
-# 4. A **classic group** (its clients use the classic protocol, their default also on 4.x) keeps its offsets for seven days after its last member has left. This time is the *retention*.
+# 4. A **classic group** (its clients use the classic protocol, their default also on 4.x) keeps its offsets for the *retention*, seven days by default, after its last member has left.
 
 # %% [markdown]
 # ## A group is deleted
 #
-# The group `mailer` of Harbour Coffee had three offsets. Its last member left. Then the administrator deleted the group, as this command does:
+# The group `mailer` of Harbour Coffee had three offsets. After its last member had left, the administrator deleted the group, as this command does:
 #
 # ```
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete --group mailer
 # ```
 #
-# The command sends the request `DeleteGroups`. These are the last records that the 4.3.1 broker wrote for the group:
+# The command sends the request `DeleteGroups`, and these are the last records that the 4.3.1 broker wrote for the group:
 
 # %%
 from kafkagroups import course
@@ -61,7 +61,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Exercise: count the tombstones, on paper
 #
-# In a test cluster, the simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 3.9.2, then of 4.3.1? Write a pair, for example `(5, 6)`.
+# In a test cluster, the simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 4.3.1, then of 3.9.2? Write a pair, for example `(6, 5)`.
 
 # %%
 # exercise: records_of_dashboard
@@ -74,13 +74,13 @@ course.check("records_of_dashboard", records_of_dashboard)
 # %% [markdown]
 # ## Single offsets, and the end of a topic
 #
-# The request `OffsetDelete` deletes single offsets. This command sends it:
+# The request `OffsetDelete`, which this command sends, deletes single offsets:
 #
 # ```
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Some groups, for example those of Kafka Connect, have another *protocol type* than `consumer`. The coordinator cannot see what their members read, so it answers `NON_EMPTY_GROUP`.
+# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Some groups, for example the groups of Kafka Connect, have another *protocol type* than `consumer`. The coordinator cannot see what their members read, so it answers `NON_EMPTY_GROUP` as long as there are members.
 #
 # Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
@@ -216,7 +216,7 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 # %% [markdown]
 # ## Exercise: gone on Monday
 #
-# A cluster of Kafka 3.9.2 has a retention of offsets of one day. The last orders came on Friday at 18:00, and all groups committed their offsets. On Monday at 8:00, all services are restarted:
+# A cluster of Kafka 4.3.1 has a retention of offsets of one day, and all its groups are classic groups. The last orders came on Friday at 18:00, and all groups committed their offsets. On Monday at 8:00, all services are restarted:
 #
 # - `mailer` has members all the time, and they read `orders`. Its last commit was on Friday at 18:00.
 # - `dashboard` uses `assign`, so it never joins its group. Its last commit was on Friday at 18:00.
@@ -252,7 +252,7 @@ course.check("weekend", weekend)
 #
 # ## In five lines
 #
-# - A tombstone is a record without a value. It deletes its key.
+# - A tombstone is a record without a value, and it deletes its key.
 # - Offsets are deleted by a request, with their topic, or at the end of their retention.
 # - While a member reads a topic, the group's offsets of this topic stay. In a classic group that had members, the retention begins when the group becomes Empty.
 # - In a simple group, the retention of each offset begins at its commit.
@@ -262,7 +262,7 @@ course.check("weekend", weekend)
 # ## For your consumer
 #
 # - A consumer that uses `assign` is never a member, so its offsets expire if it commits nothing for 7 days. Commit regularly, even if the topic is quiet.
-# - `auto.offset.reset=none` makes lost offsets visible. `latest` skips records silently.
+# - `auto.offset.reset=none` makes lost offsets visible, whereas `latest` skips records silently.
 # - Before a long stop of a service, stop its consumers, then save its offsets. With `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
 # ## At 3 am
@@ -289,7 +289,7 @@ course.check("weekend", weekend)
 #
 # ## What we left out, and why
 #
-# Tombstones make the file longer. Only the cleaner makes it smaller (lesson 10).
+# Tombstones make the file longer, and only the cleaner makes it shorter (lesson 10).
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -7,7 +7,7 @@
 # |---|---|---|
 # | say which records a cleaning pass keeps, and by which rule; find what stops the cleaner; say whether cleaning can change an answer | {{minutes}} | no |
 #
-# **Which Kafka:** 4.x and 3.9 alike, because the cleaner belongs to the broker and not to the coordinator. Its rules have been these since 3.1.
+# **Which Kafka:** 4.x and 3.9 alike, because the cleaner belongs to the broker and not to the coordinator. Its rules have not changed since 3.1.
 #
 # ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
@@ -73,7 +73,11 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 course.OffsetMap()
 
 # %% [markdown]
+# <details><summary>Why does B = 1 remain?</summary>
+#
 # `B = 2` is in the active segment, which the pass does not read. So the map does not contain it, and `B = 1` is the newest B that the cleaner knows.
+#
+# </details>
 #
 # The broker stores the *first dirty offset*, where the next pass begins, in the file `cleaner-offset-checkpoint`. The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone.
 
@@ -103,7 +107,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones. Each is the newest record of its key, but it stands for something that no longer exists. Why are they still there?
+# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones: each is the newest record of its key, but it stands for something that no longer exists. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
@@ -218,7 +222,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. The broker without a cleaner gives no wrong answer, and this is why nobody notices it until it has to load the log.
+# They do. The broker without a cleaner gives no wrong answer, which is why nobody notices it until this broker has to load the log.
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?

@@ -230,7 +230,7 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# 4.x and 3.9 compute the partition in the same way, and count the partitions when they start. They differ in memory: in 4.x each partition has its own groups, whereas in 3.9 all partitions of a broker share one cache. So after a widening, 4.x answers *nothing committed*, and 3.9 answers the old offset if the broker leads both partitions.
+# 4.x and 3.9 compute the partition in the same way. After a widening, 4.x answers *nothing committed*, because each partition has its own groups. In 3.9, all partitions of a broker share one cache, so it answers the old offset if it leads both partitions.
 #
 # ## Check yourself
 #
@@ -283,6 +283,6 @@ course.check("after_widening", after_widening)
 #
 # ## What we left out, and why
 #
-# How a partition gets its leader is replication, a subject of its own. Here one fact is enough: the leader of the partition is the coordinator of all its groups. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How a partition gets its leader is replication, a subject of its own. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [03 · The log](03_the_log.ipynb): what the file of such a partition looks like.

@@ -189,7 +189,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# A coordinator that **loads** this log does not compare producer epochs, because a broker did so before each append. A marker of producer 1 ends all its pending offsets, with any epoch.
+# A **load** does not compare producer epochs, because a broker did so before each append. So a marker of producer 1 ends all its pending offsets, with any epoch.
 
 # %% [markdown]
 # ## A transaction that hangs
@@ -271,7 +271,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # ## Where the classic coordinator differs
 #
-# You have seen both differences: in 3.9, a load can bring back an offset that was deleted while it was pending, and a marker normally has the epoch of its records.
+# In 3.9, a load can bring back an offset that was deleted while it was pending, and a marker normally has the epoch of its records.
 #
 # <details><summary>Other versions</summary>
 #

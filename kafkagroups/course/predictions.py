@@ -187,8 +187,9 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         4: "The fourth transaction has not ended. Only three ends have raised the epoch.",
     },
     "after_the_load": {
-        None: "The tombstone removed only the committed offset. The marker found 41 in the other map.",
-        20: "The tombstone removed offset 20 from the map of committed offsets.",
+        "neither": "In one of them, a load applies the tombstone to the committed offset only: the marker finds 41.",
+        "both": "In 4.x, a tombstone deletes what is committed and what is pending.",
+        "4.3.1": "In 4.x, a tombstone deletes what is committed and what is pending.",
     },
     # Lesson 09
     "mailer_is_deleted_on": {

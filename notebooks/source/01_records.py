@@ -7,14 +7,14 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} | no |
 #
-# **Which Kafka:** records that a 4.3.1 broker wrote. Brokers of 3.9 write the same fields, except for the value version of a commit.
+# **Which Kafka:** records that a 4.3.1 broker wrote. A broker of 3.9 writes the same records, but commits in an older version.
 #
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# Four things to hold on to:
+# You will rarely read such bytes, but they explain three surprises: a monitor that shows nothing after an upgrade, a broker that cannot take over, and a group that is suddenly Stable. Four things to hold on to:
 #
-# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts (lesson 08 has the exception: an offset in a transaction).
+# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts. (Lesson 08 has the one exception, transactions.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
 # 3. The key begins with the [**record type**](../docs/handbook/glossary.md#record-type), so that a reader knows what follows: 1 is an offset, 2 is a group.
 # 4. The value begins with its [**version**](../docs/handbook/glossary.md#value-version), because the fields have changed over the years.
@@ -42,9 +42,9 @@ course.hexdump(value)
 # Where is the committed offset? The bytes contain no field names, so you find it as a broker does, by counting from the left:
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before the text stands its length plus one: `07` means six bytes, `01` an empty text, and `00` is left over for null. The number is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
-# - The [**leader of a partition**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is a counter that rises when another broker becomes the leader of `orders-0`. If records were lost when the leader changed, this number lets a consumer notice (lesson 05).
-# - **Tagged fields** are optional fields at the end, each with its own number. The field with the tag 0 is the id of the topic.
+# - **Metadata** is a text that a client may store with its offset. A number stands before the text: 0 means null, and any other number is the length of the text plus one. So `07` means six bytes, and `01` means an empty text. The number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
+# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is about `orders-0`, which the group reads. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the leader epoch is a counter that rises with each new leader. If records were lost in such a change, a consumer can notice it by this number (lesson 05).
+# - **Tagged fields** are optional fields at the end, each with its own number, the tag. Tag 0 is the id of the topic.
 
 # %% [markdown]
 # Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 14=08`</span>, and watch which fields a decoder now gets wrong: a changed length shifts everything that follows it.
@@ -85,7 +85,7 @@ for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
 # Null and an empty text are different bytes, and a client can send both:
 #
 # - **Null metadata** is stored as an empty text, so no null is ever written there.
-# - **An empty group id** can commit: the broker stores offsets for the group `""`. If a consumer asks to become a *member* of it, however, the broker answers `INVALID_GROUP_ID`.
+# - **An empty group id** is enough for commits: the broker stores offsets for the group `""`. But no consumer can become a *member* of this group; the broker answers `INVALID_GROUP_ID`.
 
 # %% [markdown]
 # ## Exercise: decode a commit
@@ -110,7 +110,7 @@ course.check("decode_commit", decode_commit)
 # %% [markdown]
 # ## The versions of a commit
 #
-# A record stays in the log until a newer one replaces it, perhaps for years. So a broker must read all versions, although it writes only one or two of them:
+# A record stays in the log until a newer one replaces it, perhaps for years. So a broker must be able to read all versions, although it writes only one or two of them:
 #
 # | value version | written by | what changed |
 # |---|---|---|
@@ -119,7 +119,9 @@ course.check("decode_commit", decode_commit)
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
 # | 4 | 4.1 and later | tagged fields for the topic id; lengths are uvarints |
 #
-# Only a development version of 2.1 wrote version 2. A cluster is upgraded one broker at a time, and the old brokers must understand what the new ones write. Up to 3.9, the setting `inter.broker.protocol.version` could therefore make upgraded brokers go on with the old version. The handbook has [all fields](../docs/handbook/records-offsets.md).
+# A cluster is upgraded one broker at a time, and meanwhile the old brokers must understand what the upgraded ones write. Therefore, up to 3.9, the setting `inter.broker.protocol.version` told upgraded brokers to go on with the old version. The handbook has [all fields](../docs/handbook/records-offsets.md).
+#
+# A topic that is deleted and created again has the same name but another id, so only the id says which of the two a commit is about. Commits in a *transaction*, a set of writes that become valid together (lesson 03), have it only since 4.4.
 #
 # An old client can still send a *retention time* with its commit, after which the offset expires. The group `stock-audit` sent a retention time of 3 seconds to the 4.3.1 broker.
 #
@@ -137,23 +139,9 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Only version 1 has a field for an expire timestamp, so every release since 0.9 writes it for such a commit.
+# Only version 1 has a field for an expire timestamp, so every release since 0.9 writes it for such a commit. Version 1 has no tagged fields, so the commit has no topic id.
 #
 # </details>
-#
-# ## Which commits have a topic id
-#
-# A topic that is deleted and created again has the same name but another id, so only the id says which of the two a commit is about. Not every commit of the 4.3.1 broker has one:
-
-# %%
-records = [(9, 38, "plain commit"), (9, 33, "in a transaction"), (22, 0, "with a retention time")]
-for folder, offset, kind in records:
-    record = kg.decode(*course.read_record(course.find_data(f"harbour/4.3.1/__consumer_offsets-{folder}"), offset))
-    topic_id = record.value.topic_id.strip("A") or "none"     # an id of zero bytes prints as A's
-    print(f"{kind:<22} topic id {topic_id}")
-
-# %% [markdown]
-# Ordinary commits have had a topic id since Kafka 4.1. A commit that belongs to a *transaction*, a set of writes that become valid together (lesson 03), has one since 4.4. A commit with a retention time never has one, because version 1 has no tagged fields.
 #
 # ## A reader must know the version
 #
@@ -168,7 +156,7 @@ course.VersionOverlay()
 #
 # A reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata.
 #
-# A reader that expects version 1 gets wrong values from versions 3 and 4, without an error. It takes the first two bytes of the leader epoch, which are zeros, for the length of the metadata, so it believes that the metadata is empty. Then it reads two timestamps, for which enough bytes are left, so nothing contradicts it.
+# A reader that expects version 1 gets wrong values from versions 3 and 4, without an error. It takes the first two bytes of the leader epoch, which are zeros, as the length of the metadata, and believes that the metadata is empty. Then it reads two timestamps. There are enough bytes left for them, so nothing tells the reader that it is wrong.
 #
 # </details>
 #
@@ -176,17 +164,17 @@ course.VersionOverlay()
 #
 # A broker that takes over a partition of `__consumer_offsets` [*loads*](../docs/handbook/glossary.md#load) it: it reads all its records in order. What does it do with a record that it cannot read?
 #
-# It **skips** a record whose *type* it does not know. Types 3 to 23 belong to the new group protocols (lesson 13), so an unknown type belongs to a feature that this broker does not have.
+# It **skips** a record whose *type* it does not know, because an unknown type belongs to a feature that this broker does not have. Types 3 to 23, for example, belong to the group protocols of lesson 13. The record stays in the log for a broker that knows it.
 #
-# It **stops the load** at a record of a known type that it cannot read, because without it the broker could answer with an outdated position. Examples are:
+# It **stops the load** at a record of a known type that it cannot read, because without this record it could answer with an outdated position. Examples are:
 #
 # - a value whose version the broker does not know
 # - a value of zero bytes (a tombstone has no value at all)
 # - a null where a text must be, for example null metadata
 #
-# One such record takes **all** groups of its partition away: a 4.x broker refuses every request about them. Lesson 11 shows both coordinators in this situation, and a repair.
+# One such record takes **all** groups of its partition away: a 4.x broker refuses every request about them. Lesson 11 shows such a load in 4.x and 3.9, and a repair.
 #
-# An upgrade can make a record unreadable, too. Kafka 0.8.2 wrote offsets with key type 0, and later releases accept both types. But since 4.1, a key of type 0 must have value version 0, the one that 0.8.2 wrote; any other version stops the load.
+# Offsets also have an older key, of type 0, which Kafka 0.8.2 wrote. Later releases still read it, together with the value version of its time, 0.
 #
 # ## Exercise: three records, one broker
 #
@@ -209,10 +197,10 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## The record of a group
 #
-# If a broker dies, the next one must know the members of a group, because otherwise all consumers would have to join again. Therefore a broker writes a record of type 2 at the end of each *rebalance*, which divides the partitions among the members (and in 4.x one with generation 0 already when a group is created):
+# If a broker dies, the next one must know the members of each group, because otherwise all consumers would have to join again. The members change in a *rebalance*, which divides the partitions among them, so the broker writes a record of type 2 at the end of each rebalance. It uses these words:
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
-# - Each rebalance replaces the assignments and gets a number, the [**generation**](../docs/handbook/glossary.md#generation).
+# - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each one replaces all assignments.
 # - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is one of the members, not a broker. It computes all assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range`.
 #
 # This is the last group record of `billing`:
@@ -234,13 +222,13 @@ for member in group.members:
         print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
-# Many clients may share a *client id*, whereas the *member id* is unique. The *instance id* is for members that keep their place over a restart (lesson 07). The *protocol type* of consumers is `consumer`, and lesson 06 explains the timeouts.
+# The *member id* is unique, whereas many clients may share a *client id*. An *instance id* is for members that keep their place over a restart (lesson 07), and lesson 06 explains the timeouts. The *protocol type* of consumers is `consumer`.
 #
-# Subscription and assignment are bytes of the clients: the broker stores them, but only the leader of the group computes with them. Both can also hold data of the assignor. The value of a group has versions, too: version 1 (Kafka 0.10.1) added the rebalance timeout, version 2 (2.1) the time when the group entered its state, and version 3 (2.3) the instance id. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata), also inside subscription and assignment.
+# Subscription and assignment are bytes of the clients: the broker stores them, but only the leader of the group computes with them. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata), and which value version added each of them.
 #
 # ## What the record does not contain
 #
-# The record stores *when* the group entered its state, but **not the state**. A rebalance in progress is not in the record, either, because the broker writes only its result. So after a load, a group with members is `Stable`, and a group without members is `Empty`.
+# The record stores *when* the group entered its state, but **not the state**. It does not show a rebalance in progress either, because the broker writes only the result of a rebalance. So after a load, a group with members is `Stable`, and a group without members is `Empty`.
 #
 # ## Tombstones
 #
@@ -280,7 +268,7 @@ for records in [2, 5, 6, 10]:
 #
 # ## Where the classic coordinator differs
 #
-# The *new coordinator* of Kafka 4.x replaced the *classic coordinator* of 3.9, but both read and write the same records. They differ in the value version of a commit: the classic one has written version 3 since Kafka 2.1, and the new one writes version 3 in 4.0 and version 4 since 4.1. Before 3.4.1, a record of an unknown type stopped the load, too.
+# Kafka 4.0 replaced the *classic coordinator*, the part of a broker that manages groups up to 3.9, by the *new coordinator*. Both read and write the same records. Only the value version of a commit differs: 3.9 writes version 3, and so does 4.0, but 4.1 and later write version 4. Before 3.4.1, a record of an unknown type stopped the load, too.
 #
 # ## Check yourself
 #
@@ -304,7 +292,7 @@ for records in [2, 5, 6, 10]:
 #
 # <details><summary>Which commits does a 4.3.1 broker store with a topic id?</summary>
 #
-# Only ordinary commits. Commits in transactions have an id since 4.4, and commits with a retention time never.
+# Only commits outside of transactions and without a retention time. Commits in transactions have a topic id since 4.4, and commits with a retention time never.
 #
 # </details>
 #
@@ -331,7 +319,7 @@ for records in [2, 5, 6, 10]:
 # ## For your consumer
 #
 # - `commitSync(offsets)` can store metadata with each offset, by default up to a length of 4,096 (lesson 07).
-# - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` returns the offsets and does not depend on value versions.
+# - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` asks the broker for the offsets, so it does not depend on value versions.
 #
 # ## At 3 am
 #
@@ -339,7 +327,7 @@ for records in [2, 5, 6, 10]:
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | It counts the records of value version 4, which the monitor cannot read | Update the monitor, or use the Admin API |
+# | A monitor of consumer lag (how many records a group is behind) shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | The monitor reads the topic itself. The command counts the records of value version 4, which the monitor does not understand | Update the monitor, or let it use `Admin.listConsumerGroupOffsets` |
 #
 # ## What we left out, and why
 #

@@ -7,7 +7,7 @@
 # |---|---|---|
 # | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} | no |
 #
-# **Which Kafka:** all releases compute the partition in the same way. What they answer after a change of the number is shown for 4.x and 3.9, side by side.
+# **Which Kafka:** all releases compute the partition in the same way. What a broker answers after a change of the number is different in 4.x and 3.9, so the lesson shows both.
 #
 # ![The name billing goes through String.hashCode(), abs and % 50, and the result is partition 9 of the 50 partitions of __consumer_offsets.](pictures/02.svg)
 
@@ -36,12 +36,12 @@ for group in sorted(shop, key=kg.partition_for):
 #
 # ## The coordinator of a group
 #
-# Each partition has one broker that accepts its writes, the *leader* of the partition. The broker that leads the group's partition is therefore the only one that can write about the group, and it also answers all requests of the group: it is the **coordinator** of the group. A consumer finds it in two steps:
+# Each partition has one broker that accepts its writes, the *leader* of the partition. The broker that leads the group's partition is therefore the only one that can write about the group, and it also answers all requests of the group. This broker, or rather its part that manages groups, is the **coordinator** of the group. A consumer finds it in two steps:
 #
 # 1. It sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the broker that leads it.
 # 2. It sends its commits to that broker. If the broker no longer leads the partition, it answers `NOT_COORDINATOR`, and the consumer repeats step 1.
 #
-# When a broker dies, another one becomes the leader. The group then has a new coordinator, but it is still in the same partition.
+# When a broker dies, another one becomes the leader. The group then has another coordinator, but it is still in the same partition.
 
 # %% [markdown]
 # ## Java's hash
@@ -107,7 +107,7 @@ course.check("hash_of", hash_of)
 #
 # Two steps remain: take the absolute value, because a partition cannot be negative, and then the remainder of the division by the number of partitions.
 #
-# One hash needs care. An `int` cannot be 2³¹, so Java's `Math.abs` returns −2³¹ unchanged for −2³¹, and the remainder could be negative. Therefore Kafka has its own function, `Utils.abs`, which returns 0 in this case. The word `polygenelubricants` has exactly this hash:
+# One hash needs care: −2³¹. Its absolute value 2³¹ does not fit into an `int`, so Java's `Math.abs` returns −2³¹ itself, and the remainder could be negative. Therefore Kafka has its own function, `Utils.abs`, which returns 0 in this case. The word `polygenelubricants` has exactly this hash:
 
 # %%
 print("hash of polygenelubricants:", java_hash("polygenelubricants"))
@@ -150,9 +150,11 @@ print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes
 # %% [markdown]
 # ## Why the number must not change
 #
-# The topic has 50 partitions by default, so that many brokers can share the work. `offsets.topic.num.partitions` can choose another number, but a broker reads this setting only when it creates the topic. After that, only the real number of partitions matters. A broker looks at this number once, when it starts, and computes with it until its next restart.
+# The topic has 50 partitions by default, so that many brokers can share the work. The setting `offsets.topic.num.partitions` can choose another number, but it counts only when the topic is created.
 #
-# As with any other topic, an administrator can add partitions; we say that the topic is *widened*. This cannot be undone, because Kafka cannot remove partitions.
+# Partitions can be added later, as to any other topic, for example by a script that should have left this topic alone. We say that the topic is *widened*. This cannot be undone, because Kafka cannot remove partitions.
+#
+# A broker does not notice the change at once. It counts the partitions of the topic **once, when it starts**, and computes with this count until it restarts.
 #
 # *Predict*: the number changes from 50 to 60. How many of the shop's 8 groups then have another partition?
 
@@ -171,30 +173,30 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
 #
 # ## What a broker answers after that
 #
-# The old records stay in the old partition, and a broker writes new records of the group to the new one. Now a consumer restarts and asks for the offsets of its group. What is the answer? The next cell loads the shop's files like a broker that counts 60 partitions and leads all of them:
+# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. What is the answer? The next cell loads the shop's files like a broker that counts 60 partitions and leads all of them:
 
 # %%
 for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
     groups = kg.load(course.find_data(f"harbour/{version}"), coordinator=coordinator, partitions=60)
-    print(f"{coordinator} coordinator, Kafka {version}")
+    print(f"Kafka {version}")
     for name in ["billing", "shipping", "fraud-check"]:
         group = groups.get(name)
         print(f"    {name:<12} {f'{len(group.offsets)} offsets' if group else 'nothing committed'}")
 
 # %% [markdown]
-# Both coordinators answer without an error, although the answers differ. `fraud-check` keeps its partition. For the other groups, it matters how a coordinator keeps groups in memory:
+# Neither broker reports an error, although the answers differ. `fraud-check` keeps its partition. For the other groups, it matters how a broker keeps groups in memory:
 #
-# - The coordinator of **4.x** keeps the groups of each partition apart, and looks only in the partition that it computes with 60. There is no record of the group there, so the answer is *nothing committed*.
-# - The coordinator of **3.9** has one cache, a map in memory, for all partitions that its broker leads. If the broker also leads the old partition, the group is in the cache and the answer is **the old offset**. If another broker leads the old partition, the answer is *nothing committed*, too.
+# - **4.x** keeps the groups of each partition apart, and looks only in the partition that it computes with 60. This partition has no record of the group, so the answer is *nothing committed*.
+# - **3.9** has one cache, a map in memory, for all partitions that the broker leads. If the broker also leads the old partition, the group is in the cache, and the answer is **the old offset**. If another broker leads the old partition, 3.9 answers *nothing committed* as well.
 #
 # This is dangerous, because no error warns you. A consumer without a committed offset starts where `auto.offset.reset` says: with `latest` at the end of the partition, so that it skips records, and with `earliest` at the beginning, so that it reads everything again.
 
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Each group commits the offset 50 while the topic has 50 partitions and 60 when it has 60, so the number shows how old an answer is.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. To show how old an answer is, each group commits the number of partitions as its offset: 50 before the change, 60 after it. An answer of 50 is therefore old.
 #
-# Before the change, look for the fullest cell and for empty cells. After the widening, the records that groups left behind are crossed. When the consumers restart, switch between the coordinators, and compare what they find. At last, the topic is widened again, to 65 partitions. Some groups then get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
+# Before the change, look for the fullest cell and for empty cells. After the widening, the records that groups left behind are crossed. When the consumers restart, switch between the coordinators, and compare what they find. In the last step, the topic is widened again, to 65 partitions. Some groups then get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
 
 # %%
 # figure
@@ -228,7 +230,7 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# Both coordinators compute the partition in the same way, and count the partitions when they start. They differ in memory: in 4.x each partition has its own groups, whereas up to 3.9 all partitions of a broker share one cache. So after a widening the new coordinator answers *nothing committed*, and the classic one the old offset if it leads both partitions.
+# 4.x and 3.9 compute the partition in the same way. After a widening, 4.x answers *nothing committed*, because each partition has its own groups. In 3.9, all partitions of a broker share one cache, so it answers the old offset if it leads both partitions.
 #
 # ## Check yourself
 #
@@ -263,7 +265,13 @@ course.check("after_widening", after_widening)
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
 # | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit less often |
 # | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It names the old number, the new number, and each group whose records are in two partitions | Stop the consumers of these groups, and set their offsets (below) |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | You cannot avoid the restart forever, so prepare it: stop the consumers of [all groups that move](../docs/operator.md#6-a-group-in-two-partitions), restart all brokers, and set the offsets of these groups (below) |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Nothing is lost yet. Prepare the restart (below) |
+#
+# To prepare the restart after a widening (do not delete the topic: all groups would lose their offsets):
+#
+# 1. Stop the consumers of [all groups that move](../docs/operator.md#6-a-group-in-two-partitions).
+# 2. Restart all brokers.
+# 3. Set the offsets of these groups, and start the consumers.
 #
 # To set the offsets of `billing`, read them from the folder of the old partition. Then set each of them:
 #
@@ -275,6 +283,6 @@ course.check("after_widening", after_widening)
 #
 # ## What we left out, and why
 #
-# How a partition gets its leader is replication, which is another course. Here you need one fact: the leader of the partition is the coordinator of all its groups. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How a partition gets its leader is replication, a subject of its own. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [03 · The log](03_the_log.ipynb): what the file of such a partition looks like.

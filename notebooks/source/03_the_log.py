@@ -7,15 +7,15 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} | no |
 #
-# **Which Kafka:** files of a 4.3.1 broker. Their format has been the same since 0.11, so all this holds for 3.9, too; the few differences stand near the end.
+# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11, so all of this is true for 3.9 as well. The few differences stand near the end.
 #
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# You may never read such a file, but it keeps promises that your program relies on: the offsets of one commit are stored together or not at all, and those of an aborted transaction never count. Four things to hold on to:
+# You may never read such a file, but your program relies on what it promises: the offsets of one commit are stored together or not at all. Four things to hold on to:
 #
 # 1. A broker only **appends** to the file. It never changes a byte in the middle.
-# 2. The broker appends whole [**batches**](../docs/handbook/glossary.md#batch). The accepted offsets of a commit become records in one batch, so the log contains all of them or none.
+# 2. The broker appends whole [**batches**](../docs/handbook/glossary.md#batch). All offsets of a commit that the coordinator accepts (lesson 07) become records of one batch, so the log contains all of them or none.
 # 3. The header of a batch contains its length, so a reader can go from batch to batch without understanding the records.
 # 4. A checksum protects the records and most of the header.
 
@@ -78,10 +78,10 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## Varints
 #
-# The numbers in the header have a fixed size. A record, however, stores its lengths, and how far its time and offset are from those in the header, as [**varints**](../docs/handbook/glossary.md#varint), so that a small number takes only one byte. To read a varint:
+# The numbers in the header have a fixed size. Inside a record, most numbers are small: the lengths of its key and its value, and its offset and time, which are stored as differences from the header. They are [**varints**](../docs/handbook/glossary.md#varint), so each small number takes one byte. To read a varint:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
-# 2. The result n is *zigzag-encoded*, so that small negative numbers are short as well: if n is even, the number is n / 2; if n is odd, it is −(n + 1) / 2.
+# 2. The result n is *zigzag-encoded*, so that a small negative number is short as well, for example −1, the length of a missing value. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
 #
 # | bytes | the seven bits | n | after zigzag |
 # |---|---|---|---|
@@ -110,7 +110,7 @@ course.check("read_varint", read_varint)
 #
 # A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. If it skipped only the batch, the newest commit of a group could be missing unnoticed, and the broker would answer with an older offset. Other brokers with a copy of the partition still have the removed records.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker that copies a partition asks only for what comes after the end of its own log, so nobody would ever fill a hole in the middle. A log that ends too early becomes complete again, as long as another broker has the records.
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -140,15 +140,15 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset and the leader epoch of a batch stand before the checksum, for example bytes 563 and 571 of the file. Normally a client computes the checksum, and the broker sets these two fields later, when it appends the batch. If they were protected, it would have to compute each checksum again.
+# The offset and the leader epoch of a batch stand before the checksum, for example bytes 563 and 571 of the file. Normally a client computes the checksum, and the broker sets these two fields when it appends the batch. If the checksum covered them, the broker would have to compute it again.
 #
-# So a wrong leader epoch goes unnoticed, and so does a wrong offset, as long as it is not lower than the one before. A wrong length is noticed, because the broker then computes the checksum of too many or too few bytes.
+# So the broker does not notice a wrong leader epoch, and it notices a wrong offset only if the offset is lower than the one before. It notices a wrong length, because it then computes the checksum of too many or too few bytes.
 #
 # </details>
 #
 # ## What a transaction is
 #
-# Some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid or none. Offsets can be among them, and the shop's group `fraud-check` commits its offsets in this way.
+# Some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid, or the transaction is *aborted* and none does. Offsets can be among them, and the shop's group `fraud-check` commits its offsets in this way.
 #
 # ## What a transaction leaves in the log
 #
@@ -164,9 +164,11 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # ## How to recognise a marker
 #
-# The header says what a batch is. Bytes 21 and 22 are its *attributes*. Two of their bits matter here: `10` (in hex) is set if the batch belongs to a transaction, and `20` if it is a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, because `10` + `20` = `30`. The lowest three bits say how the records are compressed, from 0 (not at all) to 4 (zstd).
+# The header says what a batch is. Bytes 21 and 22 are its *attributes*. Two of their bits matter here: `10` (in hex) is set if the batch belongs to a transaction, and `20` if it is a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, because `10` + `20` = `30`.
 #
 # The key of the marker begins at byte 66 of the batch. It has two bytes of version, `00 00`, and two bytes of type: `00 00` means abort, and `00 01` means commit.
+#
+# The attributes also say how the records are compressed. Their lowest three bits are 0 (not at all, as here) to 4 (zstd).
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
@@ -194,7 +196,15 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## The epoch of a marker
 #
-# Three counters have the word *epoch* in their names. The leader epoch in the header of a batch says under which leader *of this partition* it was appended. The leader epoch in a commit (lesson 01) is that of the partition which the group reads, for example `orders-0`. The [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) belongs to a producer: by it, a broker distinguishes old requests from new ones. These are the batches of both transactions:
+# Three counters have the word *epoch* in their names, and each counts something else:
+#
+# | epoch | where | what it counts |
+# |---|---|---|
+# | leader epoch of a batch | header | the leaders of *this* partition, `__consumer_offsets-9` |
+# | leader epoch of a commit (lesson 01) | value of the record | the leaders of the partition that the group reads, for example `orders-0` |
+# | [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) | header | the processes of a producer, and in 4.x also its transactions |
+#
+# With the producer epoch, a broker recognises outdated requests of a producer. These are the batches of both transactions:
 
 # %%
 for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
@@ -203,11 +213,11 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9"))
         print(f"offset {batch.base_offset}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Each marker has an epoch one higher than the offsets before it. Since Kafka 4.0, the end of a transaction raises the producer epoch, if the client has version 4.0 or newer as well. A late request of the old transaction still has the old epoch, so the broker refuses it. Up to 3.9, it can do harm (lesson 08).
+# Each marker has an epoch one higher than the offsets before it, because in 4.x the end of a transaction raises the producer epoch (if the client has version 4.0 or newer, too). A late request of the old transaction still has the old epoch, so the broker refuses it. Lesson 08 shows what such a request does in 3.9.
 #
 # ## A tombstone in the file
 #
-# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1, which is `01` as a varint: the second-to-last byte. The last byte is the number of the record's own headers, which clients can add to any record, 0:
+# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value: `01`, the varint for −1. The last byte, `00`, is the number of *record headers*, which only clients use:
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -230,27 +240,26 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>What does the program read?</summary>
 #
-# It reads the key of a commit marker. It takes `00 00` for record type 0, and `00 01` for the length of a group name, but no name follows.
+# It reads the key of a commit marker. It takes `00 00` for record type 0 and `00 01` for the length of a group name, but no name follows.
 #
-# Kafka's consumers skip control batches. If you read the files yourself, read the header of a batch first, and skip control batches.
+# Kafka's consumers skip control batches, and so must a program that reads the files: look at the header of a batch before you decode its records.
 #
 # </details>
 #
 # ## Where the classic coordinator differs
 #
-# Both coordinators write the same format. But the new one can wait for more requests (`group.coordinator.append.linger.ms`) and append them together. Neither divides a request over two batches.
+# Both write the same format, and neither divides a request over two batches. In 4.x, a coordinator can also wait for more requests (`group.coordinator.append.linger.ms`) and append them together:
 #
-# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
+# | | 4.x | 3.9 |
 # |---|---|---|
 # | one batch contains | the records of one or more requests | the records of one request |
-# | the setting `offsets.topic.compression.codec` | 0 (no compression, the default) to 4 (zstd) | also 0 to 4 |
 # | the producer epoch of a marker | usually one more than the epoch of its records | usually the epoch of its records |
 #
-# A broker compresses the records of new batches, but not the header. Old batches stay as they are.
+# With both, `offsets.topic.compression.codec` chooses the compression, 0 (none, the default) to 4 (zstd). A broker compresses the records of new batches, but not the header. Old batches stay as they are.
 #
 # <details><summary>Other versions</summary>
 #
-# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before, each message had its own header (magic 0 and 1). The classic coordinator looks up the magic of the partition before each write (`getMagic`), because `message.format.version` could choose an older one; if the broker does not have this log, it answers `NOT_COORDINATOR`. Kafka 4.x writes only magic 2.
+# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before, each message had its own header (magic 0 and 1). Because a setting could choose an older format, 3.9 looks up the magic of the partition before it writes (`getMagic`). Kafka 4.x writes only magic 2.
 #
 # </details>
 #
@@ -267,13 +276,13 @@ except kg.InvalidRecord as error:
 # - A partition is a folder, a segment is a file, and a file is a sequence of batches.
 # - A batch is appended as a whole, so the offsets of one commit are in the log together or not at all.
 # - The checksum covers all bytes after it. The offset, the length and the leader epoch are before it.
-# - A marker is in a control batch, with the attributes `00 30`. Its key says abort or commit.
+# - A marker is in a control batch, which has the attributes `00 30`. The key of the marker says abort or commit.
 # - A tombstone is a record whose value has the length −1.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - All accepted offsets of one `commitSync` are in one batch. After a crash, the log contains all or none.
+# - All accepted offsets of one `commitSync` are in one batch, so after a crash the log contains all or none.
 # - If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Otherwise you also read the offsets of aborted transactions.
 
 # %% [markdown]
@@ -283,7 +292,7 @@ except kg.InvalidRecord as error:
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Isr` lists the brokers that have a complete copy of the partition | If `Isr` lists another broker, wait: the truncated broker copies the records from the leader. If not, the truncated records are lost. Set the offsets again (lesson 02) |
+# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Isr` (*in-sync replicas*) lists the brokers that have a complete copy of the partition | If `Isr` lists another broker, wait: the truncated broker copies the records from it. If not, the truncated records are lost. Set the offsets again (lesson 02) |
 # | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts. The start truncates the file |
 # | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Skip control batches |
 #

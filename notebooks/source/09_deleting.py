@@ -3,7 +3,7 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** the coordinator of 4.x and that of 3.9, side by side
+# **Which Kafka:** the coordinator of 4.x, with 3.9 beside it in the tables. The few differences stand near the end.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -17,18 +17,18 @@
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
 # 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire).
 # 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
-# 4. A **classic** group without members keeps its offsets for the *retention*, seven days by default. In a consumer group of the new protocol, the retention counts from each commit, so a quiet topic can lose its offset soon after the group stops.
+# 4. A **classic group** (its clients use the classic protocol, their default also on 4.x) keeps its offsets for the *retention*, seven days by default, after its last member has left.
 
 # %% [markdown]
 # ## A group is deleted
 #
-# The group `mailer` of Harbour Coffee had three offsets. Its last member left. Then the administrator deleted the group, as this command does:
+# The group `mailer` of Harbour Coffee had three offsets. After its last member had left, the administrator deleted the group, as this command does:
 #
 # ```
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete --group mailer
 # ```
 #
-# The command sends the request `DeleteGroups`. These are the last records that the 4.3.1 broker wrote. The first is that of the last leave, and the others are the deletion:
+# The command sends the request `DeleteGroups`, and these are the last records that the 4.3.1 broker wrote for the group:
 
 # %%
 from kafkagroups import course
@@ -37,7 +37,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# The broker wrote record 5 when the last member left: the group has no members and generation 2. The records 6 to 9 are the deletion: a tombstone for each offset, and one for the group.
+# The broker wrote record 5 when the last member left: the group has no members, and its generation is 2. The records 6 to 9 are the deletion, with a tombstone for each offset and one for the group.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -50,17 +50,18 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## The order of tombstones
 #
-# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and that of the group is last. All of them are in one batch, so after a crash the log contains all of them or none, and no offset is left without its group.
-
-# %% [markdown]
+# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and the tombstone of the group comes last. All of them are in one batch, so after a crash the log contains all of them or none, and no offset is left without its group.
+#
 # ## Groups without a group record
 #
-# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, the classic coordinator writes a tombstone for the group only if the generation is above 0, because otherwise there is no record to delete. Kafka 4.x always writes it, which does no harm.
+# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x nevertheless writes a tombstone for the group, which deletes nothing and does no harm.
+#
+# In 3.9, the coordinator writes the group's tombstone only if the generation is above 0. A program that reads the topic and waits for this tombstone therefore does not notice the deletion of a simple group.
 
 # %% [markdown]
 # ## Exercise: count the tombstones, on paper
 #
-# In a test cluster, the simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 3.9.2, then of 4.3.1? Write a pair, for example `(5, 6)`.
+# In a test cluster, the simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 4.3.1, then of 3.9.2? Write a pair, for example `(6, 5)`.
 
 # %%
 # exercise: records_of_dashboard
@@ -73,15 +74,15 @@ course.check("records_of_dashboard", records_of_dashboard)
 # %% [markdown]
 # ## Single offsets, and the end of a topic
 #
-# The request `OffsetDelete` deletes single offsets. This command sends it:
+# The request `OffsetDelete`, which this command sends, deletes single offsets:
 #
 # ```
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. In a group of another type, for example of Kafka Connect, the coordinator cannot see what the members read, so it answers `NON_EMPTY_GROUP`.
+# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Some groups, for example the groups of Kafka Connect, have another *protocol type* than `consumer`. The coordinator cannot see what their members read, so it answers `NON_EMPTY_GROUP` as long as there are members.
 #
-# Here a member of `billing` reads `orders`, and an operator tries both requests, before and after the member leaves:
+# Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
 # %%
 import kafkagroups as kg
@@ -104,10 +105,10 @@ def deletions(broker):
     yield "DeleteGroups, once more", broker.delete_groups(["billing"]).value["billing"]
 
 
-course.compare_brokers(deletions)
+course.compare_brokers(deletions, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The answer to `OffsetDelete` has an error for each partition. The offset of `orders-0` stays, because `billing-1` reads `orders`, and that of `payments-0` is deleted. Both coordinators decide alike; only the record of the group's creation is new in 4.x (lesson 06).
+# The answer to `OffsetDelete` has an error for each partition. The offset of `orders-0` stays, because `billing-1` reads `orders`, whereas the offset of `payments-0` is deleted.
 #
 # If a **topic** is deleted, all groups immediately lose their offsets of this topic, even groups that read the topic. In the shop, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
 
@@ -117,12 +118,12 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(line)
 
 # %% [markdown]
-# Record 5 deletes the offset. Later, a regular check found that `promo` was Empty and had no offset, so record 6 deletes the group. A deletion while a transaction is open is a case of its own, which [lesson 08](08_transactions.ipynb) shows.
+# Record 5 deletes the offset. Later, a regular check found that `promo` was Empty and had no offset, so record 6 deletes the group. [Lesson 08](08_transactions.ipynb) shows a deletion while a transaction is open.
 
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# Every ten minutes, a coordinator deletes expired offsets (`offsets.retention.check.interval.ms`). An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), 7 days by default (`offsets.retention.minutes`). The idea behind all rules: an offset stays while a member may need it.
+# Every ten minutes (`offsets.retention.check.interval.ms`), a coordinator deletes the offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). When does this time begin? All rules follow one idea: an offset stays while a member may need it.
 #
 # | the group | its offsets | why |
 # |---|---|---|
@@ -131,14 +132,16 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | in a rebalance | do not expire | it is not known who will read what |
 # | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
 # | simple | the retention begins at the commit | only a commit shows that the group is in use |
-# | of the new protocol (lesson 13) | the retention begins at the commit. Offsets of topics that a member reads do not expire | no record stores when it became Empty |
+# | with `group.protocol=consumer` (lesson 13) | do not expire while a member reads their topic. Otherwise, the retention begins at the commit | no record stores when it became Empty |
 
 # %% [markdown]
+# The last row can surprise you: if a topic was quiet for a week and then such a group stops, its offset expires at the next check. In a classic group, it would stay for another week.
+#
 # Three cases are special:
 #
-# - A commit into an **Empty** group does not start the retention again. If you set an offset when the group has been Empty for six days, it expires one day later.
-# - While a group whose *protocol type* is not `consumer`, for example of Kafka Connect, has members, none of its offsets expire, because the coordinator cannot see what they read.
-# - An old client can ask for its own expiry time (lesson 01). The offset then expires at this time, except where the table says *do not expire*.
+# - If you set an offset in an **Empty** group, its retention does not start again. When the group has been Empty for six days, the new offset expires one day later.
+# - If a group has another protocol type than `consumer`, none of its offsets expire while it has members, because the coordinator cannot see what they read.
+# - A record of value version 1 (lesson 01) contains its own expiry time, which an old client or a broker before 2.1 has chosen. The offset expires at this time, except where the table says *do not expire*.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -159,7 +162,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure counts the retention of this offset twice: from its commit, and from the moment when the group became Empty. *Kafka 2.4+* follows the table above:
+# The figure shows two countdowns for the offset of a classic group: one from its commit, and one from the moment when the group became Empty. With *Kafka 2.4+*, the table above says which of them counts.
 #
 # Step through it with *next*, then let the member stay, or read only `payments`. What changes?
 
@@ -168,7 +171,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 course.ExpiryChart()
 
 # %% [markdown]
-# Before Kafka 2.1, the retention always began at the commit. So a group with a quiet topic could lose its offset, although its members were running.
+# Before Kafka 2.1, the retention always began at the commit, so a group with a quiet topic could lose its offset although its members were running.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -197,7 +200,7 @@ course.check("expired", expired)
 # %% [markdown]
 # ## What a real broker deleted
 #
-# A 3.9.2 broker ran with a retention of one minute and checked every two seconds. Here are three of nine groups. A line contains the seconds since the start, the group, and what the coordinator deleted:
+# A 3.9.2 broker ran with a retention of one minute and checked every two seconds. The rules of 4.x are the same. Here are three of nine groups. Each line contains the seconds since the start, the group, and what the coordinator deleted:
 
 # %%
 recorded = course.play_conversation("3.9.2-expiry")
@@ -213,7 +216,7 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 # %% [markdown]
 # ## Exercise: gone on Monday
 #
-# A cluster of Kafka 3.9.2 has a retention of offsets of one day. The last orders came on Friday at 18:00, and all groups committed their offsets. On Monday at 8:00, all services are restarted:
+# A cluster of Kafka 4.3.1 has a retention of offsets of one day, and all its groups are classic groups. The last orders came on Friday at 18:00, and all groups committed their offsets. On Monday at 8:00, all services are restarted:
 #
 # - `mailer` has members all the time, and they read `orders`. Its last commit was on Friday at 18:00.
 # - `dashboard` uses `assign`, so it never joins its group. Its last commit was on Friday at 18:00.
@@ -232,15 +235,15 @@ course.check("weekend", weekend)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
+# | | 4.x | 3.9 |
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | immediately. After a crash, the group can be back, although the answer was `NONE` |
-# | an offset expires while a commit is pending in a transaction | it stays until the transaction ends | it is deleted |
+# | the retention of an offset ends while a newer offset is pending in a transaction | the old offset stays until the transaction ends | the old offset is deleted |
 #
 # <details><summary>Other versions</summary>
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time, in value version 1. This time still counts after an upgrade to 2.1. If it is over, the coordinator deletes the offset soon after the upgrade. `kafkagroups stats` shows whether such records exist.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time, in value version 1. If this time is over, the coordinator deletes the offset soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
 #
 # A group record of version 0 or 1 (up to 2.0) does not contain the time at which the group became Empty. After such a record is loaded, the retention begins at the commit.
 # Kafka 2.1 to 2.3 keep all offsets while the group has members. Kafka 2.4 to 2.8.1, 3.0.0 and 3.1.0 can delete offsets during a rebalance.
@@ -249,17 +252,17 @@ course.check("weekend", weekend)
 #
 # ## In five lines
 #
-# - A tombstone is a record without a value. It deletes its key.
+# - A tombstone is a record without a value, and it deletes its key.
 # - Offsets are deleted by a request, with their topic, or at the end of their retention.
 # - While a member reads a topic, the group's offsets of this topic stay. In a classic group that had members, the retention begins when the group becomes Empty.
 # - In a simple group, the retention of each offset begins at its commit.
-# - All tombstones of a group are in one batch, and that of the group is last.
+# - All tombstones of a deletion are in one batch, and the tombstone of the group is last.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - A consumer that uses `assign` is never a member. Its offsets expire if it commits nothing for 7 days. So commit regularly, even if the topic is quiet.
-# - `auto.offset.reset=none` makes lost offsets visible. `latest` skips records silently.
+# - A consumer that uses `assign` is never a member, so its offsets expire if it commits nothing for 7 days. Commit regularly, even if the topic is quiet.
+# - `auto.offset.reset=none` makes lost offsets visible, whereas `latest` skips records silently.
 # - Before a long stop of a service, stop its consumers, then save its offsets. With `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
 # ## At 3 am
@@ -269,10 +272,10 @@ course.check("weekend", weekend)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time and its cause | Stop the consumers. The next rows find the old offsets and set them |
-# | When did offsets expire? | `grep -E "Removed .* expired offsets\|Generated .* tombstone records" server.log` | The first text is from a classic coordinator, the second one from Kafka 4.x | Reading is safe |
+# | When did offsets expire? | `grep -E "Removed .* expired offsets\|Generated .* tombstone records" server.log` | 4.x writes the second text, 3.9 the first one | Reading is safe |
 # | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | It shows the group and its offsets at this time, if the log still has the records | Copy the folder before the cleaner (lesson 10) removes the records. Each broker cleans at its own time, so another replica may still have them |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | The file has lines like `orders,0,5` | Stop all consumers of the group first |
-# | The expiry must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other |
+# | The expiry must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other. Until its restart, a broker deletes after 7 days |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -286,7 +289,7 @@ course.check("weekend", weekend)
 #
 # ## What we left out, and why
 #
-# Only the log cleaner makes the file smaller (lesson 10). A broker that loses the leadership of a partition deletes nothing, because the next coordinator needs the records.
+# Tombstones make the file longer, and only the cleaner makes it shorter (lesson 10).
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -7,15 +7,15 @@
 # |---|---|---|
 # | say which records a cleaning pass keeps, and by which rule; find what stops the cleaner; say whether cleaning can change an answer | {{minutes}} | no |
 #
-# **Which Kafka:** 4.x and 3.9 alike, because the cleaner belongs to the broker and not to the coordinator. Its rules have been these since 3.1.
+# **Which Kafka:** 4.x and 3.9 alike, because the cleaner belongs to the broker and not to the coordinator. Its rules have not changed since 3.1.
 #
 # ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The [**cleaner**](../docs/handbook/glossary.md#cleaner) is a thread of the broker. In one [*pass*](../docs/handbook/glossary.md#pass) over a partition, it copies the records that are still needed into new segments. Each record keeps its offset.
-# 2. Needed is the **newest record of each key**, because older ones no longer change an answer.
+# 1. The [**cleaner**](../docs/handbook/glossary.md#cleaner) is a thread of the broker. In one [*pass*](../docs/handbook/glossary.md#pass) over a partition, it copies the records that are still needed into new segments. This is called *compaction*. Each record keeps its offset.
+# 2. The cleaner keeps the **newest record of each key**, because older records no longer change an answer.
 # 3. The cleaner leaves out the [**active segment**](../docs/handbook/glossary.md#active-segment), and it stops at an **open transaction**.
 # 4. A pass changes no answer of Kafka 4.x. Without passes, the log only takes longer to load.
 
@@ -39,7 +39,7 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the *active* one, to which the broker still appends. At 100 MB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
+# The last segment is the *active* one, to which the broker still appends. At 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
 #
 # The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`, and the closed segments have this key, too.
 #
@@ -61,7 +61,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #
 # ## The dirty range and the offset map
 #
-# How can a thread with little memory find the newest record of each key in a log of any length? It uses what the pass before it has done. The part that is already clean has each key at most once, so only the records after it, the [**dirty range**](../docs/handbook/glossary.md#dirty-range), can replace anything. A pass therefore reads twice:
+# How can a thread with little memory find the newest record of each key in a log of any length? It uses what the pass before it has done. The part of the log that was cleaned then has no key twice, so only a record that came after that pass can replace another one. These records are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
 # 2. It reads the clean part and the dirty range, and copies a record unless the map has a newer offset for its key.
@@ -73,7 +73,13 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 course.OffsetMap()
 
 # %% [markdown]
-# The broker stores the *first dirty offset*, where the next pass begins, in the file `cleaner-offset-checkpoint`. The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone. The map needs no records of aborted transactions, because a pass removes them in any case. It has no markers either: they follow a rule of their own, below.
+# <details><summary>Why does B = 1 remain?</summary>
+#
+# `B = 2` is in the active segment, which the pass does not read. So the map does not contain it, and `B = 1` is the newest B that the cleaner knows.
+#
+# </details>
+#
+# The broker stores the *first dirty offset*, where the next pass begins, in the file `cleaner-offset-checkpoint`. The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone.
 
 # %% [markdown]
 # ## Exercise: what remains
@@ -101,7 +107,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# The records 493 and 498 have the same key, because 498 is in the active segment. Three of the eight are tombstones: each is the newest record of its key, but it stands for something that no longer exists. So why are they still there?
+# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones: each is the newest record of its key, but it stands for something that no longer exists. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
@@ -140,7 +146,7 @@ course.check("removing_pass", removing_pass)
 course.compare_cleaned_files(course.repeat_cleaner_passes(course.make_scratch_folder()))
 
 # %% [markdown]
-# So the same function can show three passes over a smaller log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
+# In the figure, the same function makes three passes over a smaller log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
 
 # %%
 # figure
@@ -149,7 +155,7 @@ course.Compaction()
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# As long as the log has a record of a transaction, a load needs the marker to know whether this record counts. First newer records must have replaced **all** records of the transaction. Then the marker waits for a delete horizon of its own, so it takes three passes:
+# As long as the log has a record of a transaction, a load needs the marker to know whether this record counts. So the marker cannot go before **all** records of its transaction. They go when newer records have replaced them, or at once if the transaction was aborted. After that, the marker waits for a delete horizon of its own, which takes three passes in all:
 #
 # 1. The first pass removes the last record of the transaction, and keeps the marker.
 # 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
@@ -157,16 +163,16 @@ course.Compaction()
 #
 # <details><summary>What else can remain?</summary>
 #
-# The header of a producer's last batch stays, even without records, as an *empty batch* of 61 bytes. Its sequence number lets the broker recognise a batch that the producer sends twice.
+# The header of a producer's last batch stays, even without records, as an *empty batch* of 61 bytes. The header contains the number of the batch, by which the broker recognises a batch that the producer sends twice.
 #
 # </details>
 
 # %% [markdown]
 # ## An open transaction stops the cleaner
 #
-# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It ends at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset), at which the first open transaction begins (without one, it is the log end). A pass cleans only whole segments, so the segment with this offset and all later ones stay as they are.
+# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops where the first open transaction begins. This place is the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset); without an open transaction, it is the end of the log. A pass cleans only whole segments, so the segment with this offset and all later ones stay as they are.
 #
-# Here is the log of `dashboard` in smaller segments, with one more record, which begins a transaction that never ends:
+# For the next cell, we wrote the log of `dashboard` once more, in smaller segments. At offset 216, we inserted a record that begins a transaction which never ends:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
@@ -191,7 +197,7 @@ with course.fold("pass_ends_at", pass_ends_at):
     print(f"{stopped.after.bytes:,} bytes remain. After an abort of the transaction, {whole.after.bytes:,} bytes remain.")
 
 # %% [markdown]
-# One forgotten transaction therefore keeps all later records of **all** groups of the partition, and the log grows until somebody ends it.
+# One forgotten transaction therefore keeps all later records of **all** groups of the partition, and the log grows until somebody ends the transaction.
 #
 # ## How large is the topic?
 #
@@ -216,7 +222,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. The broker without a cleaner gives no wrong answer, and this is why nobody notices it until it has to load the log.
+# They do. The broker without a cleaner gives no wrong answer, which is why nobody notices it until this broker has to load the log.
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -240,13 +246,13 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# Both coordinators load what the cleaner leaves, so the only question is whether a pass can change an answer. In a log that brokers wrote, it never changes an answer of the new coordinator, which tests with 2,000 random logs confirm. With the **classic** coordinator there is one exception, the offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs). For both, a cleaned log cannot show an earlier moment, because the older records are gone.
+# Whichever coordinator loads the log, it loads what the cleaner has left, so the only question is whether a pass can change an answer. In 4.x, it never can, if brokers wrote the log; tests with 2,000 random logs confirm this. In 3.9 there is one exception, an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs). In both, a cleaned log cannot show an earlier moment, because the older records are gone.
 #
 # ## In five lines
 #
 # - A pass keeps the newest record of each key.
 # - The offset map has only the keys of the dirty range, and the active segment stays unchanged.
-# - The first pass keeps a tombstone, and a pass a day or more later removes it. A marker goes last, two or more passes after its transaction's last record.
+# - The first pass keeps a tombstone, and a pass a day or more later removes it. A marker goes last, two or more passes after the last record of its transaction.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 
@@ -264,7 +270,7 @@ course.check("needs_an_abort", needs_an_abort)
 # |---|---|---|---|
 # | One partition grows, on all replicas | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
 # | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Then the cleaner reads the whole dirty range twice, so the disk is busy. `log.cleaner.io.max.bytes.per.second` limits its speed |
-# | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner no longer cleans this partition | Read the error in `log-cleaner.log`. Restart the broker |
+# | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner no longer cleans a partition. The metric only counts; `log-cleaner.log` names it | Read the error in `log-cleaner.log`. Restart the broker |
 # | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |
 # | How small would the partition be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |
 #

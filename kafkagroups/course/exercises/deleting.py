@@ -209,11 +209,11 @@ EXPIRED_EXERCISE = Exercise(
 
 EXERCISES = (
     # Exercise `records_of_dashboard`: how many records does the deletion of a simple group with two offsets write, in
-    # 3.9.2 and in 4.3.1?
+    # 4.3.1 and in 3.9.2?
     Exercise(
         name="records_of_dashboard",
-        correct=(2, 3),
-        solution="records_of_dashboard = (2, 3)   # 4.3.1 also writes a tombstone for the group",
+        correct=(3, 2),
+        solution="records_of_dashboard = (3, 2)   # 4.3.1 also writes a tombstone for the group",
         hints=(
             "Each offset has one tombstone, with both coordinators.",
             "The generation of a simple group is 0. Which coordinator writes a tombstone for the group?",
@@ -221,7 +221,7 @@ EXERCISES = (
         known_mistakes={
             "3.9.2 writes no tombstone for a group whose generation is 0": (3, 3),
             "4.3.1 writes a tombstone for the group, although the log has no group record": (2, 2),
-            "It is the other way round: 4.3.1 writes the tombstone for the group": (3, 2),
+            "It is the other way round: 4.3.1 writes the tombstone for the group": (2, 3),
         },
     ),
     EXPIRED_EXERCISE,

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 513,
-    "cli": 3052,
+    "cli": 3058,
     "coordinator": 6099,
     "course": 8660,
     "engine": 2548,
@@ -31,7 +31,7 @@ CEILINGS = {
     "loading": 2161,
     "log": 2504,
     "records": 1982,
-    "repair": 2273,
+    "repair": 2309,
     "spark": 1749,
     "synth": 625,
 }

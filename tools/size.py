@@ -31,7 +31,7 @@ CEILINGS = {
     "loading": 2161,
     "log": 2504,
     "records": 1982,
-    "repair": 2273,
+    "repair": 2309,
     "spark": 1749,
     "synth": 625,
 }

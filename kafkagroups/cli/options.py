@@ -77,7 +77,8 @@ security options, with the names of Kafka's clients:
 --any-hostname  accept a certificate whose host name is not the broker's
 --sasl-mechanism {"|".join(MECHANISMS)}  the SASL mechanism
 --user NAME  the SASL user
---password-file FILE  a file whose first line is the password (default: $KAFKAGROUPS_PASSWORD)
+--password-file FILE  a file whose first line is the password, or the token of OAUTHBEARER (default:
+    $KAFKAGROUPS_PASSWORD)
 --kerberos-service NAME=kafka  the Kerberos service name of the brokers, for GSSAPI
 """
 _MAX_PASSWORD_LENGTH = 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -138,6 +139,10 @@ def _print_plan(args: Options, topic: Topic, plan: RescuePlan) -> None:
     if offset_count > len(rows):
         print_text(f"Not shown: {offset_count - len(rows)} planned offsets. --all shows them.")
     _print_left_out(groups)
+    if plan.proposed_ids:
+        renames = [shlex.quote(f"--rename={old}={new}") for old, new in plan.proposed_ids.items()]
+        names = list_names(renames, len(renames) if args.all else LISTED_NAMES)
+        print_text(f"Partitions that fail keep no offsets. For the same cluster, take ids of healthy ones: {names}.")
     if plan.other_groups:
         print_text(f"Not in the plan, because --group does not match: {list_names(plan.other_groups)}.")
     if plan.topic_partitions is not None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkagroups.errors import UsageError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 TOPIC = "__consumer_offsets"
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 """The largest response that is accepted.
@@ -47,8 +48,9 @@ MIN_REPORTED_SECONDS = 2.0
 class Security:
     """The security settings of a connection.
 
-    `protocol` and `mechanism` are Kafka's settings security.protocol and sasl.mechanism (None without SASL), and
-    `service` is the Kerberos service name of the brokers, for the mechanism GSSAPI. The files are in the format PEM:
+    `protocol` and `mechanism` are Kafka's settings security.protocol and sasl.mechanism (None without SASL).
+    OAUTHBEARER has no user, and its password is the token. GSSAPI and AWS_MSK_IAM have neither, because they find what
+    Kerberos' and AWS' own programs use; `service` is the Kerberos service name of the brokers. The files are in the format PEM:
     `cafile` has the brokers' certificate authorities (None: those of the system), and `certfile` the client's
     certificate, with its private key if `keyfile` is None. `key_password` is None if the key is not encrypted.
     `check_hostname` says whether the host name in a broker's certificate must be the name of the broker.
@@ -180,8 +182,13 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
         )
     if not uses_sasl and (security.mechanism or security.user):
         raise UsageError(f"a SASL mechanism and a user need SASL_SSL or SASL_PLAINTEXT, not {security.protocol}")
-    needs_password = uses_sasl and security.mechanism != "GSSAPI"
-    if needs_password and (security.user is None or security.password is None):
+    if security.mechanism == "OAUTHBEARER":
+        if security.password is None:
+            raise UsageError("the SASL mechanism OAUTHBEARER needs a token as its password, and no user")
+    elif security.mechanism == "AWS_MSK_IAM":
+        if not uses_tls or find_spec("botocore") is None:
+            raise UsageError("AWS_MSK_IAM needs SASL_SSL, and the Python package botocore: pip install botocore")
+    elif uses_sasl and security.mechanism != "GSSAPI" and (security.user is None or security.password is None):
         raise UsageError(f"the SASL mechanism {security.mechanism} needs a user and a password")
     if not uses_tls and (security.cafile or security.certfile or security.keyfile):
         raise UsageError(f"certificates need SSL or SASL_SSL, not {security.protocol}")
@@ -195,7 +202,18 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
         "sasl_plain_username": security.user,
         "sasl_plain_password": security.password,
         "sasl_kerberos_service_name": security.service,
+        "sasl_oauth_token_provider": _make_token_provider(security.password),
     }
+
+
+def _make_token_provider(token: str | None) -> Any:
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Token(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str | None:
+            return token
+
+    return Token()
 
 
 def _load_certificates(security: Security) -> SSLContext:

@@ -13,7 +13,8 @@ twice, and no gap is forgotten. Only an incomplete batch at the end of the last 
 
 With a limit of age, segments whose records are all older are cleaned as a broker's log cleaner does, up to the first
 open transaction: of each key, the newest record stays. So the disk needed is bounded, and the answer of a load stays
-right. A partition with damaged bytes is never cleaned, because the cleaner would end there.
+right. Gaps before the end of what was cleaned are no longer listed, because the copy lacks other offsets there, too. A
+partition with damaged bytes is never cleaned, because the cleaner would end there.
 """
 
 from __future__ import annotations
@@ -217,7 +218,10 @@ class _Copy:
         clean(log, cleaned / path.name, CleanerConfig(now_ms=time_ms, first_uncleanable=first_uncleanable))
         (cleaned / path.name).rename(cleaned / "whole")
         _replace(path, cleaned)
+        followed = self.state.partitions[number]
+        followed.gaps = [gap for gap in followed.gaps if gap[1] >= first_uncleanable]
         self.segments[number] = self._resume(number)
+        self._save()
         if _count_bytes(path) < before:
             self.report(f"{path.name}: cleaned {before - _count_bytes(path)} bytes of records older than the limit")
 

@@ -9,9 +9,9 @@ of the newest Kafka version, so that a plan names every group.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
@@ -84,7 +84,7 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     refuse_foreign_log(topic, groups.partitions_of)
     failed_ids, unreadable = _find_unread(logs, groups, rules, stop)
     left_out: dict[str, dict[TopicPartition, LeftOut]] = {}
-    for key, entry in chain(entries, _find_share_partitions(logs, groups, rules, stop), unreadable.items()):
+    for key, entry in itertools.chain(entries, _find_share_partitions(logs, groups, rules, stop), unreadable.items()):
         _add_left_out(left_out.setdefault(key.group, {}), key.topic_partition, entry)
     all_ids = {*groups.partitions_of, *left_out, *failed_ids}
     group_ids = _match(all_ids, selection.groups, f"{path}: no group matches") if selection.groups else all_ids
@@ -103,7 +103,29 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     check_targets(plan)
     plan.made_from = _describe_origin(groups, selection, topic)
     plan.made_from["other_groups"] = sorted(all_ids.difference(group_ids))
+    if proposed_ids := _propose_ids(plan, groups, taken=all_ids):
+        plan.made_from["proposed_ids"] = proposed_ids
     return plan
+
+
+def _propose_ids(plan: RescuePlan, groups: Groups, taken: set[str]) -> dict[str, str]:
+    """Return an id in a healthy partition for each group with commits whose home partition does not load.
+
+    Each load ends at the bad record again, so on the same cluster a commit behind it would not last.
+    """
+    count = groups.topic_partitions.count or 0
+    unhealthy = {number for number, loaded in groups.partitions.items() if loaded.error or loaded.damage}
+    if unhealthy.issuperset(range(count)):
+        return {}
+    used = taken | {planned.to for planned in plan.groups.values()}
+    proposed: dict[str, str] = {}
+    for group_id, planned in plan.groups.items():
+        if partition_for(planned.to, count) in groups.failed and (planned.offsets or planned.left_out):
+            candidates = (f"{group_id}-{number}" for number in itertools.count(2))
+            free = (each for each in candidates if each not in used)
+            proposed[group_id] = next(each for each in free if partition_for(each, count) not in unhealthy)
+            used.add(proposed[group_id])
+    return proposed
 
 
 def _plan_group(group_id: str, groups: Groups, left_out: dict[TopicPartition, LeftOut]) -> GroupPlan:

@@ -137,6 +137,15 @@ class RescuePlan:
     def other_groups(self) -> list[str]:
         return self._read_origin("other_groups")
 
+    @property
+    def proposed_ids(self) -> dict[str, str]:
+        """Ids for the groups whose home partition does not load, if they have to come back on the same cluster.
+
+        The home partition of each id is healthy, as far as the log shows.
+        """
+        ids = self.made_from.get("proposed_ids") if isinstance(self.made_from, dict) else None
+        return ids if isinstance(ids, dict) else {}
+
     def _read_origin(self, name: str) -> list[str]:
         lines = self.made_from.get(name) if isinstance(self.made_from, dict) else None
         return [str(line) for line in lines] if isinstance(lines, list) else []

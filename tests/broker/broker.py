@@ -51,7 +51,12 @@ class Broker(RealBroker):
         settings["listener.security.protocol.map"] += ",SASL_SSL:SASL_SSL"
         keystore = "listener.name.sasl_ssl.ssl.keystore"
         return settings | {
-            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+            # Without a handler of its own, Kafka accepts tokens without a signature.
+            "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": (
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+                'unsecuredLoginStringClaim_sub="admin";'
+            ),
             "listener.name.sasl_ssl.plain.sasl.jaas.config": (
                 "org.apache.kafka.common.security.plain.PlainLoginModule required "
                 f'user_admin="{PASSWORD}" user_guest="{PASSWORD}";'

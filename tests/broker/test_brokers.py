@@ -4,7 +4,9 @@
 its disk. The tests are in one file, so that each version starts only once for all tests.
 """
 
+import base64
 import json
+import time
 
 import pytest
 
@@ -241,17 +243,27 @@ def test_pull_rolls_segments(loaded, on_disk, tmp_path, monkeypatch):
         assert file.stat().st_size <= 2000 or len(batches) == 1
 
 
-def secure(broker, user):
+def secure(broker, user, mechanism="PLAIN"):
     return (
         *("--security-protocol", "SASL_SSL", "--cafile", broker.ca_file),
-        *("--sasl-mechanism", "PLAIN", "--user", user, "--partitions", "0"),
+        *("--sasl-mechanism", mechanism, *(("--user", user) if user else ()), "--partitions", "0"),
     )
 
 
-def test_pull_through_tls_and_sasl(loaded, on_disk, pull, tmp_path):
-    """With a CA file, a user and a password from the environment."""
+def token_of(user):
+    """Return a token without a signature, as a broker accepts it for tests (RFC 7515, appendix A.5)."""
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 600})
+    coded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    return f"{'.'.join(coded)}."
+
+
+@pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "admin"), ("OAUTHBEARER", None)])
+def test_pull_through_tls_and_sasl(loaded, on_disk, pull, tmp_path, mechanism, user):
+    """With a CA file, and a user and a password, or a token, from the environment."""
     broker, _ = loaded
-    code, _, err = pull(*secure(broker, "admin"), address=broker.secure_address, password=PASSWORD)
+    password = PASSWORD if user else token_of("admin")
+    code, _, err = pull(*secure(broker, user, mechanism), address=broker.secure_address, password=password)
     assert (code, err) == (0, "")
     assert brought(tmp_path / "pulled") == {"0": on_disk["0"]}
 

@@ -156,6 +156,30 @@ def test_old_records_are_cleaned_and_the_answer_stays(followed, batches):
     assert len(followed.offsets) < count
 
 
+def test_gaps_are_forgotten_where_the_copy_was_cleaned(followed, batches):
+    """`follow.json` does not grow for ever with a limit of age. A gap after the cleaned segments stays listed.
+
+    Half a minute lies between the times of batches 10 and 11.
+    """
+    followed.run([0, 1])
+    followed.run([0, 1, 4])
+    early, later, last = (
+        [batches[before][0].next_offset, batches[after][0].base_offset] for before, after in ((1, 4), (4, 11), (11, 13))
+    )
+
+    def rounds():
+        followed.show(0, 1, 4)
+        yield batches[10][0].max_timestamp
+        assert followed.state["gaps"] == [early]
+        followed.show(0, 1, 4, 11, 13)
+        yield batches[13][0].max_timestamp
+
+    with followed.broker.running() as address:
+        follow(address, followed.folder, keep_ms=MINUTE // 6, report=followed.said.append, rounds=rounds())
+    followed.run([0, 1, 4, 11, 13])
+    assert followed.state["gaps"] == [later, last]
+
+
 def test_a_wrong_checksum_of_the_broker_is_copied_and_never_cut(followed, batches):
     """The copy has the bytes of the broker. A restart keeps all of it, and a limit of age cleans nothing."""
     followed.run([0, 1, 2, 3])

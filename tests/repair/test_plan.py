@@ -6,6 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import UsageError
+from kafkagroups.cli import main
 from tests.captured import LONG, captured, some_folders
 from tests.cases import case
 from tests.engine.random_logs import random_log
@@ -349,6 +350,32 @@ def test_patterns_and_renames():
     }
     loaded = kg.load(f"{DATA}/3.9.2", "classic")["billing"].offsets
     assert billing["left_out"]["payments-0"]["offset"] == loaded[kg.TopicPartition("payments", 0)].offset
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_groups_of_a_partition_that_does_not_load_get_ids_of_a_healthy_one(tmp_path, coordinator, capsys):
+    """A group's partition is the hash of its id (GroupMetadataManager.partitionFor, 3.9.2), so another id has another.
+
+    Of three partitions, only the second one loads. An id of the log, or of another proposal, is never proposed.
+    """
+    names = ["a", "b", "c", "d", *(f"{group}-{number}" for group in "abcd" for number in (2, 3))]
+    homes = {name: kg.partition_for(name, 3) for name in names}
+    key, value = offset_record(0, OffsetCommitValue(5, commit_timestamp=START), "a")
+    unreadable = encode_one(99, key, b"\0\x09" + value[2:])
+    for number in range(3):
+        commits = [commit(at, 5, group=name) for at, name in enumerate(names) if homes[name] == number]
+        write_segment(tmp_path, b"".join(commits) + (b"" if number == 1 else unreadable), number)
+    plan = kg.plan_rescue(tmp_path, coordinator, partitions=3)
+    proposed = plan.proposed_ids
+    assert proposed.keys() == {name for name in names if homes[name] != 1}
+    assert {kg.partition_for(name, 3) for name in proposed.values()} == {1}
+    assert len({*proposed.values(), *names}) == len(proposed) + len(names)
+    assert kg.plan_rescue(tmp_path, coordinator, partitions=3, renames=proposed).proposed_ids == {}
+    main(["rescue", "plan", str(tmp_path), "--coordinator", coordinator, "--partitions", "3", "--all"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert all(f"--rename={name}={proposed[name]}" in printed for name in proposed)
+    write_segment(tmp_path, unreadable, 1)
+    assert kg.plan_rescue(tmp_path, coordinator, partitions=3).proposed_ids == {}
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
 """An error that prevents a pull is one line on stderr and exit code 2, never a traceback."""
 
+import json
+import re
 import socket
 import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from kafkagroups.repair.client import Security, connect
 from tests.command import main
 
 
@@ -65,6 +70,9 @@ def test_not_host_and_port(pull, bootstrap):
     [
         (["--security-protocol", "SASL_SSL"], "SASL needs a mechanism"),
         (["--security-protocol", "SASL_SSL", "--sasl-mechanism", "PLAIN", "--user", "me"], "a user and a password"),
+        (["--security-protocol", "SASL_SSL", "--sasl-mechanism", "OAUTHBEARER"], "needs a token as its password"),
+        (["--security-protocol", "SASL_PLAINTEXT", "--sasl-mechanism", "AWS_MSK_IAM"], "AWS_MSK_IAM needs SASL_SSL"),
+        (["--security-protocol", "SASL_SSL", "--sasl-mechanism", "AWS_MSK_IAM"], "pip install botocore"),
         (["--user", "me"], "need SASL_SSL or SASL_PLAINTEXT, not PLAINTEXT"),
         (["--cafile", "ca.pem"], "certificates need SSL or SASL_SSL, not PLAINTEXT"),
         (["--security-protocol", "SSL", "--cafile", "/no/ca.pem"], "/no/ca.pem: not a usable PEM file"),
@@ -78,8 +86,32 @@ def test_options_that_do_not_go_together(pull, monkeypatch, options, expected):
     """They are refused before anything is sent."""
     pytest.importorskip("kafka", reason="no kafka-python")
     monkeypatch.delenv("KAFKAGROUPS_PASSWORD", raising=False)
+    monkeypatch.setitem(sys.modules, "botocore", None)
     code, line = pull(*options)
     assert code == 2 and expected in line
+
+
+def test_the_logins_of_managed_clusters(tmp_path, monkeypatch):
+    """OAUTHBEARER sends the token (RFC 7628, section 3.1). AWS_MSK_IAM signs with the keys that botocore finds."""
+    pytest.importorskip("kafka", reason="no kafka-python")
+    from kafka.net.sasl import get_sasl_mechanism
+
+    keys = SimpleNamespace(access_key="AKID", secret_key="secret", token=None)
+    credentials = SimpleNamespace(get_frozen_credentials=lambda: keys)
+    session = SimpleNamespace(get_credentials=lambda: credentials, get_config_variable=lambda name: "eu-west-1")
+    botocore = ModuleType("botocore")
+    botocore.__spec__ = ModuleSpec("botocore", None)
+    monkeypatch.setitem(sys.modules, "botocore", botocore)
+    monkeypatch.setitem(sys.modules, "botocore.session", SimpleNamespace(Session=lambda: session))
+
+    def say(mechanism, **login):
+        security = Security("SASL_SSL", mechanism, **login)
+        with connect("broker:9098", security) as cluster:
+            return get_sasl_mechanism(mechanism)(host="broker", **cluster.manager.config).auth_bytes()
+
+    assert say("OAUTHBEARER", password="a.token") == b"n,,\x01auth=Bearer a.token\x01\x01"
+    credential = json.loads(say("AWS_MSK_IAM"))["x-amz-credential"]
+    assert re.fullmatch(r"AKID/\d{8}/eu-west-1/kafka-cluster/aws4_request", credential)
 
 
 def test_a_folder_that_is_not_empty(pull, tmp_path):

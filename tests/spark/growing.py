@@ -1,6 +1,7 @@
-"""A folder of partitions that grows byte by byte, as a broker writes it, and all of its batches."""
+"""A folder of partitions that grows byte by byte, as a broker writes it: random logs with their batches, or a copy."""
 
 import random
+import time
 
 from kafkagroups import InvalidLog
 from tests.engine.random_logs import random_log
@@ -68,3 +69,24 @@ def _undamaged(rnd):
         bases = [batch.base_offset for batch in batches]
         if len(batches) > 3 and bases == sorted(bases):  # no checksum covers a base offset
             return data[: batches[-1].position + batches[-1].size]
+
+
+def feed(whole, topic, seed, seconds):
+    """Write the topic in small pieces, as brokers do: segment after segment, stopping at any byte."""
+    rnd = random.Random(seed)
+    left = {log.name: sorted(log.glob("*.log")) for log in whole.iterdir()}
+    total = sum(file.stat().st_size for files in left.values() for file in files)
+    while left:
+        name = rnd.choice(sorted(left))
+        source = left[name][0]
+        place = topic / name / left[name][0].name
+        place.parent.mkdir(exist_ok=True)
+        written = place.stat().st_size if place.exists() else 0
+        more = rnd.choice((1, 60, 500, 4000, 20_000))
+        with open(place, "ab") as file:
+            file.write(source.read_bytes()[written : written + more])
+        if written + more >= source.stat().st_size:
+            del left[name][0]
+            if not left[name]:
+                del left[name]
+        time.sleep(seconds * more / total)

@@ -15,31 +15,11 @@ import kafkagroups as kg
 from kafkagroups import synth
 from tests.engine.same import resumed_shape as shape
 from tests.snapshots.forged import Snapshot
+from tests.spark.growing import feed
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster]
 JOB = Path(__file__).with_name("keep_job.py")
 COORDINATORS = ("classic", "new")
-
-
-def feed(whole, topic, seed, seconds):
-    """Write the topic in small pieces, as brokers do: segment after segment, stopping at any byte."""
-    rnd = random.Random(seed)
-    left = {log.name: sorted(log.glob("*.log")) for log in whole.iterdir()}
-    total = sum(file.stat().st_size for files in left.values() for file in files)
-    while left:
-        name = rnd.choice(sorted(left))
-        source = left[name][0]
-        place = topic / name / left[name][0].name
-        place.parent.mkdir(exist_ok=True)
-        written = place.stat().st_size if place.exists() else 0
-        more = rnd.choice((1, 60, 500, 4000, 20_000))
-        with open(place, "ab") as file:
-            file.write(source.read_bytes()[written : written + more])
-        if written + more >= source.stat().st_size:
-            del left[name][0]
-            if not left[name]:
-                del left[name]
-        time.sleep(seconds * more / total)
 
 
 def start(topic, folder, *now):

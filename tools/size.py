@@ -21,10 +21,10 @@ ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 513,
     "cli": 3052,
-    "coordinator": 6141,
+    "coordinator": 6147,
     "course": 8660,
     "engine": 2548,
-    "groups": 2213,
+    "groups": 2223,
     "history": 5017,
     "html_report": 491,
     "kafka_tools": 426,

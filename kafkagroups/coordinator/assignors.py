@@ -282,10 +282,15 @@ class GroupToAssign:
 
 
 def assign_range(group: GroupToAssign) -> dict[str, Target]:
+    """If all members count as readers of the same topics, the first member's topics are taken for all of them."""
     member_ids = sorted(group.members, key=lambda each: _member_sort_key(each, group.members[each].instance_id))
+    topic_ids = {
+        member_id: group.members[member_ids[0] if group.has_same_topics else member_id].topic_ids
+        for member_id in member_ids
+    }
     readers: dict[str, list[str]] = {}
     for member_id in member_ids:
-        for topic_id in group.members[member_id].topic_ids:
+        for topic_id in topic_ids[member_id]:
             readers.setdefault(topic_id, []).append(member_id)
     shares = {
         topic_id: dict(zip(ids, _divide(group.partition_counts[topic_id], len(ids)), strict=True))
@@ -294,7 +299,7 @@ def assign_range(group: GroupToAssign) -> dict[str, Target]:
     return {
         member_id: {
             topic_id: list(shares[topic_id][member_id])
-            for topic_id in group.members[member_id].topic_ids
+            for topic_id in topic_ids[member_id]
             if shares[topic_id][member_id]
         }
         for member_id in member_ids

@@ -105,7 +105,7 @@ class ClassicMembers:
         for waiting in classic.ordered_members():
             answer_join(waiting, JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
             answer_sync(waiting, SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
-        if classic.protocol is None:
+        if classic.members and classic.protocol is None:
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None)
         try:
             members = convert_to_consumer_members(classic, self.image)
@@ -119,14 +119,8 @@ class ClassicMembers:
         for record in upgrade:
             apply_record(group, record)
 
-        def start_sessions() -> None:
-            if shard.groups.get(group_id) is classic:
-                return
-            for member in members:
-                if not self.groups.timers.is_running(("session", group_id, member.member_id)):
-                    self.groups.restart_session(group_id, member)
-
-        self.groups.after_write.append(start_sessions)
+        for member in members:
+            self.groups.restart_session(group_id, member)
         return group
 
     # Downgrade
@@ -179,10 +173,9 @@ class ClassicMembers:
             shard = self.groups.store.find_runtime(group_id).shard
             if not isinstance(shard.groups.get(group_id), ClassicGroup):
                 return
-            self.groups.stop_group(group)
+            self.groups.forget(group_id)
             shard.groups[group_id] = classic
             for member in classic.members.values():
-                self.groups.timers.cancel(group_id, member.member_id)
                 self.rebalances.restart_session(classic, member)
             if rebalances:
                 self.rebalances.prepare(classic)

@@ -233,6 +233,7 @@ class ConsumerGroups:
         if self.settings.is_at_least(4, 4) and not after.uses_classic_protocol:
             needs_epoch |= find_assignor(group, self._default_assignor) != self._choose_assignor(change)
         subscriptions = Subscriptions(read_members(group).values(), group.resolved)
+        change.has_same_topics = replace(subscriptions, resolved=group.earlier_resolved).are_equal()
         if needs_epoch or self._has_changed_topic(group, subscriptions):
             subscriptions = change_subscriptions(group, before, after)
             metadata_hash = self.image.hash_of(subscriptions.topic_names())
@@ -240,8 +241,8 @@ class ConsumerGroups:
             if needs_epoch:
                 change.records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
             self.note_topics(group.group_id, group.group_epoch + needs_epoch)
+            change.has_same_topics = subscriptions.are_equal()
         change.epoch = group.group_epoch + needs_epoch
-        change.has_same_topics = subscriptions.are_equal()
 
     def note_topics(self, group_id: str, epoch: int) -> None:
         """Note that the group's topics were compared with the present topics, for this group epoch."""
@@ -314,6 +315,8 @@ class ConsumerGroups:
         for member in members:
             records += removal_records(group_id, member.member_id)
         present = read_members(group)
+        if self._has_changed_topic(group, Subscriptions(present.values(), group.resolved)):
+            self._noted_topics.pop(group_id, None)  # Kafka has noted the change already, so it outlasts the member.
         remaining = {member_id: each for member_id, each in present.items() if member_id not in removed_ids}
         given_up = java_map_order(
             each.regex for each in reversed(members) if each.regex and not count_subscribers(remaining, each.regex)
@@ -339,16 +342,21 @@ class ConsumerGroups:
     def start_group(self, group: ModernGroup) -> None:
         """Start the timers of a loaded group. Classic members have the group's timeout until they ask."""
         timeout_ms = self._find_setting(group.group_id, "session_timeout_ms")
-        for member in read_members(group).values():
-            self.timers.restart(("session", group.group_id, member.member_id), timeout_ms)
+        for member_id in group.ordered_member_ids():
+            member = read_member(group.members[member_id])
+            self.timers.restart(("session", group.group_id, member_id), timeout_ms)
             if member.state == UNREVOKED:
                 self._restart_rebalance(group.group_id, member)
 
     def stop_group(self, group: ModernGroup) -> None:
         for member_id in group.members:
             self.timers.cancel(group.group_id, member_id)
-        self.patterns.forget(group.group_id)
-        self._noted_topics.pop(group.group_id, None)
+        self.forget(group.group_id)
+
+    def forget(self, group_id: str) -> None:
+        """Forget what belongs to the group alone. The timers of a group that becomes classic go on, as in Kafka."""
+        self.patterns.forget(group_id)
+        self._noted_topics.pop(group_id, None)
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
         group = self.store.find_modern_group(group_id)

@@ -25,7 +25,7 @@ from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, find_static_member, read_members
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.group_records import assignment_epoch_record, epoch_record, pattern_record, target_record
-from kafkagroups.coordinator.group_store import Result, ignore_refusal
+from kafkagroups.coordinator.group_store import Result
 from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
@@ -96,24 +96,28 @@ class PatternResolver:
         is_old = last_ms is None or now_ms > last_ms + self.refresh_interval_ms
         if patterns and (is_new or len(patterns) != len(group.resolved) or has_new_topic or is_old):
             self._resolving.add(group.group_id)
-            self._topic_ids_by_group[group.group_id] = self._topic_ids()
             ordered = java_map_order(sorted(patterns), capacity=len(patterns))
             version = len(self.image.partition_counts)
             resolved = {
                 pattern: ConsumerGroupRegularExpressionValue(tuple(names), version, now_ms)
                 for pattern, names in resolve_patterns(ordered, self.image.partition_counts).items()
             }
-            self.clock.after(SHORTEST_DELAY_MS, partial(self._store, group.group_id, resolved))
+            store = partial(self._store, group.group_id, resolved, self._topic_ids())
+            self.clock.after(SHORTEST_DELAY_MS, store)
 
-    def _store(self, group_id: str, resolved: Resolved) -> None:
+    def _store(self, group_id: str, resolved: Resolved, topic_ids: frozenset[str]) -> None:
         def store(shard: LivingShard) -> Result[None]:
             group = shard.groups.get(group_id)
             if not isinstance(group, ModernGroup) or group.type != CONSUMER:
                 return Result(None)
+            self._topic_ids_by_group[group_id] = topic_ids
             return Result(None, self._build_records(group, resolved))
 
+        def resolve_again(error: Errors, message: str | None) -> None:
+            self.forget(group_id)
+
         self._resolving.discard(group_id)
-        self.write(group_id, store, ignore_refusal)
+        self.write(group_id, store, resolve_again)
 
     def _build_records(self, group: ModernGroup, resolved: Resolved) -> list[Record]:
         members = read_members(group)

@@ -295,6 +295,8 @@ class ModernGroup:
     metadata_hash: int = 0
     assignment_timestamp: int = 0
     resolved: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
+    changed_patterns: dict[str, ConsumerGroupRegularExpressionValue | None] = field(default_factory=dict, compare=False)
+    """The patterns that were resolved or deleted since the newest record of a member, with the value before."""
     largest_size: int = field(default=0, compare=False)
     """The largest number of members for which the map of the members had to have room."""
     kafka: Version = AFTER_ALL_VERSIONS
@@ -304,6 +306,12 @@ class ModernGroup:
 
     def __str__(self) -> str:
         return f"{self.type} group {self.group_id!r}"
+
+    @property
+    def earlier_resolved(self) -> dict[str, ConsumerGroupRegularExpressionValue]:
+        """What was resolved at the newest record of a member, when Kafka stores whether all members read the same."""
+        values = self.resolved | self.changed_patterns
+        return {pattern: value for pattern, value in values.items() if value is not None}
 
     def ordered_member_ids(self) -> list[str]:
         return timeline_map_order(self.members, largest_size=self.largest_size)
@@ -402,6 +410,7 @@ def copy_group(group: AnyGroup) -> AnyGroup:
         members=dict(group.members),
         targets=dict(group.targets),
         resolved=dict(group.resolved),
+        changed_patterns=dict(group.changed_patterns),
         owners=group.owners.copy(),
         offsets=offsets,
         pending=pending,

@@ -167,6 +167,7 @@ def apply_record(group: ModernGroup, record: Record) -> bool:
         case 8 | 14 | 22:
             _replay_assignment(group, member_id, value)
         case 16:
+            group.changed_patterns.setdefault(key.regular_expression, group.resolved.get(key.regular_expression))
             if value is None:
                 group.resolved.pop(key.regular_expression, None)
             else:
@@ -210,6 +211,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its target was deleted")
     _remove_assignment(group, previous)
     del group.members[member_id]
+    group.changed_patterns = {}
 
 
 def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
@@ -240,6 +242,7 @@ def _put_member(group: ModernGroup, member: ModernMember) -> None:
     # Kafka makes room for one more before it finds out that the member is there already.
     group.largest_size = max(group.largest_size, len(group.members) + 1)
     group.members[member.member_id] = member
+    group.changed_patterns = {}
 
 
 def _remove_assignment(group: ModernGroup, member: ModernMember) -> None:

@@ -202,7 +202,8 @@ class _Translation:
     def _read_group(self) -> set[str] | None:
         """Return the characters of a class such as \\d or \\p{L}; None if there is none here."""
         if perl := self._take(_PERL_CLASS):
-            characters, is_negative = _find_characters(_PERL_CLASSES[perl[1].lower()]), perl[1].isupper()
+            characters = _find_characters(_PERL_CLASSES[perl[1].lower()])
+            is_negative = perl[1].isupper()
         elif self.pattern.startswith((r"\p", r"\P"), self.position):
             unicode = self._take(_UNICODE_CLASS)
             if not unicode:

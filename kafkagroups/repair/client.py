@@ -50,9 +50,9 @@ class Security:
 
     `protocol` and `mechanism` are Kafka's settings security.protocol and sasl.mechanism (None without SASL).
     OAUTHBEARER has no user, and its password is the token. GSSAPI and AWS_MSK_IAM have neither, because they find what
-    Kerberos' and AWS' own programs use; `service` is the Kerberos service name of the brokers. The files are in the format PEM:
-    `cafile` has the brokers' certificate authorities (None: those of the system), and `certfile` the client's
-    certificate, with its private key if `keyfile` is None. `key_password` is None if the key is not encrypted.
+    Kerberos' and AWS' own programs use; `service` is the Kerberos service name of the brokers. The files are in the
+    format PEM: `cafile` has the brokers' certificate authorities (None: those of the system), and `certfile` the
+    client's certificate, with its private key if `keyfile` is None. `key_password` is None if the key is not encrypted.
     `check_hostname` says whether the host name in a broker's certificate must be the name of the broker.
     """
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
 
+from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, uuid_hash
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.wire import uuid_bytes
@@ -194,6 +195,9 @@ class _Assignment:
             self.targets.append(kept)
             for topic_id, partitions in kept.items():
                 self.sizes[index] += len(partitions)
+                if any(partition >= len(self.owners[topic_id]) for partition in partitions):
+                    # The topic was created again with fewer partitions, and Kafka's array has no such index.
+                    raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None)
                 for partition in partitions:
                     self.owners[topic_id][partition] = index
 

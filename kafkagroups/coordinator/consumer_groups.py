@@ -240,12 +240,16 @@ class ConsumerGroups:
             needs_epoch |= metadata_hash != group.metadata_hash
             if needs_epoch:
                 change.records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
-            self.note_topics(group.group_id, group.group_epoch + needs_epoch)
+            if self.store.find_modern_group(group.group_id) is group:
+                self.note_topics(group.group_id, group.group_epoch + needs_epoch)
             change.has_same_topics = subscriptions.are_equal()
         change.epoch = group.group_epoch + needs_epoch
 
     def note_topics(self, group_id: str, epoch: int) -> None:
-        """Note that the group's topics were compared with the present topics, for this group epoch."""
+        """Note that the group's topics were compared with the present topics, for this group epoch.
+
+        Kafka keeps this in the group. The group that a request has just made is not the one that its records make.
+        """
         self._noted_topics[group_id] = (epoch, self.image.snapshot())
 
     def _has_changed_topic(self, group: ModernGroup, subscriptions: Subscriptions) -> bool:

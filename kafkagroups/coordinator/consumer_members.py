@@ -213,7 +213,12 @@ def reconcile(
 def _drop_unsubscribed(
     member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[str] | None
 ) -> ConsumerMember:
-    """If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions."""
+    """If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions.
+
+    A new member without partitions stays as it is: Kafka compares its empty map with an empty map by identity.
+    """
+    if member.epoch == 0 and not member.assigned:
+        return member
     kept = {topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id in (topic_ids or ())}
     if len(kept) == len(member.assigned) and (topic_ids is not None or member.revoking):
         return member

@@ -7,7 +7,7 @@
 # |---|---|---|
 # | rebuild the offsets of a group from a log; say what no failover brings back; say how long a load takes; repair a partition that does not load | {{minutes}} | no |
 #
-# **Which Kafka:** the coordinator of 4.x and that of 3.9, side by side.
+# **Which Kafka:** the coordinator of 4.x. Where 3.9 differs, you see both, and a sentence with "In 3.9" says why.
 #
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
@@ -16,8 +16,10 @@
 #
 # 1. The next coordinator reads the **whole** log of the partition.
 # 2. The newest value of a key counts, and a tombstone removes its key.
-# 3. What is in no record is **lost**: a rebalance of a classic group in progress, requests that waited, the times of heartbeats.
+# 3. What no record contains is **lost**: an unfinished rebalance, waiting requests, and the times of heartbeats.
 # 4. One record that cannot be read stops the load of the **whole partition**.
+#
+# The groups here are **classic groups**: their members use the default protocol of the clients, also on 4.x. Groups with `group.protocol=consumer` do not lose their rebalance (lesson 13).
 
 # %% [markdown]
 # ## The night
@@ -55,7 +57,7 @@ course.reveal("members_after", members_after, len(loaded["4.3.1"]["billing"].mem
 #
 # </details>
 #
-# The rebalance is gone, but nothing else is: all states and offsets are those that the real brokers answered after their own load.
+# Only the rebalance is gone. The states and offsets after our loads are the same as the answers of the real brokers after theirs:
 
 # %%
 for version, groups in loaded.items():
@@ -70,11 +72,11 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## What a load does
 #
-# A coordinator answers from memory (lesson 05), so a broker that becomes the leader of a partition of `__consumer_offsets` must fill its memory first. Both coordinators take the same four steps:
+# A coordinator answers from memory (lesson 05), so a broker that becomes the leader of a partition of `__consumer_offsets` must fill its memory first. The load has the same four steps in 4.x and in 3.9:
 #
-# 1. Until the end, they answer every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
-# 2. They read the log in batches, from the first record to the last, because nothing says which records are still needed.
-# 3. They apply each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
+# 1. Until the end, the coordinator answers every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
+# 2. It reads the log in batches, from the first record to the last, because nothing says which records are still needed.
+# 3. It applies each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
 # 4. At the end, the session timeout of each member begins again, because no record contains the time of a heartbeat.
 #
 # A healthy group notices little. Its consumers go on reading, and repeat their commits and heartbeats until the load is over.
@@ -82,7 +84,9 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## Record by record
 #
-# A head moves over a log, and each record drops into the memory of both coordinators. A faded cell no longer counts, and `≠` marks what only one coordinator has. The figure opens in the middle, where the new coordinator already has groups that the classic one does not have. At the end, the classic one still lacks two of them. Why? Then give record 9 a value of zero bytes, and compare the answers.
+# A load of **4.x** uses the code that also applies the coordinator's own records, so a group exists from the first record that names it. In 3.9, the load collects offsets and group records, and builds the groups **at the end** from what is left.
+#
+# In the figure, each record drops into both memories. A faded cell no longer counts, and `≠` marks what only one memory has. The figure opens in the middle, where only 4.x has groups; at the end, 3.9 lacks two of them. Then give record 9 a value of zero bytes, and compare the answers.
 
 # %%
 # figure
@@ -99,7 +103,7 @@ course.LoadTape()
 # | `"offset"` | `None` | deletes the offset |
 # | `"group"` | the generation, or `None` | changes no offset |
 #
-# Here, the tombstone of a group may leave the offsets alone, because a broker that deletes a group also writes a tombstone for each of its offsets (lesson 09), and those do the work. So one function is right for both coordinators.
+# Your function can ignore the records of groups. A broker that deletes a group also writes a tombstone for each of its offsets (lesson 09).
 
 # %%
 # exercise: replay
@@ -125,7 +129,7 @@ for version, groups in loaded.items():
         print(f"  {name:<12} {generations:<24} {groups[name].state.value if name in groups else 'no such group'}")
 
 # %% [markdown]
-# The last record of `billing` has members, so the group is `Stable`, although it was rebalancing when the broker died. `dashboard` and `fraud-check` exist because of their offsets alone: they are simple groups, and `Empty`. The tombstones have removed everything of `mailer`. The versions agree, although 4.3.1 also stores a generation 0, at the first JoinGroup.
+# The last record of `billing` has members, so the group is `Stable`, although it was rebalancing when the broker died. `dashboard` and `fraud-check` exist because of their offsets alone: they are simple groups, and `Empty`. The tombstones have removed everything of `mailer`. (4.x also stores a generation 0, at the first JoinGroup.)
 
 # %% [markdown]
 # ## A record of an unknown type
@@ -138,15 +142,15 @@ course.print_crafted_log("b24")
 # %% [markdown]
 # ## A record that cannot be read
 #
-# An unknown **version** of a known type is another matter. The broker can read the key, so it knows that the record is about an offset of a group, and if it skipped the record, it might answer with an old offset. The last record of this log has value version 9, which no release has:
+# An unknown **version** of a known type is more dangerous: if the broker skipped such a record, it might answer with an old offset. The last record of this log has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# The marker has committed offset 1 of `g`. Still, [the load fails](../docs/handbook/glossary.md#failed-load). The **new** coordinator then has no groups of this partition, and answers `NOT_COORDINATOR` although it is the leader.
+# The marker has committed offset 1 of `g`. Still, [the load fails](../docs/handbook/glossary.md#failed-load). The coordinator of **4.x** then has no groups of this partition, and answers `NOT_COORDINATOR` although it is the leader.
 #
-# *Predict*: what does the **classic** coordinator answer about `g`? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+# In 3.9, the load fails at the same record. *Predict*: what does the coordinator of 3.9 answer about `g`? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
 # %%
 # prediction
@@ -163,11 +167,9 @@ with course.fold("classic_answer", classic_answer):
     course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
 
 # %% [markdown]
-# <details><summary>Why, and what does a consumer do then?</summary>
+# In 3.9, the cache is empty after the failed load, yet the partition counts as loaded, so `g` looks like a group that has never committed. The consumer starts where `auto.offset.reset` says, and its next commit overwrites the old position. The only sign is a line in the broker's log, `Error loading offsets from …`.
 #
-# The classic coordinator fills its cache at the end of a load, which this load never reached. The cache is empty, yet the partition counts as loaded, so `g` looks like a group that has never committed. The consumer starts where `auto.offset.reset` says, and its next commit overwrites the old position. The only sign is a line in the broker's log, `Error loading offsets from …`. With the new coordinator, consumers read nothing, which you notice, and no position is lost.
-#
-# </details>
+# In 4.x, no position is lost, and you notice the failure: `poll` of a new consumer returns nothing, and `commitSync` throws a `TimeoutException` after 60 seconds.
 
 # %% [markdown]
 # ## What stops a load
@@ -191,7 +193,7 @@ with course.fold("classic_answer", classic_answer):
 # - **B**: a commit has a value of zero bytes. A later commit of the same key is good.
 # - **C**: a group record has value version 7. The record is in a transactional batch, and the transaction was aborted.
 #
-# Which log does the broker load? Lessons 03 and 08 help. Write the letter as a text.
+# Which log does the broker load? (For C: a group record counts even in an aborted transaction, lesson 08.) Write the letter as a text.
 
 # %%
 # exercise: which_log_loads
@@ -249,21 +251,21 @@ course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# The new coordinator applies each record **immediately** to the groups in memory, by the code that applies its own records while it runs. The classic coordinator collects offsets and group records in maps, and builds the groups **at the end** from what is left:
+# In 3.9, a load builds the groups at its end ("Record by record"). That explains three results:
 #
-# | in the log | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
+# | in the log | 4.x | 3.9 |
 # |---|---|---|
-# | all offsets of a simple group were deleted | the group is Empty | no group |
-# | only offsets of an aborted transaction | the group is Empty | no group |
-# | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error |
-#
-# The handbook has one more difference, in logs that no broker writes: the [tombstone of a group](../docs/handbook/tombstones.md) whose offsets have none.
+# | all offsets of a simple group were deleted | the group is Empty | no group, because nothing is left |
+# | only offsets of an aborted transaction | the group is Empty | no group, because nothing is left |
+# | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error, because the end was never reached |
 #
 # <details><summary>Rare cases and other versions</summary>
 #
-# If a deleted group still has a pending commit, a classic load ends with the error `Unexpected unload of active group`, which has no effect.
+# In 3.9, if a deleted group still has a pending commit, the load ends with the error `Unexpected unload of active group`, which has no effect.
 #
-# After a change of the number of partitions (lesson 02), two of them can have records of one group. The classic coordinator has one cache for all, and keeps the group that it loaded first.
+# After a change of the number of partitions (lesson 02), two of them can have records of one group. In 3.9, there is one cache for all partitions, which keeps the group that was loaded first.
+#
+# The [handbook](../docs/handbook/tombstones.md) has one more difference, in logs that no broker writes.
 #
 # </details>
 
@@ -272,7 +274,7 @@ course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
 #
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. At its next own write, the new coordinator expected offset 45 and got 46, so it knew that a stranger had written to its log. It threw its memory away and loaded again, and this load fails, like every later one. A classic coordinator notices nothing until the next failover.
+# A faulty program had written record 45. The coordinator's own next record should have had this offset, but it got 46. So somebody else had written to the log, and the coordinator dropped its memory and loaded again. This load failed, and each later load fails too. Waiting does not help, because the cleaner removes record 45 only after a newer record of its key. (In 3.9, nobody notices before the next failover.)
 
 # %% [markdown]
 # **Step 1: copy the folder**, as the [runbook](../docs/operator.md) shows. These are the last three records of our copy:
@@ -309,7 +311,12 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: bring the partition back.** Every replica has record 45, and a running broker would copy it back. So stop the faulty program, the consumers, and **all** brokers with a replica of partition 9. On each of them, put the shorter copy into the partition's folder, as the runbook describes, and start it. Only `orders-0` of `billing` is old, 50 instead of 60, so set it while the group is Empty:
+# **Step 5: bring the partition back.** Every replica has record 45, and a running broker would copy it back, so all brokers with a replica must stop **at the same time**. With three brokers and three replicas, that is the whole cluster.
+#
+# 1. Stop the faulty program, the consumers, and all brokers with a replica of partition 9.
+# 2. In its folder on each of them, replace everything except `partition.metadata` with the `.log` files of the shorter copy ([runbook](../docs/operator.md#1-a-partition-does-not-load)).
+# 3. Start the brokers.
+# 4. `orders-0` of `billing` is now 50 instead of 60. Set it while the group is Empty:
 #
 # `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`
 
@@ -318,7 +325,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # <details><summary>When does each coordinator build the groups of a partition in a load?</summary>
 #
-# The new coordinator at each record. The classic coordinator collects offsets and group records in maps, and builds the groups at the end.
+# In 4.x, at each record. In 3.9, the load collects offsets and group records in maps, and builds the groups at the end.
 #
 # </details>
 #
@@ -332,7 +339,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # - The next broker reads the whole log of the partition.
 # - The newest value of each key counts, and every commit that was answered with `NONE` is in the log.
-# - A rebalance of a classic group in progress is lost; its members join again. (Lesson 13: the new protocol writes down each step.)
+# - The unfinished rebalance of a classic group is lost, and its members join again.
 # - A load skips unknown record types, but stops at a record that cannot be read.
 # - It takes about one second for 0.4 million records.
 
@@ -340,7 +347,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # ## For your consumer
 #
 # - After `COORDINATOR_LOAD_IN_PROGRESS` and `NOT_COORDINATOR`, the client repeats its requests by itself.
-# - With a classic coordinator, set `auto.offset.reset=none`. After a failed load, the consumer then stops instead of skipping records.
+# - With brokers up to 3.9, set `auto.offset.reset=none`. After a failed load, the consumer then stops instead of skipping records.
 # - If a load takes longer than `default.api.timeout.ms` (60 seconds), `commitSync` throws a `TimeoutException`. Commit again later.
 #
 # ## At 3 am

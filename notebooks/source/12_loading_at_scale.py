@@ -3,7 +3,7 @@
 #
 # **How long does a failover take, and can a program read the topic faster?**
 #
-# **Which Kafka:** both coordinators, because they load at the same speed; where a load is divided, the new one of 4.x.
+# **Which Kafka:** 4.x and 3.9, which load at the same speed. Only the merge of two results is different in 3.9.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -18,13 +18,15 @@
 # 2. A load is a **fold**: a function takes the memory and the next record, and returns the new memory.
 # 3. Whole partitions can be loaded at the same time, because a group lives in one of them.
 # 4. **One process** is nearly always enough. Spark is for tables and for the logs of many clusters.
+#
+# Operators need only the first two sections and the table *At 3 am*. The rest is for people who write a program that loads the topic.
 
 # %% [markdown]
 # ## How long does a failover take?
 #
-# When a broker dies, each partition of `__consumer_offsets` that it led gets another leader, one of the replicas in sync, which loads the log. Which broker that is depends on the list of replicas, so the partitions usually spread over the remaining brokers. Each broker has one thread for this work and loads its partitions one after the other, at about **0.4 million records per second**. (Our benchmark measured 0.3 to 0.6 million on other machines and versions.)
+# When a broker dies, each partition of `__consumer_offsets` that it led gets another leader, which loads the log. The partitions usually spread over the remaining brokers. Each broker has one thread for this work and loads its partitions one after the other, at about **0.4 million records per second**.
 #
-# Consumers that are running go on reading in the meantime, but their commits and heartbeats are answered `COORDINATOR_LOAD_IN_PROGRESS` and sent again. A consumer that starts has to wait, because it cannot fetch its offsets. For how long? Here is a generated topic with a thousand groups, of which some commit much more often than others:
+# Consumers that are running go on reading in the meantime, but their commits and heartbeats are answered `COORDINATOR_LOAD_IN_PROGRESS` and sent again. A consumer that starts has to wait, because it cannot fetch its offsets. For how long? We generate a topic with a thousand groups, some of which commit much more often than others:
 
 # %%
 import kafkagroups as kg
@@ -40,7 +42,7 @@ print(f"all {len(records)} partitions: {total:>9,} records, {total / 400_000:.1f
 print(f"    partition {largest}: {records[largest]:>9,} records, {records[largest] / 400_000:.1f} s")
 
 # %% [markdown]
-# If one broker takes over all partitions, the groups of the last one wait 2.5 seconds.
+# If one broker takes over all partitions, the groups of the last partition wait 2.5 seconds. A load of hours therefore means billions of records that no cleaner has removed (lesson 14, incident 2).
 #
 # ## Can it be faster?
 #
@@ -49,14 +51,16 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 # | The cleaner works, and the groups commit less often. | The logs become shorter. This helps most. |
 # | You spread the leaders of the partitions over more brokers. | Several brokers load at the same time, and each loads fewer partitions. |
 #
-# No setting adds a second loading thread; `group.coordinator.threads` of Kafka 4.x is about requests, not loads. A **program** that loads copies of the logs has no such limit, so the rest of this lesson is about programs: how they divide the work, and when that pays.
+# No setting adds a second loading thread; `group.coordinator.threads` of 4.x is about requests, not loads.
+#
+# **Operators can stop here.** A *program* that loads copies of the logs can use many threads and machines. The rest of this lesson says how such a program divides the work, and when that pays.
 
 # %% [markdown]
 # ## A load is a fold
 #
-# A load begins with an empty memory, and a function takes the memory and the next record and returns the new memory. Such a computation is a [**fold**](../docs/handbook/glossary.md#fold), and whether it can be divided depends only on this function.
+# A load begins with an empty memory. For each record, a function takes the memory and the record, and returns the new memory. Such a computation is a [**fold**](../docs/handbook/glossary.md#fold), and whether it can be divided depends only on this function.
 #
-# For offsets, the function is `apply_line`, which Python's `reduce` calls for each line. The log is that of `mailer`, a group that committed and was deleted:
+# For offsets, the function is `apply_line`, which Python's `reduce` calls for each line. Here it loads the log of `mailer`, a group that committed and was deleted:
 
 # %%
 from functools import reduce
@@ -106,7 +110,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 # - `at` is the position of the line in the log.
 # - `value` is the offset, or `None` for a tombstone.
 #
-# Write `merge(left, right)`. It returns a dictionary with the result of both parts together. `left` can be the earlier part or the later part. The result can be merged with a third part.
+# Write `merge(left, right)`. It returns a dictionary with the result of both parts together. `left` can be the earlier part or the later part. The result can be merged with a third part. (A complete merge also keeps the newest record of each group, because in 4.x the tombstone of a group hides its older offsets.)
 
 # %%
 # exercise: merge
@@ -122,7 +126,7 @@ course.check("merge", merge)
 #
 # An offset in a transaction counts only if the next marker of its producer commits, and this marker can be in another part of the log. A program therefore collects all markers first. Then it can decide about each line without looking at the others.
 #
-# The next cell does this for the whole shop: each line that counts becomes one part, and the parts are merged in 20 random orders.
+# The next cell does this for the whole shop. Each line that counts becomes one part, and the parts are merged in 20 random orders:
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -133,12 +137,14 @@ print(len(parts), "parts. The same offsets in every order:", all(result == resul
 course.compare_with_broker(results[0], course.read_answered_offsets("harbour/4.3.1"), "4.3.1")
 
 # %% [markdown]
-# So the offsets of the **new** coordinator can be loaded in parts and merged in any order. Those of the **classic** coordinator cannot: at a marker, it compares an offset of the transaction with what its memory holds at that moment (lesson 08), and the memory depends on all records before. A program that has to answer like both needs another way to divide the log.
+# So a program that answers like 4.x can load offsets in parts, and merge them in any order.
+#
+# In 3.9, this is not possible, because of one case: if an offset is deleted while a transaction is open (lesson 08), the answer depends on what was in memory at the marker, and so on all earlier records.
 
 # %% [markdown]
 # ## Whole partitions need no merge
 #
-# A group lives in one partition, so a program can give whole partitions to each core, which reads them in their order. Nothing has to be merged, and the answers are right for both coordinators. The price is that one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
+# A group lives in one partition, so a program can give whole partitions to each core, which reads the records in their order. Nothing has to be merged, and the answers are right for 4.x and 3.9. The price is that one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
 #
 # *Predict*: you have 50 cores. How many times faster than one core can they be, at most? Round to a whole number.
 
@@ -156,7 +162,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# Dividing even the largest partition does not help. We tried it with ten million records, and it took nearly **five times as long** as one task for the whole partition: each part still had two thirds of its records, because they were the newest of their key there, and moving them to other tasks cost more than the division had saved.
+# Does it help to divide the largest partition too, and to merge its parts? We tried it with ten million records, and it took nearly **five times as long** as one task for the whole partition. In each part, two thirds of the records were the newest of their key, so nearly all of them had to be sent to another task for the merge. That cost more time than the division saved.
 
 # %% [markdown]
 # ## The race
@@ -164,7 +170,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 # How fast is a program in one process? Four ways to read a **million** records:
 #
 # - The loop with `apply_line` is slow, so we measure it with one small partition, and multiply.
-# - `kg.load` follows the rules of a broker, and uses the native engine if there is one.
+# - `kg.load` follows the rules of a broker. It uses this package's compiled part, the native engine, if that is installed.
 # - The broker has the speed from above.
 # - Kafka's dump tool only prints the records.
 
@@ -195,7 +201,7 @@ print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written[
 #
 # ## What Spark adds
 #
-# Apache Spark divides a job into **tasks** and runs them on many cores or machines. With this package installed, a session finds the format `consumer_offsets` by its name, and each task loads whole partitions. Here Spark has two cores of your own machine; the format `noop` makes it read all rows and store none:
+# Apache Spark divides a job into **tasks** and runs them on many cores or machines. This package gives it the format `consumer_offsets`, with which each task loads whole partitions. Here Spark has two cores of your own machine. The format `noop` makes it read all rows and store none:
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs
@@ -213,7 +219,7 @@ except kg.UsageError as error:
 race
 
 # %% [markdown]
-# The first job pays for the start of Python in the tasks. On one machine, even the second one does not beat one process. Spark pays when the logs are too large for one machine, or when their offsets are only one of the tables in a question. For example: which topics are read by more than one group?
+# The first job also starts Python in the tasks. On one machine, even the second job does not beat one process. Spark pays when the logs are too large for one machine, or when their offsets are only one of the tables in a question. For example: which topics are read by more than one group?
 
 # %% tags=["java"]
 if spark:
@@ -223,9 +229,9 @@ if spark:
         print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
 
 # %% [markdown]
-# ## Rows in place of files
+# ## Rows instead of files
 #
-# Many companies do not have the segments. They have the topic as **rows**: Spark's own Kafka source reads them from the brokers, or a connector has written them into a table. If a frame has the columns `key`, `value`, `partition`, `offset` and `timestamp`, `kgs.load` loads it as a broker loads the segments. The next cell makes such rows of the partition of `shipping`:
+# Many companies do not have the segments. They have the topic as **rows**: Spark's own Kafka source reads them from the brokers, or a connector has written them into a table. If a table (a Spark *DataFrame*) has the columns `key`, `value`, `partition`, `offset` and `timestamp`, `kgs.load` loads it as a broker loads the segments. The next cell makes such rows from the partition of `shipping`:
 
 # %% tags=["java"]
 if spark:
@@ -237,7 +243,7 @@ if spark:
     spark.stop()
 
 # %% [markdown]
-# Rows say less than segments, because they have no markers. Read them with `kafka.isolation.level=read_committed`, so that the commits of aborted transactions are left out. The result then lists in `uncertain` the keys for which rows are not enough, because their answer depends on the place of a marker.
+# Rows have no markers. Read them with `kafka.isolation.level=read_committed`, so that the commits of aborted transactions are left out. For some keys, the answer still depends on where a marker stands; the result lists them in `uncertain`.
 
 # %% [markdown]
 # ## Exercise: how long is long enough? On paper
@@ -257,7 +263,7 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# Often the best load is the one that you do not repeat. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is a small log: the records that still count, with the position at which to continue. It is right for both coordinators, because the next load reads it in place of the older records, and then goes on in order.
+# A saved [**snapshot**](../docs/handbook/glossary.md#snapshot) of this package is a small log: it contains the records that still count, and the offset at which to continue. (It is not the snapshot of lesson 04, which a broker has in memory.) The next load reads the snapshot instead of the older records, and then goes on in order, so its answers are right for 4.x and 3.9.
 #
 # Below, `yesterday` is the topic without the newest segment of each partition:
 
@@ -278,7 +284,7 @@ whole = course.measure_seconds(lambda: kg.load(topic))
 print(f"time: {resumed:.2f} s with the snapshot, {whole:.2f} s for a full load")
 
 # %% [markdown]
-# The snapshot must be read too, so it pays only if the log is much longer than what still counts. (A broker saves no snapshots of groups and offsets. The files `*.snapshot` in a partition's folder are about producers.)
+# Reading the snapshot takes time too, so it pays only if the log is much longer than the snapshot. (A broker saves no snapshots of groups and offsets. The files `*.snapshot` in a partition's folder are about producers.)
 
 # %% [markdown]
 # ## Exercise: which one is for Spark?
@@ -302,7 +308,7 @@ course.check("for_spark", for_spark)
 #
 # | what you have | what to use | why |
 # |---|---|---|
-# | some gigabytes | `kafkagroups load PATH` | It ends before Spark has started. |
+# | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
 # | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
 # | one huge partition | `kafkagroups load PATH` | More machines do not help. |
 # | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
@@ -310,7 +316,7 @@ course.check("for_spark", for_spark)
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# Both load with one thread, partition by partition. The new coordinator's offsets can be merged from parts if all markers are known; those of the classic one cannot, except in logs without transactions.
+# In 3.9, offsets can be merged from parts only if the log has no transactions.
 #
 # ## In five lines
 #
@@ -355,7 +361,7 @@ course.check("for_spark", for_spark)
 #
 # ## What we left out, and why
 #
-# Our merge ignores the tombstone of a group, after which the new coordinator no longer answers the group's older offsets, so a complete merge needs the newest record of each group too. The [guide](../docs/guide.md) has the options of the format, streams, and how a cluster gets the package.
+# The [guide](../docs/guide.md) has the options of the format, streams, and how a cluster gets the package.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

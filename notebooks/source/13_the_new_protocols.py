@@ -3,7 +3,7 @@
 #
 # **What does the new protocol change for a service, and what does the log record of it?**
 #
-# **Which Kafka:** the new group coordinator of 4.x, and its new protocols: `group.protocol=consumer`, share groups and streams groups.
+# **Which Kafka:** 4.x, whose coordinator serves three more types of groups than 3.9: consumer groups, share groups and streams groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -16,15 +16,19 @@
 #
 # 1. The **coordinator** computes the assignment; a member sends heartbeats and does what their answers say.
 # 2. A group is **many small records**, so a change writes only what has changed.
-# 3. Every change raises the **group epoch**, and the members reach it one by one: nobody waits for everybody.
+# 3. Every change raises the **group epoch**, and each member follows at its own pace.
 # 4. A tombstone that comes too early stops the load of the **whole partition**.
 #
-# With Kafka 4, *consumer group* became the name of a type: a group whose members set `group.protocol=consumer`. The groups of lesson 06 are called [*classic groups*](../docs/handbook/glossary.md#classic-group).
+# Since Kafka 4, *consumer group* is the name of a type: a group whose members set `group.protocol=consumer`. The groups of lesson 06 are [*classic groups*](../docs/handbook/glossary.md#classic-group), which are still the default of the clients.
+#
+# The lesson has four parts, and you can stop after each. **A** is for services, **B** shows a change record by record, **C** is for operators, and **D** has share groups, streams groups and bytes.
 
 # %% [markdown]
 # ## What you gain: one slow member delays only itself
 #
-# In a classic rebalance with the default assignors, all members stop and join again, and the slowest one decides how long that takes, because a member joins only when it calls `poll`. We run three consumers with both protocols on a coordinator of 4.3.1. `loyalty-2` is slow and calls `poll` every 30 seconds; `loyalty-3` starts in second 40 and causes the rebalance.
+# *Part A.* When a member joins a classic group with the default assignors, all members stop, join again, and wait for the slowest one, because a member joins only when it calls `poll`. We run three consumers with both protocols on a coordinator of 4.3.1. `loyalty-2` is slow and calls `poll` only every 30 seconds. `loyalty-3` starts in second 40, which causes the rebalance.
+#
+# You need not read the code. It prints how many of six partitions each member reads, second by second; a dot means none:
 
 # %%
 from kafkagroups import course
@@ -32,7 +36,6 @@ from kafkagroups.coordinator import Consumer, ConsumerProtocolConsumer
 
 
 def rebalance(consumer_type):
-    """Print how many of six partitions each member reads, from second 35 to 75. A dot: it reads none."""
     broker = course.start_broker(kafka="4.3.1", topics={"orders": 6})
     names = ["loyalty-1", "loyalty-2", "loyalty-3"]
     members = {name: consumer_type(broker, "loyalty", name, ["orders"], {"orders": 6}) for name in names}
@@ -46,6 +49,7 @@ def rebalance(consumer_type):
             reads = len(member.positions) if member.state.value not in ("joining", "syncing") else 0
             seconds[name] += str(reads or ".") if is_started else " "
         broker.clock.advance(1000)
+    print("second   ", *(f"{second}  " for second in range(35, 75, 5)))
     for name in names:
         print(name, seconds[name][35:])
 
@@ -53,7 +57,7 @@ def rebalance(consumer_type):
 rebalance(Consumer)
 
 # %% [markdown]
-# With the classic protocol, `loyalty-1` stops soon after `loyalty-3` has come, and reads nothing for 20 seconds, because the group waits until `loyalty-2` calls `poll`, in second 60. *Predict*: for how many seconds does `loyalty-1` read nothing with the new protocol?
+# With the classic protocol, `loyalty-1` reads nothing from second 42 to second 61, because the group waits until `loyalty-2` calls `poll` in second 60. *Predict*: for how many seconds does `loyalty-1` read nothing with the new protocol?
 
 # %%
 # prediction
@@ -66,18 +70,41 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# `loyalty-1` must give one partition to the new member, and keeps the other two all the time. Only the partition that the slow member must give back arrives late: until its next `poll`, `loyalty-3` reads one partition in place of two.
+# `loyalty-1` gives one partition to the new member, and keeps the other two all the time. `loyalty-3` receives this partition after seven seconds, because each member sends a heartbeat only every 5 seconds: the answer to one heartbeat tells `loyalty-1` to give the partition back, and the answer to a later one gives the partition to `loyalty-3`. The second partition of `loyalty-3` comes from the slow member, which gives it back at its next `poll`.
 #
 # With `CooperativeStickyAssignor`, the members of a classic group go on reading too, but the rebalance still waits for the slowest one.
 #
 # </details>
+
+# %% [markdown]
+# ## What changes in your program
 #
-# A member may also commit during such a change, because it stays in its old member epoch until it has given its partitions back. In a classic group, the same commit can fail with `REBALANCE_IN_PROGRESS` (lesson 07). The offsets themselves are the records of lesson 01, so a service keeps its positions when it changes the protocol.
+# Both protocols store offsets as the records of lesson 01, so a service keeps its positions. These things are different:
+#
+# | | classic group | `group.protocol=consumer` |
+# |---|---|---|
+# | `onPartitionsRevoked` gets | all partitions (default assignors) | only what this member must give back; a commit in it still counts |
+# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds: until the member has given its partitions back, it stays in its old epoch |
+# | times | `session.timeout.ms`, `heartbeat.interval.ms` of the client | `group.consumer.session.timeout.ms`, `group.consumer.heartbeat.interval.ms` of the broker (45 and 5 seconds) |
+# | assignor | `partition.assignment.strategy` | `group.remote.assignor`: `uniform` or `range`, the same in all members |
+# | retention counts | from the moment when the group became Empty | from each commit (lesson 09) |
+#
+# You can change the consumers of a running service one after the other, because by default the broker allows members of both protocols in one group (`group.consumer.migration.policy=bidirectional`). Remove the client settings of the left column first, or the consumer does not start.
+#
+# <details><summary>What the coordinator writes then</summary>
+#
+# The other values of the policy are `upgrade` (only to the new protocol), `downgrade` (only back) and `disabled`.
+#
+# When the first consumer with `group.protocol=consumer` joins, the broker writes one batch: it deletes the classic group, and writes the classic members and the new one as members of a consumer group. The generation becomes the group epoch. The classic members go on with JoinGroup and SyncGroup. When the last new member leaves, the group becomes a classic group again.
+#
+# </details>
+#
+# **If you only run services, you can stop here.**
 
 # %% [markdown]
 # ## The first member: five records
 #
-# To let each member go at its own pace, and to survive a crash in between, the coordinator writes down each step. In the shop, the first member of `loyalty` subscribed to the three partitions of `orders` with one heartbeat, and the broker wrote one batch:
+# *Part B.* Members can go at their own pace only if the coordinator knows, even after a crash, how far each one is. So it writes each step into the log. When the first member of `loyalty` subscribed to `orders`, the broker wrote one batch. (You need not learn the numbers of the types.)
 
 # %%
 import kafkagroups as kg
@@ -89,19 +116,17 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # %% [markdown]
 # - The [**target**](../docs/handbook/glossary.md#target) is what the coordinator wants the member to have.
 # - The [**current assignment**](../docs/handbook/glossary.md#current-assignment) is what the member may read now. Here it equals the target, because nobody had to give anything back.
-#
-# From here on, the record type stands in brackets: member (5), group epoch (3), target (7), assignment epoch (6), current assignment (8). Share and streams groups have types of their own for the same roles, which the [handbook](../docs/handbook/records.md) lists. Committed offsets still have type 1.
 
 # %% [markdown]
 # ## Three epochs
 #
 # An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. Three of them tell how far a change has come:
 #
-# | epoch | what it means |
+# | epoch | it rises when |
 # |---|---|
-# | [group epoch](../docs/handbook/glossary.md#group-epoch) | It rises when something has changed: a member joined or left, a subscription or a topic is different. |
-# | [assignment epoch](../docs/handbook/glossary.md#assignment-epoch) | It rises to the group epoch when the targets for this change are computed. |
-# | [member epoch](../docs/handbook/glossary.md#member-epoch), one for each member | It rises to the assignment epoch when the member has given back what it lost. |
+# | [group epoch](../docs/handbook/glossary.md#group-epoch) | something has changed: a member, a subscription or a topic |
+# | [assignment epoch](../docs/handbook/glossary.md#assignment-epoch) | the targets for this change are computed; then it equals the group epoch |
+# | [member epoch](../docs/handbook/glossary.md#member-epoch), one for each member | the member has given back all partitions that are not in its target; then it equals the assignment epoch |
 
 # %% [markdown]
 # ## A second member joins
@@ -132,39 +157,219 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# A partition of a consumer group has one reader at a time, so `loyalty-1` must give `orders-2` back before `loyalty-2` receives it. Three heartbeats later, the log has these records:
+# A partition of a consumer group has one reader at a time, so `loyalty-1` must give `orders-2` back first. Three heartbeats later, the log has these records:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# - Record 15: the answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. Until then, it stays in member epoch 2.
+# - Record 15: the answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. It stays in member epoch 2.
 # - Record 16: its next heartbeat no longer lists `orders-2`, so it enters member epoch 3.
 # - Record 17: `orders-2` is free, and `loyalty-2` receives it with its next heartbeat.
 #
-# The current assignment (8) also contains the *state* of the member:
+# The current assignment also contains the *state* of the member:
 #
 # | state | name | meaning |
 # |---|---|---|
-# | 0 | Stable | The member has finished with its own member epoch, which may not be the newest one. |
-# | 1 | UnrevokedPartitions | The member must give partitions back before it enters the next epoch. |
-# | 2 | UnreleasedPartitions | The member has entered the epoch, and waits for partitions that others still read. |
+# | 0 | Stable | It has what its member epoch gives it, and nothing to give back. The group may already be in a higher epoch. |
+# | 1 | UnrevokedPartitions | It must give partitions back before it enters the next epoch. |
+# | 2 | UnreleasedPartitions | It has entered the epoch, and waits for partitions that others still read. |
 #
-# A member that does not give its partitions back within `max.poll.interval.ms`, 5 minutes by default, is removed.
+# A member that gives nothing back within `max.poll.interval.ms`, 5 minutes by default, is removed.
 
 # %% [markdown]
 # ## The same log, record by record
 #
-# Watch which epoch rises first, and when `orders-2` gets its new owner. (Record 14 repeats record 13: a heartbeat of a waiting member can do so.)
+# Watch which epoch rises first, and when `orders-2` gets its new owner.
 
 # %%
 # figure
 course.Epochs(loyalty, "loyalty")
 
 # %% [markdown]
+# ## The state of a group is computed
+#
+# No record contains the state of a consumer group. The coordinator computes it from the epochs, so it cannot contradict them:
+#
+# - **Empty**: the group has no members.
+# - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
+# - **Reconciling**: the targets are computed, but at least one member has not reached its target.
+# - **Stable**: every member has reached its target: its epoch is the assignment epoch, and its state is 0.
+#
+# ## Exercise: the state of a group
+#
+# Write `group_state(group_epoch, assignment_epoch, members)`. `members` is a list of pairs: the epoch and the state of each member. Return the name of the group's state.
+
+
+# %%
+# exercise: group_state
+def group_state(group_epoch, assignment_epoch, members): ...
+
+
+# %%
+course.check("group_state", group_state)
+# course.hint("group_state")
+
+# %% [markdown]
+# **A good place for a break.**
+#
+# ## What a load rebuilds
+#
+# *Part C.* The shop's broker crashed, and the next leader loaded `loyalty`. Each step is a record, so even a half-done change goes on after a crash. Only the timers start again.
+
+# %%
+loaded = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
+answers = course.read_answers("harbour/4.3.1")["groups"]
+
+course.compare_epochs_with_broker("loyalty", loaded["loyalty"], answers["loyalty"], "4.3.1")
+
+# %% [markdown]
+# ## The last member leaves
+#
+# A group of many records needs many tombstones. The only member of `g1` left, and later an administrator deleted the group:
+
+# %%
+log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-2")
+course.print_protocol_lines(log, "g1", first_offset=11)
+
+# %% [markdown]
+# - The **leave** deletes the current assignment, the target and the member, in this order, and raises the group epoch.
+# - The **deletion** deletes the offset first, and the group epoch last.
+
+# %% [markdown]
+# ## A tombstone that comes too early
+#
+# A load accepts *values* in any order, because the cleaner removes replaced values, and then the target of a member can come before the member. It does not accept *tombstones* in any order. A broker deletes the parts of a group first and the group last, so if the tombstone of a group comes while a part is still there, the log is broken, and the load stops:
+#
+# | the tombstone of | is refused if the group still has |
+# |---|---|
+# | a member | the current assignment or the target of this member |
+# | the assignment epoch | a target |
+# | the group epoch | a member, a target or the assignment epoch |
+#
+# A tombstone that finds nothing to delete is accepted.
+#
+# In the next log, made for a test, the tombstone of the group epoch of `g` comes while `g` has a member. We asked a real broker about `g` and a second group, `h`:
+
+# %%
+test = "n-3t-members"
+names = {"n-3t-members.g.jr": "g", "n-3t-members.h.w": "h"}
+answer = course.read_answers("new_protocols")[test]["new"]
+
+[failure] = kg.load(course.find_data(f"new_protocols/{test}"), coordinator="new").failed.values()
+print(str(failure).replace("n-3t-members.g.jr", "g"))
+for group, name in names.items():
+    print(f"A client asks for the offsets of {name}. A 4.3.1 broker answers {answer['offsets'][group]['error']}.")
+
+# %% [markdown]
+# Nothing is wrong with `h`, but a partition loads as a whole or not at all.
+#
+# ## Exercise: which order loads?
+#
+# Three consumer groups, in three partitions, had one member each. These are their last tombstones:
+#
+# - **A**: current assignment, target, member, group epoch, assignment epoch.
+# - **B**: member, current assignment, target, assignment epoch, group epoch.
+# - **C**: assignment epoch, group epoch. The cleaner has removed all other records of the group.
+#
+# Which partition does a 4.3.1 broker load? Write the letter in quotes.
+
+# %%
+# exercise: correct_tombstones
+correct_tombstones = ...
+
+# %%
+course.check("correct_tombstones", correct_tombstones)
+# course.hint("correct_tombstones")
+
+# %% [markdown]
+# ## Missing tombstones
+#
+# If a member joins under the name of an Empty group of another type, the broker must delete the old group first. In one case, 4.3.1 and 4.4.0 do not write the tombstones: they are [**missing**](../docs/handbook/glossary.md#missing-tombstone). This happened to `s2`:
+
+# %%
+log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-3")
+course.print_protocol_lines(log, "s2", first_offset=37)
+
+# %% [markdown]
+# Records 37 to 40 are the last leave: `s2` is an Empty **streams** group, which still has its epochs. From record 42 on, `s2` is a **consumer** group. The tombstones of the streams group should stand between the two.
+#
+# <details><summary>Why are they missing?</summary>
+#
+# 1. A classic consumer sent JoinGroup with an unknown member id. The broker removed `s2` from its **memory**, prepared the tombstones, and only then refused the request, so it never wrote them.
+# 2. A consumer with `group.protocol=consumer` joined. The broker no longer knew of an older `s2`, so it wrote no tombstones before its five records.
+#
+# </details>
+#
+# The same partition stores `g6`, whose records are correct. *Predict*: the broker restarts, and a client asks for the offset of `g6`. What is the answer? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+
+# %%
+# prediction
+answer_for_g6 = ...
+
+# %%
+reloaded = kg.load(log, coordinator="new")
+answered = course.read_recording("4.3.1-ghost").read_group_errors(85, 85)["g6"]
+with course.fold("answer_for_g6", answer_for_g6, "the offset" if answered == "NONE" else "an error"):
+    print(*reloaded.failed.values())
+    print(f"A 4.3.1 broker answered {answered}.")
+
+# %% [markdown]
+# ## Repair a partition that does not load
+#
+# `kafkagroups check` names the releases that load it, and a copy that loads:
+
+# %%
+course.print_first_remedy(log, kafka="4.3.1")
+
+shorter = course.make_scratch_folder() / "__consumer_offsets-3"
+kg.cut(log, shorter, 42)
+
+groups = kg.load(shorter, coordinator="new")
+print()
+for name in ("s2", "g6"):
+    print(f"after the repair, {name} is {groups[name].state.value}, with {len(groups[name].offsets)} offset")
+
+# %% [markdown]
+# Only the new member of `s2` is lost, and it joins again. Lesson 11 shows how to bring the copy back. We know no release that repairs the bug, so prevent it: delete an Empty group before clients of another type use its name. `kafka-groups.sh --bootstrap-server localhost:9092 --list` prints the type of each group.
+#
+# **You can stop here**, unless you use share or streams groups.
+
+# %% [markdown]
+# ## Share groups
+#
+# *Part D.* The members of a [share group](../docs/handbook/glossary.md#share-group) work like people at one queue: each message goes to one of them, so several members can read the same partition. `tasters` has one member, which reads the only partition of `stock`:
+
+# %%
+tasters = course.find_data("harbour/4.3.1/__consumer_offsets-26")
+course.print_protocol_lines(tasters, "tasters")
+course.compare_epochs_with_broker("tasters", loaded["tasters"], answers["tasters"], "4.3.1")
+
+# %% [markdown]
+# A share group has no committed offsets here, because its acknowledgements are in another topic, `__share_group_state`.
+#
+# <details><summary>Why is the first target empty?</summary>
+#
+# The broker must first prepare a place for the acknowledgements of `stock` in the other topic. The two records *share partitions* show the beginning and the end of this preparation.
+#
+# </details>
+#
+# ## Streams groups
+#
+# The instances of a Kafka Streams program are a [streams group](../docs/handbook/glossary.md#streams-group). `bar-stats` has one member:
+
+# %%
+bar_stats = course.find_data("harbour/4.3.1/__consumer_offsets-37")
+course.print_protocol_lines(bar_stats, "bar-stats", first_offset=15, last_offset=17)
+course.compare_epochs_with_broker("bar-stats", loaded["bar-stats"], answers["bar-stats"], "4.3.1")
+
+# %% [markdown]
+# A Streams program has numbered parts, its [**topology**](../docs/handbook/glossary.md#topology). Its members receive [**tasks**](../docs/handbook/glossary.md#task): `1_0` is partition 0 of part 1. (Here, state 1 means Stable.)
+
+# %% [markdown]
 # ## The bytes of a current assignment
 #
-# The key begins with the record type, the value with its version. Before a list stands its length plus one, so `01` is an empty list. This is record 13:
+# The key begins with the record type, and the value with its version. This is record 13 of `loyalty`, where `01` is an empty list:
 
 # %%
 key, value = course.read_record(loyalty, 13)
@@ -203,210 +408,31 @@ course.check("member_in_hex", member_in_hex)
 # course.hint("member_in_hex")
 
 # %% [markdown]
-# ## The state of a group is computed
-#
-# No record contains the state of a consumer group. The coordinator computes it from the epochs, so it cannot contradict them:
-#
-# - **Empty**: the group has no members.
-# - **Assigning**: the group epoch has risen above the assignment epoch, so the targets are not computed yet.
-# - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target, which means that its epoch is the assignment epoch and its state is 0.
-#
-# ## Exercise: the state of a group
-#
-# Write `group_state(group_epoch, assignment_epoch, members)`. `members` is a list of pairs: the epoch and the state of each member. Return the name of the group's state.
-
-
-# %%
-# exercise: group_state
-def group_state(group_epoch, assignment_epoch, members): ...
-
-
-# %%
-course.check("group_state", group_state)
-# course.hint("group_state")
-
-# %% [markdown]
-# ## Share groups
-#
-# The members of a [share group](../docs/handbook/glossary.md#share-group) work like people at one queue: each message goes to one of them, and several members can read the same partition, so nothing has to be revoked. `tasters` is a share group with one member, which reads the only partition of `stock`:
-
-# %%
-tasters = course.find_data("harbour/4.3.1/__consumer_offsets-26")
-course.print_protocol_lines(tasters, "tasters")
-
-# %% [markdown]
-# The first target (13) is empty until another part of the broker has prepared `stock`, which the share partitions (15) record. Share groups commit no offsets here: which messages were acknowledged is in another topic, `__share_group_state`.
-#
-# ## Streams groups
-#
-# The instances of a Kafka Streams program are a [streams group](../docs/handbook/glossary.md#streams-group). `bar-stats` has one member:
-
-# %%
-bar_stats = course.find_data("harbour/4.3.1/__consumer_offsets-37")
-course.print_protocol_lines(bar_stats, "bar-stats", first_offset=15, last_offset=17)
-
-# %% [markdown]
-# Its members receive [**tasks**](../docs/handbook/glossary.md#task) instead of partitions: `1_0` is partition 0 of the second part of the program, as its [**topology**](../docs/handbook/glossary.md#topology) (23) numbers them. The states have other numbers, and here 1 means Stable.
-#
-# ## What a load rebuilds
-#
-# The shop's broker crashed, and the next leader loaded all three groups. Each step of a rebalance is a record, so even one in progress goes on after a crash. Only the timers start again.
-
-# %%
-loaded = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
-answers = course.read_answers("harbour/4.3.1")["groups"]
-
-for name in ["loyalty", "tasters", "bar-stats"]:
-    course.compare_epochs_with_broker(name, loaded[name], answers[name], "4.3.1")
-
-# %% [markdown]
-# ## The last member leaves
-#
-# A group of many records needs many tombstones. The only member of `g1` left, and later an administrator deleted the group:
-
-# %%
-log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-2")
-course.print_protocol_lines(log, "g1", first_offset=11)
-
-# %% [markdown]
-# - The **leave** deletes the current assignment (8), the target (7) and the member (5), in this order, and raises the group epoch (3). The offset stays.
-# - The **deletion** deletes first the offset (1), and then the assignment epoch (6), the topics and partitions (4), and the group epoch (3).
-
-# %% [markdown]
-# ## A tombstone that comes too early
-#
-# Cleaning removes replaced values, so a load must accept a target that comes before the record of its member. With tombstones it is strict: a broker deletes the parts of a group before the group, so a tombstone that arrives while a part is still there means a broken log, and the load stops.
-#
-# | the tombstone of | is refused if the group still has |
-# |---|---|
-# | a member (5) | the current assignment (8) or the target (7) of this member |
-# | the assignment epoch (6) | a target (7) |
-# | the group epoch (3) | a member (5), a target (7) or the assignment epoch (6) |
-#
-# A tombstone that finds nothing to delete is accepted.
-#
-# The next log was made for a test, and a real broker loaded it. It has two groups, `g` and `h`, and the tombstone of the group epoch (3) of `g` comes while `g` has a member:
-
-# %%
-test = "n-3t-members"
-names = {"n-3t-members.g.jr": "g", "n-3t-members.h.w": "h"}
-answer = course.read_answers("new_protocols")[test]["new"]
-
-[failure] = kg.load(course.find_data(f"new_protocols/{test}"), coordinator="new").failed.values()
-print(str(failure).replace("n-3t-members.g.jr", "g"))
-for group, name in names.items():
-    print(f"A client asks for the offsets of {name}. A 4.3.1 broker answers {answer['offsets'][group]['error']}.")
-
-# %% [markdown]
-# Nothing is wrong with `h`, but a partition loads as a whole or not at all.
-#
-# ## Exercise: which order loads?
-#
-# Three consumer groups, in three partitions, had one member each. These are their last tombstones:
-#
-# - **A**: current assignment (8), target (7), member (5), group epoch (3), assignment epoch (6).
-# - **B**: member (5), current assignment (8), target (7), assignment epoch (6), group epoch (3).
-# - **C**: assignment epoch (6), group epoch (3). The cleaner has removed all other records of the group.
-#
-# Which partition does a 4.3.1 broker load? Write the letter in quotes.
-
-# %%
-# exercise: correct_tombstones
-correct_tombstones = ...
-
-# %%
-course.check("correct_tombstones", correct_tombstones)
-# course.hint("correct_tombstones")
-
-# %% [markdown]
-# ## Missing tombstones
-#
-# Kafka 4.3.1 and 4.4.0 have a bug after which tombstones are [**missing**](../docs/handbook/glossary.md#missing-tombstone). If a member joins under the name of an Empty group of another type, the broker deletes that group first. `s2` was an Empty streams group when a consumer joined under its name, and yet the new records, 42 to 46, follow no tombstones:
-
-# %%
-log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-3")
-course.print_protocol_lines(log, "s2", first_offset=37)
-
-# %% [markdown]
-# <details><summary>Why are they missing?</summary>
-#
-# 1. A classic consumer sent JoinGroup with an unknown member id. The broker removed `s2` from its **memory**, prepared the tombstones, and only then refused the request, so it never wrote them.
-# 2. A consumer with `group.protocol=consumer` joined. The broker no longer knew of an older `s2`, so it wrote no tombstones before its five records.
-#
-# </details>
-#
-# The same partition stores `g6`, a group whose records are correct.
-#
-# *Predict*: the broker restarts, and a client asks for the offset of `g6`. What is the answer? Write `"the offset"`, `"an error"` or `"nothing committed"`.
-
-# %%
-# prediction
-answer_for_g6 = ...
-
-# %%
-reloaded = kg.load(log, coordinator="new")
-answered = course.read_recording("4.3.1-ghost").read_group_errors(85, 85)["g6"]
-with course.fold("answer_for_g6", answer_for_g6, "the offset" if answered == "NONE" else "an error"):
-    print(*reloaded.failed.values())
-    print(f"A 4.3.1 broker answered {answered}.")
-
-# %% [markdown]
-# ## Repair a partition that does not load
-#
-# Each restart fails again. `kafkagroups check` names the releases that load the log, and a copy that loads:
-
-# %%
-course.print_first_remedy(log, kafka="4.3.1")
-
-shorter = course.make_scratch_folder() / "__consumer_offsets-3"
-kg.cut(log, shorter, 42)
-
-groups = kg.load(shorter, coordinator="new")
-print()
-for name in ("s2", "g6"):
-    print(f"after the repair, {name} is {groups[name].state.value}, with {len(groups[name].offsets)} offset")
-
-# %% [markdown]
-# Both groups load with their offsets. Only the new member of `s2` is lost, and it joins again. Lesson 11 shows how to bring the copy back. To prevent the problem, delete an Empty group before another type uses its name.
-
-# %% [markdown]
 # ## Where the classic coordinator differs
 #
-# The classic coordinator, up to 3.9, skips the records of types 3 to 23 as unknown (since 3.4.1; before, its load fails). Of a consumer group it loads the offsets only.
-#
-# ## Change a running service to the new protocol
-#
-# You can change the consumers one after the other, and back, if the broker's `group.consumer.migration.policy` allows it. The offsets stay, but from then on the retention counts from each commit (lesson 09).
-#
-# <details><summary>What the coordinator writes</summary>
-#
-# When the first consumer with `group.protocol=consumer` joins, the broker writes one batch: it deletes the classic group (2), and writes the classic members and the new one as members of a consumer group. The generation becomes the group epoch. The classic members go on with JoinGroup and SyncGroup. When the last new member leaves, the group becomes a classic group again.
-#
-# </details>
+# In 3.9, a load skips these records, because it does not know their types. A consumer group then has only its offsets.
 #
 # ## Check yourself
 #
 # <details><summary>Which tombstones does a broker write when the last member of a consumer group leaves?</summary>
 #
-# The tombstones of the current assignment (8), the target (7) and the member (5), in this order. The offsets and the group stay.
+# The tombstones of the current assignment, the target and the member, in this order. The offsets and the group stay.
 #
 # </details>
 #
 # ## In five lines
 #
-# - The coordinator computes the targets, and each member reaches its own, so one slow member delays only its partitions.
-# - The group epoch rises first, then the assignment epoch, and then the member epochs, one by one.
+# - The coordinator computes the targets, and each member reaches its own, so a slow member delays only its partitions.
+# - First the group epoch rises, then the assignment epoch, then the member epochs, one by one.
 # - A partition is revoked by its old reader before the new one receives it.
-# - The state of a group is computed from the epochs and never stored.
-# - A tombstone that is missing or too early stops the load of the whole partition.
+# - The state of a group is computed and never stored.
+# - A missing or early tombstone stops the load of the whole partition.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - `group.protocol=consumer` selects the new protocol. The default is `classic`.
-# - Remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start: the broker now sets the times and chooses the assignor.
-# - `group.remote.assignor` is `uniform` or `range`. Use the same value in all members, because the group has one assignor.
+# - `group.protocol=consumer` selects the new protocol, if the three client settings of part A are removed.
+# - Before you stop a service, commit its quiet partitions again: their retention counts from the last commit.
 #
 # ## At 3 am
 #
@@ -434,8 +460,6 @@ for name in ("s2", "g6"):
 #
 # ## What we left out, and why
 #
-# How an assignor divides partitions, and rare record types, which the [handbook](../docs/handbook/records-consumer.md) has.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How an assignor divides partitions, and the other record types (see the [handbook](../docs/handbook/records.md)). The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [14 · Forensics](14_forensics.ipynb): ten incidents.

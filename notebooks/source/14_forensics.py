@@ -32,7 +32,9 @@
 # 4. Each incident has three hints: `course.hint("NAME", 1)` to `course.hint("NAME", 3)`.
 # 5. `course.show_worked_solution(…)` shows one way to the cause, and what prevents the next incident.
 #
-# The incidents have three levels: 1 to 3 need one or two commands, 4 to 7 a comparison. In 8 to 10, there is more than one cause. You can stop after each incident.
+# The incidents have three levels: 1 to 3 need one or two commands, 4 to 7 a comparison. In 8 to 10, there is more than one cause. You can stop after each incident. Developers may prefer 3, 4, 8 and 9, and operators 1, 2, 5 and 10.
+#
+# Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* The solution ends with the measures that we would take.
 
 # %%
 from kafkagroups import course
@@ -40,19 +42,19 @@ from kafkagroups import course
 # %% [markdown]
 # ## Reading `timeline` and `explain`
 #
-# `timeline` prints the events of a group. `9:24` is offset 24 in partition 9 of `__consumer_offsets`. You know this group from lesson 08:
+# `timeline` prints the events of a group. `9:24` is offset 24 in partition 9 of `__consumer_offsets`. You know this group from lesson 08, but from the log of a 4.3.1 broker. This is the log of a 3.9.2 broker, where most of its records have an offset that is lower by one:
 
 # %%
 shop = course.find_data("harbour/3.9.2")
 course.run_command("kafkagroups timeline . --group fraud-check --kafka 3.9.2", shop)
 
 # %% [markdown]
-# `explain` prints the records, and what became of each one. The column *by* has the record that decided it:
+# `explain` prints the records, and what became of each one. The column *by* has the record that decided it. For a commit in a transaction, `timeline` names the marker (`9:24`), because the offset counts from there on, and `explain` names the record itself:
 #
 # - **wins**: a broker answers from this record.
 # - **superseded**: a later record of the same key counts.
 # - **aborted**, **pending**: the transaction was aborted, or has no marker yet.
-# - **deleted**, **hidden**: a tombstone of the offset, or of its group, followed.
+# - **deleted**: a tombstone of this offset followed. **hidden**: a tombstone of its group followed.
 # - **▼**: the offset went back.
 
 # %%
@@ -64,10 +66,10 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # | option | what it is for |
 # |---|---|
 # | `--kafka 3.9.2` | The rules of the broker that had the log. Without it, the rules are those of 4.3.1. |
-# | `timeline --retention 7d` | Tells an expired offset from a deleted one. |
+# | `timeline --retention 7d` | With it, `timeline` shows whether an offset expired or was deleted by a request. |
 # | `stats --by type`, `stats --by writer` | Counts value versions, or who commits: members, clients without a member, transactions. |
 # | `load --until-time TIME` | What a broker answered at an earlier time. |
-# | `diff . --coordinators` | Compares the answers of the two coordinators, each with its newest release, so it takes no `--kafka`. |
+# | `diff . --coordinators` | Compares the answers of the newest 4.x and of 3.9. It has no option `--kafka`. |
 # | `load --past-damage` | Also reads what is behind a damaged batch. |
 #
 # Every command has `--help` with examples.
@@ -79,7 +81,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 folder = course.open_incident("growing_partition")
 
 # %% [markdown]
-# The first command is given. Add yours.
+# The first command is given. Its first table counts the records of each group: a **live** record still counts, and a **dead** one has been replaced or deleted. The last table is about the cleaner: the offset where the next pass stops and why, the bytes that the pass could free, and how far the partition was cleaned. Read only what a question needs, and add your own commands.
 
 # %%
 course.run_command("kafkagroups stats . --kafka 3.9.2", folder)
@@ -343,7 +345,13 @@ course.check("cluster_cut_group", cluster_cut_group)
 # Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. The plan is a text file in JSON: correct it with an editor or with Python. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
 
 # %% [markdown]
-# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. It needs Java, the broker's jars, and the Python package kafka-python. In the project's folder, `make brokers KAFKA=4.3.1` fetches the jars (55 MB, with Maven), and `.venv/bin/python -m pip install -r locks/live.txt` installs the package. Without them, your plan is compared with the recorded answers of a real broker.
+# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. If something is missing for it, your plan is compared with the recorded answers of a real broker.
+#
+# <details><summary>What the real broker needs</summary>
+#
+# It needs Java, the broker's jars, and the Python package kafka-python. In the project's folder, `make brokers KAFKA=4.3.1` fetches the jars (55 MB, with Maven), and `.venv/bin/python -m pip install -r locks/live.txt` installs the package.
+#
+# </details>
 
 # %%
 course.rescue_into_new_broker(folder / "plan.json")
@@ -355,7 +363,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 # ## In five lines
 #
 # - Ask *where* first: `stats` counts records and bytes, and `check` says which partition does not load.
-# - Then ask *who* and *when*: `timeline` tells the story of a group, and `explain` the fate of each of its records.
+# - Then ask *who* and *when*: `timeline` tells the story of a group, and `explain` what became of each of its records.
 # - A broker answers what its log says. `load` gives the same answer without a broker.
 # - Two logs are better than one. `diff` compares replicas, moments and coordinators.
 # - Work on a copy. `edit`, `compact` and `rescue plan` never change their input.

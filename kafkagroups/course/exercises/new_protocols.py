@@ -135,8 +135,8 @@ EXERCISES = (
             "in C still find?",
         ),
         known_mistakes={
-            "In A, the tombstone of the group epoch (3) comes while the assignment epoch (6) is still there": "A",
-            "In B, the tombstone of the member (5) comes while the current assignment (8) is still there": "B",
+            "In A, the tombstone of the group epoch comes while the assignment epoch is still there": "A",
+            "In B, the tombstone of the member comes while the current assignment is still there": "B",
         },
     ),
 )

@@ -61,7 +61,7 @@ _LOG = (
         "billing",
         "sales",
         10,
-        "The offset goes into both maps. The new coordinator creates its group at once, the classic one does not yet.",
+        "The offset goes into both memories. 4.3.1 creates its group at once, 3.9.2 does not yet.",
     ),
     _Entry(
         "billing", "", 1, "The record of a finished rebalance: the group has a member, so for 4.3.1 it is now Stable."
@@ -105,8 +105,8 @@ class _Coordinator(NamedTuple):
     top: float
 
 
-_CLASSIC = _Coordinator("classic", "3.9.2", 118)
-_NEW = _Coordinator("new", "4.3.1", 226)
+_NEW = _Coordinator("new", "4.3.1", 118)
+_CLASSIC = _Coordinator("classic", "3.9.2", 226)
 
 
 class _Chip(NamedTuple):
@@ -251,7 +251,7 @@ def _find_left(column: int) -> float:
 def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool) -> Iterator[Mark]:
     top = coordinator.top
     name = coordinator.name
-    yield Label(f"{name} title", _LEFT, top + 8, f"{name} ({coordinator.kafka})", is_bold=True)
+    yield Label(f"{name} title", _LEFT, top + 8, f"the coordinator of {coordinator.kafka}", is_bold=True)
     yield Label(
         f"{name} question", 550, top + 8, f"OffsetFetch billing sales-0: {memory.answer}", "end", Tone.PLAIN, 11
     )

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -34,6 +35,9 @@ def parse(text: str) -> list[tuple[str, str]]:
 
 
 INSTRUCTIONS = parse((ROOT / "Containerfile").read_text())
+MAX_TOOL_BYTES = 25_000_000
+KAFKAGROUPS = Path(sys.executable).with_name("kafkagroups")
+OUTPUT = {"capture_output": True, "text": True, "check": True}
 
 
 def arguments_of(name: str) -> list[str]:
@@ -93,7 +97,7 @@ def test_the_dev_container_has_the_same_steps():
 
 def test_no_package_registry_is_named():
     """The files name no host, so the settings of the machine decide where packages come from."""
-    for name in ("Containerfile", ".devcontainer/devcontainer.json"):
+    for name in ("Containerfile", "Containerfile.tool", ".devcontainer/devcontainer.json"):
         assert not re.search(r"https?://|\w\.(org|com|io|net)\b|index-url", (ROOT / name).read_text())
 
 
@@ -117,3 +121,25 @@ def test_the_steps_run_in_a_fresh_copy():
         stamps = [".venv/.learn", *([".venv/.engine"] if os.environ.get("CI") == "true" else [])]
         again = subprocess.run(["make", "-q", *stamps], cwd=folder, env=env, capture_output=True)
         assert again.returncode == 0
+
+
+@pytest.mark.setup
+def test_the_tool_alone_is_installed_from_two_wheels(tmp_path):
+    """The steps of Containerfile.tool, in an empty environment without an index: small, and with the native engine."""
+    env = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "engine" / "target"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    copy_repository(tmp_path / "src")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
+    packages = next((tmp_path / "env" / "lib").glob("python*/site-packages"))
+    before = set(packages.iterdir())
+    steps = [step for name, step in parse((ROOT / "Containerfile.tool").read_text()) if step.startswith("pip")]
+    assert [step.split()[1] for step in steps] == ["wheel", "install"]
+    for step in steps:
+        command = re.sub(r"(?<=\s)/(src|wheels)", lambda place: f"{tmp_path}{place[0]}", step)
+        subprocess.run([tmp_path / "env" / "bin" / command.split()[0], *command.split()[1:]], env=env, check=True)
+    files = [file for new in set(packages.iterdir()) - before for file in [new, *new.rglob("*")] if file.is_file()]
+    assert sum(file.stat().st_size for file in files if file.suffix != ".pyc") < MAX_TOOL_BYTES
+    loads = [
+        subprocess.run([program, "load", ROOT / "data" / "harbour" / "4.3.1", "--json", "--engine", engine], **OUTPUT)
+        for program, engine in ((tmp_path / "env" / "bin" / "kafkagroups", "compiled"), (KAFKAGROUPS, "python"))
+    ]
+    assert loads[0].stdout == loads[1].stdout and "billing" in loads[0].stdout

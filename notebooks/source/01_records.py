@@ -266,7 +266,7 @@ for records in [2, 5, 6, 10]:
 #
 # [What Kafka's tools print](../docs/releases.md#what-kafkas-tools-print) shows the output of each release.
 #
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # Kafka 4.0 replaced the *classic coordinator*, the part of a broker that manages groups up to 3.9, by the *new coordinator*. Both read and write the same records. Only the value version of a commit differs: 3.9 writes version 3, and so does 4.0, but 4.1 and later write version 4. Before 3.4.1, a record of an unknown type stopped the load, too.
 #

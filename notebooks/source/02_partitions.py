@@ -228,7 +228,7 @@ course.check("after_widening", after_widening)
 # course.hint("after_widening")
 
 # %% [markdown]
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # 4.x and 3.9 compute the partition in the same way. After a widening, 4.x answers *nothing committed*, because each partition has its own groups. In 3.9, all partitions of a broker share one cache, so it answers the old offset if it leads both partitions.
 #
@@ -236,16 +236,16 @@ course.check("after_widening", after_widening)
 #
 # <details><summary>What does a consumer do after the answer NOT_COORDINATOR?</summary>
 #
-# It sends FindCoordinator again, to any broker, because the broker that it asked first no longer leads the group's partition.
+# It sends FindCoordinator again, to any broker, because the first one no longer leads the group's partition.
 #
 # </details>
 #
 # ## In five lines
 #
 # - A group's records are in one partition, because they need an order: `abs(hash(name)) % partitions`.
-# - The hash is Java's: 32 bits, UTF-16 units, and it may be negative.
+# - The hash is Java's: 32 bits, and it may be negative.
 # - The leader of this partition is the group's coordinator. Any broker can compute where it is.
-# - Groups are spread unevenly, and no group is ever moved to another partition.
+# - Groups are spread unevenly, and none is ever moved.
 # - If the topic is widened, most groups get another partition, and their old offsets are not found there.
 
 # %% [markdown]

@@ -246,7 +246,7 @@ except kg.InvalidRecord as error:
 #
 # </details>
 #
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # Both write the same format, and neither divides a request over two batches. In 4.x, a coordinator can also wait for more requests (`group.coordinator.append.linger.ms`) and append them together:
 #

@@ -287,7 +287,7 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 # </details>
 
 # %% [markdown]
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # A client can see one difference: in 3.9, a member's commit to a group that does not exist gets `ILLEGAL_GENERATION`. All other checks and their order are the same, because clients depend on them. The error decides whether a consumer retries, joins again, or stops.
 #

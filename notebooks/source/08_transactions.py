@@ -269,7 +269,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # Only commits wait for a marker. Tombstones and group records, which a tool can copy in a transaction, take effect at once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)).
 #
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # In 3.9, a load can bring back an offset that was deleted while it was pending, and a marker normally has the epoch of its records.
 #

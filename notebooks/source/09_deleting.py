@@ -233,7 +233,7 @@ course.check("weekend", weekend)
 # course.hint("weekend")
 
 # %% [markdown]
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # | | 4.x | 3.9 |
 # |---|---|---|

@@ -244,7 +244,7 @@ course.check("needs_an_abort", needs_an_abort)
 # course.hint("needs_an_abort")
 
 # %% [markdown]
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # Whichever coordinator loads the log, it loads what the cleaner has left, so the only question is whether a pass can change an answer. In 4.x, it never can, if brokers wrote the log; tests with 2,000 random logs confirm this. In 3.9 there is one exception, an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs). In both, a cleaned log cannot show an earlier moment, because the older records are gone.
 #

@@ -249,7 +249,7 @@ def change_leader(broker):
 course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # In 3.9, a load builds the groups at its end ("Record by record"). That explains three results:
 #

@@ -314,7 +314,7 @@ course.check("for_spark", for_spark)
 # | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
 
 # %% [markdown]
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # In 3.9, offsets can be merged from parts only if the log has no transactions.
 #

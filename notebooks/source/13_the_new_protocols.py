@@ -408,7 +408,7 @@ course.check("member_in_hex", member_in_hex)
 # course.hint("member_in_hex")
 
 # %% [markdown]
-# ## Where the classic coordinator differs
+# ## Where 3.9 differs
 #
 # In 3.9, a load skips these records, because it does not know their types. A consumer group then has only its offsets.
 #

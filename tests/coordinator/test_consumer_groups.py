@@ -323,3 +323,70 @@ def test_a_classic_leave_of_an_empty_consumer_group_waits_for_the_log(world):
     assert not left.done
     world.logs.release()
     assert [error for _, error in left.value.members] == [Errors.UNKNOWN_MEMBER_ID]
+
+
+# The answers of Kafka's own GroupCoordinatorShard (4.3.1) to the same requests, in a JVM without a log.
+
+
+def join_classic(world, member_id=""):
+    protocols = [("range", subscription("orders"))]
+    return world.coordinator.join_group("g", protocols=protocols, member_id=member_id, session_timeout_ms=45_000)
+
+
+def types_and_states(world):
+    return [(group.type, group.state) for group in world.coordinator.list_groups()[1]]
+
+
+def test_a_classic_group_that_lost_its_members_in_the_first_delay_is_upgraded(world):
+    """Its only member leaves before the group has a protocol. Kafka asks for the protocol once for each member."""
+    member_id = join_classic(world).value.member_id
+    join_classic(world, member_id)
+    world.coordinator.leave_group("g", [member_id])
+    world.written()
+    assert world.join("a").error is Errors.NONE
+    assert world.written() == [[-2, 3, 6, 5, 3, 7, 6, 8]]
+
+
+def test_sessions_that_end_together_end_in_the_order_of_kafkas_map_after_a_failover(world):
+    """The classic member is fenced before the last consumer, so the group is not downgraded."""
+    for member_id in ("a", "b", "c", "d"):
+        world.join(member_id)
+    join_classic(world, "m")
+    world.coordinator.resign(0)
+    world.coordinator.elect(0)
+    world.clock.advance(46_000)
+    assert types_and_states(world) == [("consumer", "Empty")]
+
+
+def test_the_sessions_of_an_upgrade_start_before_that_of_the_joining_member(world):
+    """Nobody sends anything after it: the classic member is fenced first, so the group is not downgraded."""
+    member_id = join_classic(world).value.member_id
+    joined = join_classic(world, member_id)
+    world.clock.advance(3_000)
+    assignments = {member_id: write_assignment([kg.TopicPartition("orders", 0)])}
+    world.coordinator.sync_group("g", joined.value.generation, member_id, assignments)
+    world.join("a")
+    world.clock.advance(46_000)
+    assert types_and_states(world) == [("consumer", "Empty")]
+
+
+def test_range_gives_all_members_the_topics_of_the_first_if_their_subscriptions_count_as_equal(world):
+    """RangeAssignor.assignHomogeneousGroup. The joining member's pattern is not resolved, and it has a target."""
+    for member_id in ("a", "b"):
+        world.join(member_id, server_assignor="range")
+    world.send("b", -1)
+    world.join("c", subscribed_topic_regex="zeb.*", server_assignor="range")
+    [described] = [each for each in world.describe().members if each.member.member_id == "c"]
+    assert described.target == owned(2)
+
+
+def test_a_changed_topic_is_noted_although_its_subscriber_has_left(world):
+    """onMetadataUpdate: the next heartbeat computes the kind of subscription again, so `c` gets nothing."""
+    world.join("a", server_assignor="range")
+    world.join("b", topics=("clicks",), server_assignor="range")
+    world.send("a", 3, topic_partitions={})
+    world.topics["clicks"] = 5
+    world.send("b", -1)
+    world.written()
+    assert world.join("c", subscribed_topic_regex="zeb.*", server_assignor="range").assignment == {}
+    assert world.written() == [[5, 7, 6, 8]]

@@ -210,7 +210,7 @@ def register(session: SparkSession) -> None:
     Parameters
     ----------
     session : SparkSession
-        Any session, also one of Spark Connect. ``kafkagroups.spark.source`` documents the options of the data source.
+        Any session, also one of Spark Connect. docs/spark.md has the options of the data source.
     """
     from pyspark.errors import AnalysisException
 

@@ -1,63 +1,20 @@
-"""The Spark data source `consumer_offsets`: a log's tables as DataFrames.
+"""The Spark data source `consumer_offsets`: a log's tables as DataFrames, and a growing folder as a stream.
 
     spark.read.format("consumer_offsets").option("table", "offsets").load(path)
+    spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
 
-    table            one of loading.columns.TABLES (default: offsets); a stream has records or batches
-    coordinator      classic or new (default: new)
-    kafka            the coordinator's Kafka version (default: 3.9.2 for classic, 4.3.1 for new)
-    path, paths      partition directories, .log files or folders of them: the arguments of `.load(…)`,
-                     on this machine or on another file system (log/folders.py)
-    cwd              the folder of relative paths (default: the folder in which Spark's Java was started)
-    partitions       the topic's partition count; the new coordinator then uses the records of a group only from the
-                     group's home partition, which is the partition that the hash of the group id selects
-    engine           auto, python or compiled, as in `kafkagroups.load` (default: auto, which is the native engine
-                     on each machine where it is installed)
-    tasks            the largest number of tasks (default: 2 per core of the machine that plans the query, and more
-                     if a task would read more than 64 MiB)
-    columns          only these columns of the table, such as group,topic,committed_offset: Spark asks a Python data
-                     source for all columns, and `json` is most of the work of the table `records`. Every table has two
-                     more columns that can be named: `path` of the log, and `cluster`
-    groups           only these groups, such as billing,app-*; if `partitions` is given, the new coordinator reads only
-                     the home partitions of groups without * and ?
-    log_partitions   only these partitions of __consumer_offsets, such as 0,3,7-9
-    cluster          what the column `cluster` says, to tell the rows of several clusters apart
-    max_batch_bytes  the largest size of one decompressed batch; the log ends before a larger batch
-                     (default: 268435456, 256 MiB)
-    past_damage      true: go on at the next readable batch after damaged bytes (default: false); not for a stream
-    failOnDamage     true: damaged bytes are an error that names the file and the offset (default: true), because rows
-                     after them would be missing. false: the log is read up to its damage, as a broker's recovery cuts
-                     it there. The table `partitions` has the reason, and Spark's log a line
+docs/spark.md has the options and their defaults. Paths are those of `log/folders.py`. A stream reads a local or mounted
+file system that is the same on the driver and on every executor, and its table `batches` has Kafka's batches unchanged
+in `bytes`, for jobs that decode them themselves.
 
 Filters select no tasks: Spark 4.3 stores the filters that a Python data source accepts in the DataFrame, so a later
-query on the same DataFrame would read too little. `groups` and `log_partitions` are part of the DataFrame.
+query on the same DataFrame would read too little. `groups` and `log_partitions` are part of the DataFrame, and so are
+`columns`: Spark asks a Python data source for all of them, and `json` is most of the work of the table `records`.
 
 Each log partition is loaded alone, so a group that moved because the partition count of the topic was changed has rows
 from both partitions, and a line in Spark's log says so. `kafkagroups.spark.load` returns only the rows that a broker
 would answer. If a broker's load would fail, no exception is raised: the tables have what such a broker would answer,
 and the table `partitions` has the reason.
-
-A growing folder as a Spark stream: the new batches or records of a topic.
-
-    spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
-
-    table                           records: each row is a record (columns: loading.columns.TABLES)
-                                    batches: each row is a Kafka batch (columns: options.BATCHES), unchanged in `bytes`,
-                                    for jobs that decode it themselves; a schema can name those of LOCATED_BATCHES, too
-    path, paths                     as above, but only of a local or mounted file system, and the same on the
-                                    driver and on every executor; the folder may be empty when the stream starts
-    coordinator, kafka, cwd, tasks  as above
-    failOnDamage                    true: the query fails at damage, with the file and the offset (default: true)
-                                    false: the log partition is read up to the damage until its file is repaired, and
-                                    Spark's log has a line
-    failOnDataLoss                  true: the query fails if a log partition disappears, is truncated below what was
-                                    read, or has other bytes there, with the folder and the offset (default: true)
-                                    false: Spark's log has a line, and the stream goes on with what is there now
-    startingOffsets                 where a new query starts: earliest, latest, or the Kafka offsets of log partitions
-                                    as JSON, such as {"0": 23, "9": -1}, where -2 is earliest and -1 is latest (default:
-                                    earliest, also for a partition that JSON does not name or that comes later)
-    maxBytesPerTrigger              the largest number of bytes of the log in a micro-batch
-    maxRowsPerTrigger               the largest number of rows in a micro-batch. A micro-batch has at least one Kafka
-                                    batch. At most one of the two options can be set (default: neither)
 """
 
 from __future__ import annotations

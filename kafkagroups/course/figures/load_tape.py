@@ -251,7 +251,7 @@ def _find_left(column: int) -> float:
 def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool) -> Iterator[Mark]:
     top = coordinator.top
     name = coordinator.name
-    yield Label(f"{name} title", _LEFT, top + 8, f"the coordinator of {coordinator.kafka}", is_bold=True)
+    yield Label(f"{name} title", _LEFT, top + 8, f"coordinator of {coordinator.kafka}", is_bold=True)
     yield Label(
         f"{name} question", 550, top + 8, f"OffsetFetch billing sales-0: {memory.answer}", "end", Tone.PLAIN, 11
     )

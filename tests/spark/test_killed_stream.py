@@ -1,4 +1,4 @@
-"""A stream into a table of files that is killed at random moments has each record of the log once."""
+"""A stream into a table of files that is killed at random moments, fifty times in the long profile, loses nothing."""
 
 import os
 import random
@@ -17,7 +17,7 @@ from tests.spark.growing import feed
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster]
 JOB = Path(__file__).with_name("stream_job.py")
-KILLS = 50
+KILLS = 50 if os.environ.get("KG_PROFILE") == "long" else 12
 RECORDS = 100_000
 
 
@@ -33,7 +33,7 @@ def has_unfinished_batch(checkpoint):
 
 
 @pytest.mark.thorough
-def test_a_stream_that_is_killed_fifty_times_has_each_record_once(session, tmp_path):
+def test_a_stream_that_is_killed_again_and_again_has_each_record_once(session, tmp_path):
     """SIGKILL ends Python and Java at random moments while the log grows; the log says what the sink must have."""
     whole = tmp_path / "whole"
     topic = tmp_path / "topic"

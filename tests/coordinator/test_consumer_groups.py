@@ -330,7 +330,8 @@ def test_a_classic_leave_of_an_empty_consumer_group_waits_for_the_log(world):
 
 def join_classic(world, member_id=""):
     protocols = [("range", subscription("orders"))]
-    return world.coordinator.join_group("g", protocols=protocols, member_id=member_id, session_timeout_ms=45_000)
+    times = {"session_timeout_ms": 45_000, "rebalance_timeout_ms": 6_000}
+    return world.coordinator.join_group("g", protocols=protocols, member_id=member_id, **times)
 
 
 def types_and_states(world):
@@ -360,11 +361,7 @@ def test_sessions_that_end_together_end_in_the_order_of_kafkas_map_after_a_failo
 
 def test_the_sessions_of_an_upgrade_start_before_that_of_the_joining_member(world):
     """Nobody sends anything after it: the classic member is fenced first, so the group is not downgraded."""
-    member_id = join_classic(world).value.member_id
-    joined = join_classic(world, member_id)
-    world.clock.advance(3_000)
-    assignments = {member_id: write_assignment([kg.TopicPartition("orders", 0)])}
-    world.coordinator.sync_group("g", joined.value.generation, member_id, assignments)
+    stable_classic(world, 0)
     world.join("a")
     world.clock.advance(46_000)
     assert types_and_states(world) == [("consumer", "Empty")]
@@ -390,3 +387,38 @@ def test_a_changed_topic_is_noted_although_its_subscriber_has_left(world):
     world.written()
     assert world.join("c", subscribed_topic_regex="zeb.*", server_assignor="range").assignment == {}
     assert world.written() == [[5, 7, 6, 8]]
+
+
+def stable_classic(world, *partitions):
+    """Make a classic group with one member, which has these partitions of orders. Return its id."""
+    member_id = join_classic(world).value.member_id
+    joined = join_classic(world, member_id)
+    world.clock.advance(3_000)
+    assignment = write_assignment([kg.TopicPartition("orders", number) for number in partitions])
+    world.coordinator.sync_group("g", joined.value.generation, member_id, {member_id: assignment})
+    return member_id
+
+
+def test_a_timer_of_a_classic_member_goes_on_after_a_downgrade_and_an_upgrade(world):
+    """convertToClassicGroup cancels nothing: who was told to join again before both is fenced by the old timer."""
+    member_id = stable_classic(world, 0, 1, 2)
+    world.join("a")
+    assert world.coordinator.heartbeat("g", 1, member_id).value is Errors.REBALANCE_IN_PROGRESS
+    world.send("a", -1)
+    again = join_classic(world, member_id)
+    assignments = {member_id: write_assignment([kg.TopicPartition("orders", 0)])}
+    world.coordinator.sync_group("g", again.value.generation, member_id, assignments)
+    world.clock.advance(4_000)
+    world.join("b")
+    assert world.member_ids() == sorted(["b", member_id])
+    world.clock.advance(2_500)
+    assert world.member_ids() == ["b"]
+
+
+def test_an_upgrade_with_more_partitions_than_the_topic_has_is_an_error(world):
+    """UniformHeterogeneousAssignmentBuilder has an array with the topic's partitions, and no place for others."""
+    stable_classic(world, 0, 1, 2)
+    world.topics["orders"] = 1
+    world.written()
+    assert world.join("a", topics=("orders", "clicks"), server_assignor="uniform").error is Errors.UNKNOWN_SERVER_ERROR
+    assert world.written() == []

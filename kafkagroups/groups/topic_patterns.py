@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 _ASCII = frozenset(map(chr, range(128)))
 _MAX_REPEAT = 1000
@@ -281,7 +281,7 @@ def _find_unicode_characters(name: str) -> set[str]:
     return {each for each in _ASCII if unicodedata.category(each).startswith(name)}
 
 
-def _refuse_class() -> Any:
+def _refuse_class() -> NoReturn:
     raise ValueError("invalid character class range")
 
 

@@ -292,7 +292,7 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
     """
     if topic.stop.until_offset is None or len(topic.logs) == 1:
         # The groups of a pattern belong together anyway.
-        groups, logs = load_group_logs(topic, group_ids, names_others=len(group_ids) == 1)
+        groups, logs = load_group_logs(topic, group_ids)
         refuse_foreign_log(topic, groups.partitions_of)
         for group_id in group_ids:
             yield explain_log(groups, logs.pop(group_id), question)

@@ -21,15 +21,13 @@ from kafkagroups.groups import replay as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Position
 from kafkagroups.history.fates import Fates, ObservedLoad, RecordFate, log_order
-from kafkagroups.history.finding import count_of, list_groups
 from kafkagroups.history.writers import Stretches
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.loading.partition_count import LogTimes, TopicPartitions
+from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
@@ -39,9 +37,6 @@ from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.versions import EVERY_VERSION, FIRST_WITH_NEW_COORDINATOR, VersionRange, parse_newest_patch
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 from kafkagroups.records.written_versions import describe_writers, writers_of
-
-DELETED_TOGETHER_MS = 60_000
-"""A script that starts a tool for each group needs some seconds for each."""
 
 
 class GroupRecord(NamedTuple):
@@ -137,13 +132,12 @@ class GroupHistory:
 class GroupLog:
     """The log of one group: its records with their fates, and its steps in each partition, in the order of the log.
 
-    Two holes never follow each other. To get one, call `load_group_logs`. With a `topic`, it names other groups.
+    Two holes never follow each other. To get one, call `load_group_logs`.
     """
 
-    def __init__(self, dialect: Dialect, group: str, topic: OpenTopic | None = None) -> None:
+    def __init__(self, dialect: Dialect, group: str) -> None:
         self.dialect = dialect
         self.group = group
-        self.topic = topic
         self.steps: dict[int | None, list[Step]] = {}
         self._records: dict[int, RecordFate] = {}
         """The records, and the markers that ended their transactions, by Python's `id`."""
@@ -172,33 +166,14 @@ class GroupLog:
         return [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
 
     @property
+    def was_deleted(self) -> bool:
+        """Whether the last record of the group, not of its offsets in open or aborted transactions, is a tombstone."""
+        return bool(self._group_records) and self._group_records[-1].value is None
+
+    @property
     def has_only_offsets(self) -> bool:
         """Whether all records of the group are offset records: members would have made its coordinator write others."""
         return bool(self._group_records) and all(each.is_offset for each in self._group_records)
-
-    def describe_deleted_with(self, time_ms: int | None) -> list[str]:
-        """Return which other groups were deleted within DELETED_TOGETHER_MS of a time, as the end of a sentence.
-
-        Those that were created again later count, too. Without the topic, no other group is known.
-        """
-        if self.topic is None or time_ms is None:
-            return []
-        end_ms = min(time_ms + DELETED_TOGETHER_MS, self.topic.stop.until_time or MAX_INT64)
-        until = replace(self.topic.stop, until_time=end_ms)
-        topic = replace(self.topic, stop=until)
-        groups = topic.load()
-        times = LogTimes(topic.logs, topic.dialect, {log.partition: until for log in topic.logs}, topic.chosen_engine)
-        gone = groups.partitions_of.keys() - groups - {self.group}
-        delays: dict[str, int] = {}
-        for number in groups.partitions.keys() - groups.failed.keys():
-            delays |= {name: abs(last_ms - time_ms) for name, (_, last_ms) in times.of_groups(number, gone).items()}
-        near = [name for name, delay_ms in delays.items() if delay_ms <= DELETED_TOGETHER_MS]
-        # The last record of another group can be an aborted commit.
-        logs = load_group_logs(topic, near)[1] if near else {}
-        deleted = [name for name, log in logs.items() if log._group_records and log._group_records[-1].value is None]
-        seconds = max((-(-delays[name] // 1000) for name in deleted), default=0) or 1
-        others = f"{count_of(len(deleted), 'other group')} {'was' if len(deleted) == 1 else 'were'}"
-        return [f"with it, {others} deleted within {seconds} s: {list_groups(deleted)}"] if deleted else []
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
@@ -406,14 +381,14 @@ _REPLACEMENT_CHARACTER = "\ufffd"
 
 
 def load_group_logs(
-    topic: OpenTopic, groups: Iterable[str], whole: WholeTopic | None = None, *, names_others: bool = False
+    topic: OpenTopic, groups: Iterable[str], whole: WholeTopic | None = None
 ) -> tuple[Groups, dict[str, GroupLog]]:
     """Load a topic. Return the result, and the log of each of the groups, in which the fates are settled.
 
-    `whole` is the one of `OpenTopic.load`. `names_others` lets the last deletion of a group name those deleted with it.
+    `whole` is the one of `OpenTopic.load`.
     """
     dialect = topic.dialect
-    logs = {group: GroupLog(dialect, group, topic if names_others else None) for group in groups}
+    logs = {group: GroupLog(dialect, group) for group in groups}
     if not all(map(_has_one_encoding, logs)):
         topic = replace(topic, engine="python")
     load = ObservedLoad(topic, lambda log, notes: GroupLogs(dialect, logs), whole, groups=list(logs))

@@ -22,8 +22,9 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
-from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names, name_record
+from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
 from kafkagroups.history.group_events import MEMBERS, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
@@ -32,12 +33,16 @@ from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.partition_count import LogTimes
 from kafkagroups.log.batches import DamagedHole, Hole
 from kafkagroups.log.damage import Gap
 from kafkagroups.records.wire import UUID
 
 if TYPE_CHECKING:
     import pandas as pd
+
+DELETED_TOGETHER_MS = 60_000
+"""A script that starts a tool for each group needs some seconds for each."""
 
 CURRENT_ASSIGNMENT = 8
 """The record type of what a member of a consumer group has now, and of its state."""
@@ -181,7 +186,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
 
     `shows_all` adds the commits that only move forward, and the steps of members towards a new assignment.
     """
-    groups, logs = load_group_logs(topic, [group], names_others=True)
+    groups, logs = load_group_logs(topic, [group])
     refuse_foreign_log(topic, groups.partitions_of)
     group_log = logs[group]
     timeline = Timeline(**group_log.begin_history(groups), kafka_rules=topic.dialect.rules_of)
@@ -190,6 +195,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         loaded = groups.partitions[partition]
         gaps = loaded.gaps or ()
         history = walk(group_log, partition, loaded.start_offset, gaps, retention_ms=question.retention_ms)
+        _name_deleted_with(topic, group, history.events)
         all_events += add_storms(history.events)
         members = history.group.state.find_members_by_partition(history.offsets.topic_ids)
         positions = finish_positions(history.offsets.positions.values(), members)
@@ -213,6 +219,36 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
         timeline.expiry = None if expiry is None else expiry.what
     return timeline
+
+
+def _name_deleted_with(topic: OpenTopic, group: str, events: list[Event]) -> None:
+    """Let the last deletion of the group name the groups that were deleted within DELETED_TOGETHER_MS of it.
+
+    Those that were created again later count, too.
+    """
+    for number in [number for number, event in enumerate(events) if event.event == "deleted"][-1:]:
+        event = events[number]
+        delays = {} if event.timestamp_ms is None else _find_deleted(topic, event.timestamp_ms)
+        delays.pop(group, None)
+        seconds = max((-(-delay_ms // 1000) for delay_ms in delays.values()), default=0) or 1
+        others = f"{count_of(len(delays), 'other group')} {'was' if len(delays) == 1 else 'were'}"
+        what = f"with it, {others} deleted within {seconds} s: {list_groups(delays)}"
+        events[number] = replace(event, what=add_to_sentence(event.what, [what] if delays else []))
+
+
+def _find_deleted(topic: OpenTopic, time_ms: int) -> dict[str, int]:
+    """Return the groups that were deleted within DELETED_TOGETHER_MS of a time, each with its distance in ms."""
+    until = replace(topic.stop, until_time=min(time_ms + DELETED_TOGETHER_MS, topic.stop.until_time or MAX_INT64))
+    topic = replace(topic, stop=until)
+    groups = topic.load()
+    times = LogTimes(topic.logs, topic.dialect, {log.partition: until for log in topic.logs}, topic.chosen_engine)
+    gone = groups.partitions_of.keys() - groups
+    delays: dict[str, int] = {}
+    for number in groups.partitions.keys() - groups.failed.keys():
+        delays |= {name: abs(last_ms - time_ms) for name, (_, last_ms) in times.of_groups(number, gone).items()}
+    near = [name for name, delay_ms in delays.items() if delay_ms <= DELETED_TOGETHER_MS]
+    logs = load_group_logs(topic, near)[1] if near else {}
+    return {name: delays[name] for name, log in logs.items() if log.was_deleted}
 
 
 def _describe_unowned(group: AnyGroup) -> Iterator[str]:
@@ -374,10 +410,6 @@ def walk(
     for record, event in offsets.find_open_transactions():
         part_of[id(record)].append(event)
     history.events = [event for part in parts for event in part]
-    for number in [number for number, event in enumerate(history.events) if event.event == "deleted"][-1:]:
-        event = history.events[number]
-        others = log.describe_deleted_with(event.timestamp_ms)
-        history.events[number] = replace(event, what=add_to_sentence(event.what, others))
     return history
 
 

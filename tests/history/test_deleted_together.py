@@ -64,5 +64,3 @@ def test_the_other_groups_are_named(topic, group, others, engine, coordinator):
     what = f"The group was deleted, and had no offset{others}"
     (event,) = [each for each in kg.timeline(topic, group, **rules).events if each.event == "deleted"]
     assert event.what == what
-    (entry,) = [each for each in kg.explain(topic, group, **rules).history if each.fate.value == "tombstone"]
-    assert entry.what == what

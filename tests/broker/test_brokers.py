@@ -6,23 +6,31 @@ its disk. The tests are in one file, so that each version starts only once for a
 
 import base64
 import json
+import subprocess
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import synth
+from kafkagroups import spark as kgs, synth
+from kafkagroups.course.real_broker import QUICK, find_jars
 from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
 from kafkagroups.repair.pull import pull as pull_topic
+from kafkagroups.spark.session import find_java
 from tests.broker.broker import CLASSIC, PASSWORD
 from tests.command import main
 from tests.handmade import CompressionType, read_batches
+from tests.spark.tables import collected
+from tests.spark.test_kafka_rows import write_rows
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client, material
 
 pytestmark = pytest.mark.broker
 
+READ_ROWS = Path(__file__).with_name("ReadRows.java")
 NOT_COORDINATOR = 16
 LOADING = 14
 GROUP_ID_NOT_FOUND = 69
@@ -31,6 +39,9 @@ LIVE = "a live group"
 """Committed while the broker runs; no log that it loaded has it."""
 TIMERS = ("b32", "o-session-0")
 """Crafted cases whose states come from a broker's limits and timers."""
+NOT_IN_ROWS = ("t-idem", "t-2p-pend-new", "t-txn-nopid", "t-txn-tomb-aborted")
+"""Crafted cases with records that no coordinator writes: a producer id without a transaction or the other way round, a
+transactional tombstone. Rows show neither producer ids nor aborted records."""
 NO_ANSWER = "b31c"
 """A Stable group without a protocol: DescribeGroups answers an error, 3.9.2 for every group in the same request."""
 
@@ -147,6 +158,60 @@ def test_listed_groups(ours, ask):
 
 
 # --- pull
+
+
+def test_rows_of_a_consumer_give_the_offsets_of_the_segments(loaded, ours, tmp_path):
+    """`kgs.load` of what Kafka's own consumer gets (read_committed) answers like a load up to the last stable offset.
+
+    Except the keys that `uncertain` names, whose answer depends on where a marker stands.
+    """
+    broker, folder = loaded
+    ends, records = read_rows(broker, tmp_path / "rows.tsv")
+    write_rows(tmp_path / "rows.parquet", records)
+    rules = {"coordinator": ours.coordinator, "kafka": broker.version, "partitions": broker.partitions}
+    rows = kgs.session("local[2]", memory="1g").read.parquet(str(tmp_path / "rows.parquet"))
+    tables = kgs.load(rows, **rules)
+    theirs = {
+        (row["group"], row["topic"], row["topic_partition"]): (row["committed_offset"], row["record_offset"])
+        for row in collected(tables.offsets)
+    }
+    mine = {}
+    failed = set()
+    for log in folder.iterdir():
+        groups = kg.load(log, until=ends[kg.open_log(log).partition], **rules)
+        failed |= set(groups.failed)
+        for group_id, group in groups.items():
+            for place, offset in group.offsets.items():
+                mine[group_id, place.topic, place.partition] = (offset.offset, offset.record_offset)
+    uncertain = {(row["group"], row["topic"], row["topic_partition"]) for row in collected(tables.uncertain)}
+    assert bool(uncertain) == (ours.coordinator == "classic")
+    for key in {key for key in (*theirs, *mine) if key in uncertain or key[0].startswith(NOT_IN_ROWS)}:
+        theirs.pop(key, None)
+        mine.pop(key, None)
+    assert len(mine) > 3000 and theirs == mine
+    assert {row["partition"] for row in collected(tables.partitions) if row["error"]} == failed
+
+
+def read_rows(broker, path):
+    """Return the last stable offsets and the records of the offsets topic, by partition, as a consumer gets them."""
+    command = [find_java().command, *QUICK, "-cp", f"{find_jars(broker.version)}/*", str(READ_ROWS)]
+    subprocess.run([*command, broker.address, "__consumer_offsets", str(path)], check=True, timeout=120)
+    ends = {}
+    records = {}
+    for line in path.read_text().splitlines():
+        number, offset, *record = line.split("\t")
+        if record:
+            timestamp, key, value = record
+            row = SimpleNamespace(
+                offset=int(offset),
+                timestamp=int(timestamp),
+                key=base64.b64decode(key),
+                value=None if value == "-" else base64.b64decode(value),
+            )
+            records.setdefault(int(number), []).append(row)
+        else:
+            ends[int(number)] = int(offset)
+    return ends, records
 
 
 @pytest.fixture(scope="module")

@@ -346,16 +346,13 @@ def _split(records: Iterable[LogRecord]) -> Iterator[list[LogRecord]]:
     batch: list[LogRecord] = []
     size = 0
     for record in records:
-        if batch and record.offset - batch[0].offset > MAX_RELATIVE_OFFSET:
+        is_far = batch and record.offset - batch[0].offset > MAX_RELATIVE_OFFSET
+        if is_far or size >= _BYTES_OF_BATCH or len(batch) == _RECORDS_OF_BATCH:
             yield batch
             batch = []
             size = 0
         batch.append(record)
         size += len(record.key or b"") + len(record.value or b"")
-        if size >= _BYTES_OF_BATCH or len(batch) == _RECORDS_OF_BATCH:
-            yield batch
-            batch = []
-            size = 0
     if batch:
         yield batch
 

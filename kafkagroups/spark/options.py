@@ -48,7 +48,7 @@ class Options:
     tasks: int | None
     fail_on_damage: bool
     names: tuple[str, ...] | None
-    groups: tuple[str, ...]
+    groups: tuple[str, ...] | None
     log_partitions: frozenset[int] | None
     cluster: str | None
     topic: Topic
@@ -109,30 +109,18 @@ class Options:
         given: dict[str, Any] = {}
         for name, (default, parse) in _OPTIONS.items():
             text = by_lower_name.get(name.lower(), default)
-            given[name] = None if text is None else parse(name, text)
-        paths = (*given["paths"], *([given["path"]] if given["path"] is not None else []))
-        if not paths:
+            given[_ATTRIBUTES.get(name, name)] = None if text is None else parse(name, text)
+        path = given.pop("path")
+        given["paths"] += () if path is None else (path,)
+        if not given["paths"]:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
         if given["engine"] not in ENGINES:
             raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {given['engine']!r}")
-        if given["maxBytesPerTrigger"] is not None and given["maxRowsPerTrigger"] is not None:
+        if given["max_bytes"] is not None and given["max_rows"] is not None:
             raise UsageError("maxBytesPerTrigger and maxRowsPerTrigger cannot be set together")
-        options = cls(
-            table=given["table"],
-            paths=paths,
-            cwd=given["cwd"] or os.getcwd(),
-            tasks=given["tasks"],
-            names=given["columns"],
-            groups=given["groups"] or (),
-            log_partitions=given["log_partitions"],
-            cluster=given["cluster"],
-            fail_on_damage=given["failOnDamage"],
-            fail_on_data_loss=given["failOnDataLoss"],
-            starting_offsets=given["startingOffsets"],
-            max_bytes=given["maxBytesPerTrigger"],
-            max_rows=given["maxRowsPerTrigger"],
-            topic=Topic("", **{name: given[name] for name in _TOPIC_OPTIONS}),
-        )
+        given["cwd"] = given["cwd"] or os.getcwd()
+        rules = {name: given.pop(name) for name in _TOPIC_OPTIONS}
+        options = cls(topic=Topic("", **rules), **given)
         assert options.columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
@@ -240,4 +228,13 @@ _OPTIONS: dict[str, tuple[str | None, Callable[[str, str], Any]]] = {
     "maxRowsPerTrigger": (None, _parse_count),
 }
 """By name: the default of each option, None for an option that is not set, and how its text is read."""
+_ATTRIBUTES = {
+    "columns": "names",
+    "failOnDamage": "fail_on_damage",
+    "failOnDataLoss": "fail_on_data_loss",
+    "startingOffsets": "starting_offsets",
+    "maxBytesPerTrigger": "max_bytes",
+    "maxRowsPerTrigger": "max_rows",
+}
+"""By name of an option: the attribute of Options, if its name is not the option's."""
 _TOPIC_OPTIONS = ("coordinator", "kafka", "partitions", "engine", "past_damage", "max_batch_bytes")

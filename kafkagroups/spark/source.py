@@ -165,7 +165,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         import pyarrow as pa
 
         names = groups.unique().drop_null().to_pylist()
-        wanted = {name for pattern in self.options.groups for name in match_groups(names, pattern)}
+        wanted = {name for pattern in self.options.groups or () for name in match_groups(names, pattern)}
         return pa.compute.is_in(groups, value_set=pa.array(sorted(wanted), pa.string()))
 
 

@@ -4,6 +4,7 @@
     s3:// gs:// abfss:// hdfs://           Remote files. `pyarrow.fs.FileSystem.from_uri` opens the URI, which can
                                            contain settings of the file system as query parameters:
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
+                                           Hadoop's s3a:// is s3://, with the settings of s3://.
 
 A remote segment is read as a whole, when the load reaches this segment. Error messages show a URI without its password
 and its query parameters.
@@ -168,6 +169,8 @@ def _partition_of(folder: Path) -> int | None:
 KNOWN_SCHEMES = ("s3", "gs", "abfss", "hdfs", "file")
 LISTING_THREADS = 16
 
+_HADOOP_S3 = re.compile("^s3[an]:", re.IGNORECASE)
+"""The schemes with which Hadoop's file systems, and so Spark's own sources, name S3."""
 _URI_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -312,7 +315,7 @@ def _open_root(uri: str) -> tuple[FileSystem, str]:
 
     scheme = _split(uri).scheme
     try:
-        system, path = FileSystem.from_uri(uri)
+        system, path = FileSystem.from_uri(_HADOOP_S3.sub("s3:", uri))
         return system, path
     except (OSError, ArrowException) as error:
         reason = _first_line(error)

@@ -65,6 +65,15 @@ def test_the_layouts_are_those_of_a_folder(bucket, store):
     assert (file.partition, len(file.segments), file.size) == (one.partition, 1, one.size)
 
 
+def test_the_names_that_hadoop_has_for_s3_mean_s3(bucket, store):
+    """Spark's own sources take s3a://, so a path that works there works here."""
+    local = open_logs(bucket / "backups" / "broker 1")
+    for scheme in ("s3a", "S3N"):
+        found = find_logs(store("backups/broker%201").replace("s3:", f"{scheme}:", 1))
+        assert [log.size for log in found] == [log.size for log in local]
+        assert bytes(found[0].content[found[0].segments[0]]) == Path(local[0].segments[0]).read_bytes()
+
+
 def test_the_tables_of_a_log_elsewhere(bucket, store):
     """Every table is the same with both engines when its segments are fetched on demand."""
     for log in find_logs(store("backups/broker%201")):

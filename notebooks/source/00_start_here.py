@@ -16,16 +16,11 @@
 #
 # Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them then?
 #
-# This course shows the bytes that Kafka stores for a position, and the rules by which it answers when somebody asks for it. With both you can:
-#
-# - predict what Kafka answers after a crash
-# - explain why a position went back or disappeared
-# - check in advance whether another server can take over
-# - restore positions that were lost
+# This course shows the bytes that Kafka stores for a position, and the rules by which it answers when somebody asks for it. With both you can predict what Kafka answers after a crash, explain why a position went back or disappeared, and restore positions that were lost.
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells. Each line must say `ok`.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`.
 
 # %%
 from kafkagroups.cli import doctor
@@ -36,11 +31,11 @@ for check in doctor.run_checks():
         print(f"{check.check:<12}", "ok" if check.ok else f"NOT OK: {check.found}. To repair it: {check.fix}")
 
 # %% [markdown]
-# If a line is not `ok`, follow its advice and run the cell again.
+# If a line is not `ok`, follow its advice.
 #
 # ## Your first look inside
 #
-# Kafka keeps all positions in one place, which is called `__consumer_offsets`. The next cell contains one record from there, as a real Kafka server wrote it. Run the cell:
+# Kafka keeps all positions in one place, `__consumer_offsets`. The next cell contains one record from there, as a real Kafka server wrote it:
 
 # %%
 import kafkagroups as kg
@@ -61,7 +56,7 @@ print("offset   ", record.value.offset)
 #
 # A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, it is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a [**cluster**](../docs/handbook/glossary.md#cluster).
 #
-# A partition is a list, its [**log**](../docs/handbook/glossary.md#log), to which new records are only [appended](../docs/handbook/glossary.md#append), at the end. The place of a record in this list never changes, so its number can serve as its address. This number is its [**offset**](../docs/handbook/glossary.md#offset), and the first record has the offset 0.
+# A partition is a list, its [**log**](../docs/handbook/glossary.md#log). New records are only [appended](../docs/handbook/glossary.md#append), at the end, so the place of a record never changes, and its number can serve as its address. This number is its [**offset**](../docs/handbook/glossary.md#offset); the first record has the offset 0.
 
 # %% [markdown]
 # ## Who reads it
@@ -77,7 +72,7 @@ print("offset   ", record.value.offset)
 #
 # Each of the lessons 00 to 13 has three exercises. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong and often why, **!** your code failed or did not end, **·** not attempted.
 #
-# A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
+# Try it with an easy one. A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
 # %%
 # exercise: next_record
@@ -93,7 +88,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# This program is simplified. Like all lessons, it uses the names of methods and settings in Kafka's Java client:
+# This is pseudo-code. As in all lessons, methods and settings have the names of Kafka's Java client:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
@@ -108,30 +103,30 @@ course.check("next_record", next_record)
 # 10      consumer.commitAsync()
 # ```
 #
-# - **Line 5**: `subscribe` makes the consumer a member of the group, so it gets a share of the partitions of `orders`. A consumer that calls `assign` instead chooses its partitions itself, and is never a member.
+# - **Line 5**: `subscribe` makes the consumer a member of the group, so it gets a share of the partitions of `orders`.
 # - **Line 7**: `poll` returns the next records of these partitions.
-# - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer, whereas `commitSync` waits.
-# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) divides the partitions again, for example when a consumer joins. `poll` calls this function before it gives up partitions. Here the consumer can commit its last position, so that the next reader continues exactly there.
+# - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` does.
+# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) divides the partitions again, for example when a consumer joins. Before `poll` gives up partitions, it calls this function. Here the consumer commits its last position, so that the next reader continues exactly there.
 
 # %% [markdown]
 # ## Read but not committed
 #
-# A broker stores commits, and nothing else about a consumer's work. It does not store which records it has sent to a consumer, and it cannot know which ones the consumer has processed. So if a consumer dies, another member of the group continues at the committed offset. It receives every record from there on, also the records that the dead consumer had read but not committed.
+# A broker stores commits, and nothing else about a consumer's work: neither which records it has sent to a consumer nor which ones the consumer has processed. So if a consumer dies, another member of the group continues at the committed offset, and receives every record from there on, also those that the dead consumer had read but not committed.
 #
 # What is repeated or lost therefore depends on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
 #
-# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`), at most every 5 seconds. It commits the position after the records of the *previous* `poll`, because it assumes that you have processed them. This is safe if your loop processes all records before it calls `poll` again. If the loop hands records to another thread, their position can be committed before that thread is done, and then a crash skips them.
+# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`), though not more often than once in 5 seconds. It takes your call as a sign that you are done with the records of the *previous* `poll`, and commits the position after them. This is safe if your loop processes all records before it calls `poll` again. If the loop hands records to another thread, their position can be committed before that thread is done, and then a crash skips them. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
 
 # %% [markdown]
 # ## Exercise: three crashes
 #
-# Three groups have one consumer each. The committed offset of each group is 0. Each consumer then reads the records 0 to 16. At the end, all three consumers die:
+# Three groups have one consumer each, and the committed offset 0. Each consumer reads the records 0 to 16:
 #
 # - **A** processed all 17 records, committed 17, and died.
 # - **B** processed all 17 records, and died before its commit.
 # - **C** committed 17, and died before it processed the records.
 #
-# New consumers of these groups start. Which group processes records twice? Write the letter in quotes, for example `"X"`.
+# New consumers start. Which group processes records twice? Write the letter in quotes, for example `"X"`.
 
 # %%
 # exercise: processed_twice
@@ -144,16 +139,16 @@ course.check("processed_twice", processed_twice)
 # %% [markdown]
 # ## Why a topic?
 #
-# In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. But frequent small appends, with copies on several brokers, are what Kafka itself is built for.
+# In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Frequent small appends, with copies on several brokers, are what Kafka itself is built for.
 #
-# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. It is *internal*, which means that the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer one has the same key, so the topic stays small although groups commit all day (lesson 10).
+# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. It is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer one has the same key, so the topic stays small although groups commit all day (lesson 10).
 
 # %% [markdown]
 # ## Where a group lives
 #
-# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee.
+# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The name of the group decides which one. The lessons follow the groups of a small shop, Harbour Coffee.
 #
-# The next question is a *prediction*. Write what you expect, then run both cells. If you write nothing, the answer stays hidden until you open it.
+# The next question is a *prediction*. Write what you expect, and run both cells; without it, the answer stays hidden until you open it.
 #
 # *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
@@ -176,7 +171,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 #
 # </details>
 #
-# The partition also decides the broker: one broker manages all groups of a partition. This broker is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. Replace `my-team` by your own group:
+# One broker manages all groups of a partition. It is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups; the same word is used for the part of the broker that does this work. Replace `my-team` by your own group:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -184,7 +179,7 @@ kg.partition_for("my-team", partitions=50)
 # %% [markdown]
 # ## Exercise: the partition of promo
 #
-# In which of the 50 partitions is the shop's group `promo`?
+# On a broker's disk, each partition is a folder, for example `__consumer_offsets-9` for partition 9. In the folder with which number do you look for the records of the shop's group `promo`?
 
 # %%
 # exercise: home_of_promo
@@ -196,13 +191,11 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the shop's brokers were killed, and this course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts. Three facts first:
+# One night, the shop's brokers were killed, and this course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts.
 #
-# - The part of a broker that manages groups is called **coordinator**, too. It was rewritten for Kafka 4.0. The lessons teach the [new coordinator](../docs/handbook/glossary.md#new-coordinator), and say where the [classic coordinator](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, differs, because many clusters still run it.
-# - A [**classic group**](../docs/handbook/glossary.md#classic-group) is something else: its clients use the classic protocol. Clients choose the type of their group, and classic is the default, on 4.x, too.
-# - The coordinators that run in the notebooks are **models** of both, written in Python. A line with ✓ says that a real broker did the same.
+# The coordinator was rewritten for Kafka 4.0. The lessons teach this [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), and a section near the end says where the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, differs. In the notebooks you run models of the two, written in Python.
 #
-# A `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night. Later lessons introduce the other groups.
+# In the table, a `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night. Later lessons introduce the other groups.
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -213,7 +206,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours. Here, ✓ does not judge an answer of yours; it says that the model and the real broker agree:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -228,7 +221,7 @@ course.compare_with_broker(ours, answered, "4.3.1")
 # %% [markdown]
 # ## Your progress
 #
-# When a check passes, a file next to the lessons stores your progress. `course.reset()` deletes only this file.
+# A file next to the lessons stores which checks have passed. `course.reset()` deletes only this file.
 
 # %%
 course.progress()
@@ -277,7 +270,7 @@ course.progress()
 # - A commit becomes a record in the topic `__consumer_offsets`.
 # - The committed offset is the offset of the next record to read.
 # - A broker knows only commits, so records that were read but not committed are read again after a crash.
-# - All records of a group are in one partition, which its name decides.
+# - All records of a group are in one partition, and the name of the group decides which one.
 # - After a crash, the next broker reads this partition and has the same groups again.
 
 # %% [markdown]
@@ -285,17 +278,17 @@ course.progress()
 #
 # - Process first and commit afterwards if you would rather repeat records than lose them.
 # - With auto commit, finish the records of a `poll` before you call it again.
-# - To repeat nothing, store results and offsets together, in one *transaction* (lesson 08).
+# - If your results are Kafka records, too, a *transaction* stores them together with the offsets, so nothing counts twice (lesson 08). If they go to a database, a repeated record must do no harm there.
 
 # %% [markdown]
 # ## At 3 am
 #
-# While the cluster runs, `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` shows the committed offsets of a group.
+# While the cluster runs, `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` shows the committed offsets of a group, and in the column LAG, how many records it is behind.
 #
-# The command `kafkagroups`, which belongs to this course, reads a **copy** of a broker's files, and reading is always safe. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to make this copy while the brokers run. The end of the newest file may be missing in the copy, which is harmless. Compare the sizes and times of the older files before and after the copy, and if one has changed, copy again. The lessons call the copy PATH. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
+# The command `kafkagroups`, which belongs to this course, runs on your own machine. It reads a **copy** of a broker's files, so it can do no harm; [the runbook](../docs/operator.md#how-to-copy-a-partition) shows how to copy them while the brokers run, and leads [from each symptom](../docs/operator.md#symptoms) to a command. The lessons call the copy PATH. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
 #
 # ## What we left out, and why
 #
-# How brokers copy partitions from each other, because you can follow positions without it. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How brokers copy partitions from each other. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

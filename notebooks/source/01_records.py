@@ -7,12 +7,12 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} | no |
 #
-# **Which Kafka:** records that a 4.3.1 broker wrote. A broker of 3.9 writes the same records, but commits in an older version.
+# **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records, but commits in an older version.
 #
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# You will rarely read such bytes, but they explain three surprises: a monitor that shows nothing after an upgrade, a broker that cannot take over, and a group that is suddenly Stable. Four things to hold on to:
+# The bytes of a record explain three surprises: a monitor that shows nothing after an upgrade, a broker that cannot take over, and a group that is Stable after a crash in the middle of its rebalance. Four things to hold on to:
 #
 # 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts. (Lesson 08 has the one exception, transactions.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## A commit in hex
 #
-# The group `billing` committed its position in the topic `orders`, and a broker of Kafka 4.3.1 wrote this record to its disk. Each line shows a position, 16 bytes, and the same bytes as text:
+# The group `billing` committed its position in the topic `orders`, and a 4.3.1 broker wrote this record. Each line shows a position, 16 bytes, and the same bytes as text:
 
 # %%
 import kafkagroups as kg
@@ -42,12 +42,12 @@ course.hexdump(value)
 # Where is the committed offset? The bytes contain no field names, so you find it as a broker does, by counting from the left:
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. A number stands before the text: 0 means null, and any other number is the length of the text plus one. So `07` means six bytes, and `01` means an empty text. The number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
-# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is about `orders-0`, which the group reads. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the leader epoch is a counter that rises with each new leader. If records were lost in such a change, a consumer can notice it by this number (lesson 05).
-# - **Tagged fields** are optional fields at the end, each with its own number, the tag. Tag 0 is the id of the topic.
+# - **Metadata** is a text that a client may store with its offset. Before it stands its length plus one, so `07` means six bytes. This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
+# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is about `orders-0`, which the group reads. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the leader epoch rises with each new leader. By this number, a consumer can notice that records were lost in such a change (lesson 05).
+# - **Tagged fields** are optional fields at the end, each with its own number, the tag. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name but another id.
 
 # %% [markdown]
-# Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 14=08`</span>, and watch which fields a decoder now gets wrong: a changed length shifts everything that follows it.
+# Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 14=08`</span>: a changed length shifts everything that follows it.
 
 # %%
 # figure
@@ -56,7 +56,7 @@ course.RecordRibbon(key, value)
 # %% [markdown]
 # ## Exercise: a commit on paper
 #
-# This is the value of another commit of the 4.3.1 broker:
+# This is the value of another commit of the 4.3.1 broker. It has two peculiarities: a leader epoch of −1 (`ff ff ff ff`), which means *unknown*, and no tagged fields, because 4.3.1 stores a commit in a *transaction* (lesson 03) without the topic's id:
 
 # %%
 course.hexdump(course.read_record(log, 33)[1])
@@ -75,17 +75,21 @@ course.check("on_paper", on_paper)
 # %% [markdown]
 # ## Null and empty texts
 #
-# In keys, and in values up to version 3, texts are stored in an older form: two bytes contain the length, *not* plus one, and null is `ff ff`, which is −1. `course.read_string` reads this form and returns the text, and the position after it:
+# Kafka writes a text in two forms. The newer one is in values of version 4; keys and older values have the older one:
+#
+# | form | the length before the text | `billing` | empty text | null |
+# |---|---|---|---|---|
+# | newer | a uvarint: the length plus one | `08` | `01` | `00` |
+# | older | two bytes: the length | `00 07` | `00 00` | `ff ff`, which is −1 |
+#
+# `course.read_string` reads the older form and returns the text, and the position after it:
 
 # %%
 for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
     print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
 
 # %% [markdown]
-# Null and an empty text are different bytes, and a client can send both:
-#
-# - **Null metadata** is stored as an empty text, so no null is ever written there.
-# - **An empty group id** is enough for commits: the broker stores offsets for the group `""`. But no consumer can become a *member* of this group; the broker answers `INVALID_GROUP_ID`.
+# A client can send both. Null metadata is stored as an empty text. With an empty group id, the broker stores offsets for the group `""`, but no consumer can become a *member* of this group: the answer is `INVALID_GROUP_ID`.
 
 # %% [markdown]
 # ## Exercise: decode a commit
@@ -110,20 +114,19 @@ course.check("decode_commit", decode_commit)
 # %% [markdown]
 # ## The versions of a commit
 #
-# A record stays in the log until a newer one replaces it, perhaps for years. So a broker must be able to read all versions, although it writes only one or two of them:
+# A record stays in the log until a newer one replaces it, perhaps for years. So a broker must be able to read all versions:
 #
 # | value version | written by | what changed |
 # |---|---|---|
 # | 0 | Kafka 0.8.2 | offset, metadata, commit timestamp |
-# | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*, after which the offset may be deleted |
+# | 1 | 0.9 to 2.0, and later for some commits | one more field: the *expire timestamp*, after which the offset may be deleted |
+# | 2 | no release | |
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
-# | 4 | 4.1 and later | tagged fields for the topic id; lengths are uvarints |
+# | 4 | 4.1 and later | tagged fields for the topic id; the newer form of texts |
 #
-# A cluster is upgraded one broker at a time, and meanwhile the old brokers must understand what the upgraded ones write. Therefore, up to 3.9, the setting `inter.broker.protocol.version` told upgraded brokers to go on with the old version. The handbook has [all fields](../docs/handbook/records-offsets.md).
+# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. For version 4 this works, because 3.9 and 4.0 already read it, although they do not write it. So version 4 does not prevent a way back to them. (Up to 3.9, `inter.broker.protocol.version` could also make a broker write older versions; 4.x has no such choice.) The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
-# A topic that is deleted and created again has the same name but another id, so only the id says which of the two a commit is about. Commits in a *transaction*, a set of writes that become valid together (lesson 03), have it only since 4.4.
-#
-# An old client can still send a *retention time* with its commit, after which the offset expires. The group `stock-audit` sent a retention time of 3 seconds to the 4.3.1 broker.
+# Version 1 is not only history, because an old client can still send a *retention time* with its commit, after which the offset expires. The group `stock-audit` sent one of 3 seconds to the 4.3.1 broker.
 #
 # *Predict*: which value version did the broker write for this commit?
 
@@ -139,7 +142,7 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Only version 1 has a field for an expire timestamp, so every release since 0.9 writes it for such a commit. Version 1 has no tagged fields, so the commit has no topic id.
+# Only version 1 has a field for an expire timestamp, so every release since 0.9 writes it for such a commit, without a topic id.
 #
 # </details>
 #
@@ -164,17 +167,17 @@ course.VersionOverlay()
 #
 # A broker that takes over a partition of `__consumer_offsets` [*loads*](../docs/handbook/glossary.md#load) it: it reads all its records in order. What does it do with a record that it cannot read?
 #
-# It **skips** a record whose *type* it does not know, because an unknown type belongs to a feature that this broker does not have. Types 3 to 23, for example, belong to the group protocols of lesson 13. The record stays in the log for a broker that knows it.
+# It **skips** a record whose *type* it does not know, because this type belongs to a feature that the broker does not have.
 #
-# It **stops the load** at a record of a known type that it cannot read, because without this record it could answer with an outdated position. Examples are:
+# It **stops the load** at a record of a known type that it cannot read, because without this record it could answer with an outdated position:
 #
 # - a value whose version the broker does not know
 # - a value of zero bytes (a tombstone has no value at all)
-# - a null where a text must be, for example null metadata
+# - a null where a text must be
 #
-# One such record takes **all** groups of its partition away: a 4.x broker refuses every request about them. Lesson 11 shows such a load in 4.x and 3.9, and a repair.
+# No broker writes the last two, but a faulty program can. One such record takes **all** groups of its partition away: a 4.x broker refuses every request about them. Lesson 11 shows how you notice such a load, and how you repair it.
 #
-# Offsets also have an older key, of type 0, which Kafka 0.8.2 wrote. Later releases still read it, together with the value version of its time, 0.
+# Offsets also have an older key, of type 0, which Kafka 0.8.2 wrote. Later releases still read it, with value version 0.
 #
 # ## Exercise: three records, one broker
 #
@@ -197,7 +200,7 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## The record of a group
 #
-# If a broker dies, the next one must know the members of each group, because otherwise all consumers would have to join again. The members change in a *rebalance*, which divides the partitions among them, so the broker writes a record of type 2 at the end of each rebalance. It uses these words:
+# If a broker dies, the next one must know the members of each group, because otherwise all consumers would have to join again. The members change in a *rebalance*, which divides the partitions among them, so the broker writes a record of type 2 at the end of each rebalance. To read it, you need four words:
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
 # - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each one replaces all assignments.
@@ -222,13 +225,13 @@ for member in group.members:
         print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
-# The *member id* is unique, whereas many clients may share a *client id*. An *instance id* is for members that keep their place over a restart (lesson 07), and lesson 06 explains the timeouts. The *protocol type* of consumers is `consumer`.
+# The *member id* is unique, whereas many clients may share a *client id*. An *instance id* is for members that keep their place over a restart (lesson 07), and lesson 06 explains the timeouts. The clients encode their subscriptions and assignments; the broker stores these bytes as they are. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata).
 #
-# Subscription and assignment are bytes of the clients: the broker stores them, but only the leader of the group computes with them. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata), and which value version added each of them.
+# Records of type 2 are written for [*classic groups*](../docs/handbook/glossary.md#classic-group), whose members use the older set of requests. They are the default, also on 4.x; lesson 13 has the other types of groups and their records, 3 to 23.
 #
 # ## What the record does not contain
 #
-# The record stores *when* the group entered its state, but **not the state**. It does not show a rebalance in progress either, because the broker writes only the result of a rebalance. So after a load, a group with members is `Stable`, and a group without members is `Empty`.
+# The record stores *when* the group entered its state, but **not the state**, and the broker writes only the result of a rebalance. So after a load, a group with members is `Stable`, even if the crash interrupted its rebalance, and a group without members is `Empty`.
 #
 # ## Tombstones
 #
@@ -244,7 +247,7 @@ for offset in range(6, 10):
 # %% [markdown]
 # ## A log is a list of changes
 #
-# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones in order, and if you stop earlier, you get the state of that moment. Here is the life of `mailer`. A load reads whole *batches* (lesson 03): records 2 to 4 are one batch, and 6 to 9 another.
+# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones in order, and if you stop earlier, you get the state of that moment. Here is the life of `mailer`. We stop after 2, 5, 6 and 10 records, because the broker wrote the records in between together:
 
 # %%
 for records in [2, 5, 6, 10]:
@@ -255,7 +258,7 @@ for records in [2, 5, 6, 10]:
 # %% [markdown]
 # ## Read the topic yourself
 #
-# Two tools of Kafka decode these records: the console consumer on a running cluster (for groups, with `GroupMetadataMessageFormatter`), and the dump tool on the files of a broker. Both print JSON today, in which a tombstone has no value:
+# Two tools of Kafka decode these records: the console consumer on a running cluster (for groups, with `GroupMetadataMessageFormatter`), and the dump tool on the files of a broker:
 #
 # ```
 # kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --from-beginning \
@@ -264,11 +267,11 @@ for records in [2, 5, 6, 10]:
 # kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log
 # ```
 #
-# [What Kafka's tools print](../docs/releases.md#what-kafkas-tools-print) shows the output of each release.
+# Both print JSON. [What Kafka's tools print](../docs/releases.md#what-kafkas-tools-print) shows the output of each release.
 #
 # ## Where 3.9 differs
 #
-# Kafka 4.0 replaced the *classic coordinator*, the part of a broker that manages groups up to 3.9, by the *new coordinator*. Both read and write the same records. Only the value version of a commit differs: 3.9 writes version 3, and so does 4.0, but 4.1 and later write version 4. Before 3.4.1, a record of an unknown type stopped the load, too.
+# The *classic coordinator* of 3.9 and the *new coordinator* of 4.x read and write the same records of classic groups; the two words *classic* have nothing to do with each other. Only the value version of a commit differs: 3.9 and 4.0 write version 3, and 4.1 and later write version 4. Before 3.4.1, a record of an unknown type stopped the load, too.
 #
 # ## Check yourself
 #
@@ -318,8 +321,7 @@ for records in [2, 5, 6, 10]:
 #
 # ## For your consumer
 #
-# - `commitSync(offsets)` can store metadata with each offset, by default up to a length of 4,096 (lesson 07).
-# - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` asks the broker for the offsets, so it does not depend on value versions.
+# Value versions do not concern a consumer, because it asks the broker for its offset and never reads the topic. Do the same in your own tools, with `Admin.listConsumerGroupOffsets`.
 #
 # ## At 3 am
 #
@@ -327,7 +329,7 @@ for records in [2, 5, 6, 10]:
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A monitor of consumer lag (how many records a group is behind) shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | The monitor reads the topic itself. The command counts the records of value version 4, which the monitor does not understand | Update the monitor, or let it use `Admin.listConsumerGroupOffsets` |
+# | A monitor of consumer lag (how many records a group is behind) shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | The monitor reads the topic itself. If the command counts records of value version 4, the monitor cannot read these | Update the monitor, or let it ask the brokers. The groups are fine: do not delete them, and do not downgrade |
 #
 # ## What we left out, and why
 #

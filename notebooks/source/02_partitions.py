@@ -7,7 +7,7 @@
 # |---|---|---|
 # | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} | no |
 #
-# **Which Kafka:** all releases compute the partition in the same way. What a broker answers after a change of the number is different in 4.x and 3.9, so the lesson shows both.
+# **Which Kafka:** all releases compute the partition in the same way. After a change of the number, 4.x and 3.9 answer differently, so the lesson shows both.
 #
 # ![The name billing goes through String.hashCode(), abs and % 50, and the result is partition 9 of the 50 partitions of __consumer_offsets.](pictures/02.svg)
 
@@ -16,7 +16,7 @@
 #
 # 1. All records of a group are in **one** partition, because only there do they have an order.
 # 2. Two values decide which partition it is: the group's name and the number of partitions.
-# 3. Nothing else does. Kafka neither balances groups over the partitions nor moves a group to another one.
+# 3. Nothing else has an influence: Kafka neither balances groups over the partitions nor moves a group to another one.
 
 # %% [markdown]
 # ## One group, one partition
@@ -32,23 +32,21 @@ for group in sorted(shop, key=kg.partition_for):
     print(f"partition {kg.partition_for(group):>2}  {group}")
 
 # %% [markdown]
-# Why not several partitions for a busy group? Lesson 01 showed that the state of a group is the result of all its records, in order. Kafka keeps an order only within one partition, so with two partitions nobody could say which of two commits is the newer one.
+# Why not several partitions for a busy group? The state of a group is the result of all its records, in order (lesson 01). Kafka keeps an order only within one partition, so with two partitions nobody could say which of two commits is the newer one.
 #
 # ## The coordinator of a group
 #
-# Each partition has one broker that accepts its writes, the *leader* of the partition. The broker that leads the group's partition is therefore the only one that can write about the group, and it also answers all requests of the group. This broker, or rather its part that manages groups, is the **coordinator** of the group. A consumer finds it in two steps:
+# Each partition has one broker that accepts its writes, the *leader* of the partition. The leader of the group's partition is therefore the only broker that can write about the group, and it also answers all requests of the group. It is the **coordinator** of the group. A consumer finds it in two steps:
 #
 # 1. It sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the broker that leads it.
 # 2. It sends its commits to that broker. If the broker no longer leads the partition, it answers `NOT_COORDINATOR`, and the consumer repeats step 1.
 #
-# When a broker dies, another one becomes the leader. The group then has another coordinator, but it is still in the same partition.
+# When a broker dies, another one becomes the leader. The group then has another coordinator, but its partition is the same.
 
 # %% [markdown]
 # ## Java's hash
 #
-# Any broker can answer `FindCoordinator`, because the partition follows from the name. Kafka turns the name into a number, its [*hash*](../docs/handbook/glossary.md#hash), with Java's method `String.hashCode`.
-#
-# The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
+# Any broker can answer `FindCoordinator`, because the partition follows from the name. Kafka turns the name into a number, its [*hash*](../docs/handbook/glossary.md#hash), with Java's `String.hashCode`. The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
 #
 # ```
 #  "Aa"    0 · 31 + 65 = 65        65 · 31 + 97 = 2112
@@ -81,7 +79,7 @@ for text in ["Aa", "billing", "mailer", "shipping"]:
 #
 # ## What Java counts as a character
 #
-# If you compute the hash in another language, one detail matters: Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. `☕` is one unit, but `🥐` is two, a *surrogate pair*. Records store names as UTF-8, where `☕` has three bytes, so one name can have three lengths:
+# You can skip this section and the exercise after it if you will not compute the hash yourself. Otherwise one detail matters: Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. `☕` is one unit, but `🥐` is two, a *surrogate pair*. Records store names as UTF-8, so one name can have three lengths:
 
 # %%
 print(f"{'':<8} {'characters':>10} {'UTF-16 units':>13} {'UTF-8 bytes':>12}")
@@ -105,9 +103,9 @@ course.check("hash_of", hash_of)
 # %% [markdown]
 # ## From the hash to the partition
 #
-# Two steps remain: take the absolute value, because a partition cannot be negative, and then the remainder of the division by the number of partitions.
+# Two steps remain: take the absolute value, and then the remainder of the division by the number of partitions.
 #
-# One hash needs care: −2³¹. Its absolute value 2³¹ does not fit into an `int`, so Java's `Math.abs` returns −2³¹ itself, and the remainder could be negative. Therefore Kafka has its own function, `Utils.abs`, which returns 0 in this case. The word `polygenelubricants` has exactly this hash:
+# One hash needs care: −2³¹. Its absolute value 2³¹ does not fit into an `int`, so Java's `Math.abs` returns −2³¹ itself, and the remainder could be negative. Kafka's own `Utils.abs` returns 0 in this case. The word `polygenelubricants` has exactly this hash:
 
 # %%
 print("hash of polygenelubricants:", java_hash("polygenelubricants"))
@@ -130,7 +128,7 @@ course.check("two_partitions", two_partitions)
 # %% [markdown]
 # ## Hot partitions
 #
-# A hash spreads names over the partitions like random numbers, and random numbers are uneven. Here are 120 groups of a middle-sized company, on average 2.4 for each partition:
+# A hash spreads names like random numbers, and random numbers are uneven. Here are 120 groups of a company, on average 2.4 for each partition:
 
 # %%
 from collections import Counter
@@ -143,18 +141,16 @@ fullest, size = sizes.most_common(1)[0]
 print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes)} of 50 partitions")
 
 # %% [markdown]
-# Groups also differ in traffic, because one commits a hundred offsets per second and another one once per hour. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more traffic than the others. Its broker has the most work, and its log grows the fastest, which makes the next failover slow (lesson 12).
+# Groups also differ in traffic. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more of it than the others, so its broker has the most work, and its log grows the fastest, which makes the next failover slow (lesson 12).
 #
-# Since Kafka does not move a group, two remedies are left. The group can commit less often, or it can get another name. But a new name begins **without offsets**, so stop the consumers first, and set the offsets of the new name before you start them again.
+# Since Kafka does not move a group, two remedies are left: the group commits less often, or it gets another name. But a new name begins **without offsets**, so stop the consumers first, and set the offsets of the new name before you start them again.
 
 # %% [markdown]
 # ## Why the number must not change
 #
-# The topic has 50 partitions by default, so that many brokers can share the work. The setting `offsets.topic.num.partitions` can choose another number, but it counts only when the topic is created.
+# The setting `offsets.topic.num.partitions` (default 50) counts only when the topic is created. But partitions can be added later, as to any other topic, for example by a script that should have left this topic alone. We say that the topic is *widened*. This cannot be undone, because Kafka cannot remove partitions.
 #
-# Partitions can be added later, as to any other topic, for example by a script that should have left this topic alone. We say that the topic is *widened*. This cannot be undone, because Kafka cannot remove partitions.
-#
-# A broker does not notice the change at once. It counts the partitions of the topic **once, when it starts**, and computes with this count until it restarts.
+# A broker counts the partitions of the topic **once, when it starts**, and computes with this count until it restarts.
 #
 # *Predict*: the number changes from 50 to 60. How many of the shop's 8 groups then have another partition?
 
@@ -169,11 +165,11 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60, which is true for about one group in six.
+# A group stays only if its hash has the same remainder for 50 and for 60. Of 300 hashes in a row, this is true for 50, so about one group in six stays.
 #
 # ## What a broker answers after that
 #
-# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. What is the answer? The next cell loads the shop's files like a broker that counts 60 partitions and leads all of them:
+# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. What is the answer? We load the 50 partitions of the shop, and let the broker believe that there are 60, all led by itself:
 
 # %%
 for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
@@ -184,19 +180,19 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
         print(f"    {name:<12} {f'{len(group.offsets)} offsets' if group else 'nothing committed'}")
 
 # %% [markdown]
-# Neither broker reports an error, although the answers differ. `fraud-check` keeps its partition. For the other groups, it matters how a broker keeps groups in memory:
+# `fraud-check` keeps its partition. For the other groups, it matters how a broker keeps groups in memory:
 #
 # - **4.x** keeps the groups of each partition apart, and looks only in the partition that it computes with 60. This partition has no record of the group, so the answer is *nothing committed*.
 # - **3.9** has one cache, a map in memory, for all partitions that the broker leads. If the broker also leads the old partition, the group is in the cache, and the answer is **the old offset**. If another broker leads the old partition, 3.9 answers *nothing committed* as well.
 #
-# This is dangerous, because no error warns you. A consumer without a committed offset starts where `auto.offset.reset` says: with `latest` at the end of the partition, so that it skips records, and with `earliest` at the beginning, so that it reads everything again.
+# *Nothing committed* is a dangerous answer, because it is not an error. A consumer without a committed offset starts where `auto.offset.reset` says: with `latest` at the end of the partition, so that it skips records, and with `earliest` at the beginning, so that it reads everything again.
 
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. To show how old an answer is, each group commits the number of partitions as its offset: 50 before the change, 60 after it. An answer of 50 is therefore old.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. An offset only says when it was committed: 50 means before the change, and 60 after it. A small dashed box marks *records of an old home*, which the group has left behind.
 #
-# Before the change, look for the fullest cell and for empty cells. After the widening, the records that groups left behind are crossed. When the consumers restart, switch between the coordinators, and compare what they find. In the last step, the topic is widened again, to 65 partitions. Some groups then get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
+# When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions, with a new danger: some groups get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
 
 # %%
 # figure
@@ -205,19 +201,19 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so after the widening some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one writes commits to the old partition, the other one to the new partition. Members join at both brokers, which do not know of each other, so two members can read the same records.
+# Brokers restart one after the other, so after the widening some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one writes to the old partition, the other one to the new one. Members join at both brokers, which do not know of each other, so two members can read the same records. Groups that do not move have one coordinator all the time.
 
 # %% [markdown]
 # ## Exercise: after the widening
 #
-# Yesterday, the topic `__consumer_offsets` of a 4.3.1 cluster was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning. You can do one of four things:
+# Yesterday, the topic `__consumer_offsets` of a 4.3.1 cluster was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning:
 #
 # - **A**: set `offsets.topic.num.partitions` back to 50 and restart the brokers.
-# - **B**: wait until the brokers have compacted the old partition, which removes outdated records.
+# - **B**: wait until the brokers have compacted the old partition.
 # - **C**: stop the consumers, read the old offsets from the old partition, and set them with `kafka-consumer-groups.sh --reset-offsets`.
 # - **D**: give the group a name that has the same partition with 50 and with 60 partitions.
 #
-# Which one brings the group back to its old positions? Write the letter in quotes.
+# Which of these brings the group back to its old positions? Write the letter in quotes.
 
 # %%
 # exercise: after_widening
@@ -230,7 +226,7 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# 4.x and 3.9 compute the partition in the same way. After a widening, 4.x answers *nothing committed*, because each partition has its own groups. In 3.9, all partitions of a broker share one cache, so it answers the old offset if it leads both partitions.
+# After a widening, 3.9 can go on to give right answers from its cache, as you have seen. They do not last: new commits go to the new partition, and after a restart, 3.9 answers from the partition that it loads first. So set the offsets again (below) before the next restart.
 #
 # ## Check yourself
 #
@@ -252,8 +248,7 @@ course.check("after_widening", after_widening)
 # ## For your consumer
 #
 # - `group.id` decides which broker your consumer depends on. If the groups of two applications are in one partition, both depend on one broker.
-# - If a consumer restarts and its group has no offset, `auto.offset.reset` decides: `latest` (the default), `earliest`, or `none`. With `none`, `poll` throws an error, so no record is skipped unnoticed.
-# - If a group commits too often, commit every few seconds instead of after each `poll`.
+# - If a group has no offset, `auto.offset.reset` decides: `latest` (the default), `earliest`, or `none`. With `none`, `poll` throws an error, so no record is skipped unnoticed.
 
 # %% [markdown]
 # ## At 3 am
@@ -263,26 +258,29 @@ course.check("after_widening", after_widening)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
-# | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit less often |
-# | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It names the old number, the new number, and each group whose records are in two partitions | Stop the consumers of these groups, and set their offsets (below) |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Nothing is lost yet. Prepare the restart (below) |
+# | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit every few seconds instead of after each `poll` |
+# | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It prints how many partitions the topic had and has now, and the groups that have records in two of them | Stop the consumers of these groups, and set their offsets (below) |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Nothing is lost yet. Do not restart a broker, and do not delete the topic. Prepare the restart (below) |
 #
-# To prepare the restart after a widening (do not delete the topic: all groups would lose their offsets):
+# To prepare the restart, list the groups that move, stop their consumers, restart all brokers, set the offsets, and start the consumers. The list is in the output of `diff`:
 #
-# 1. Stop the consumers of [all groups that move](../docs/operator.md#6-a-group-in-two-partitions).
-# 2. Restart all brokers.
-# 3. Set the offsets of these groups, and start the consumers.
+# ```
+# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --list > groups.txt
+# xargs -d '\n' kafkagroups partition --partitions 50 < groups.txt > before.txt
+# xargs -d '\n' kafkagroups partition --partitions 60 < groups.txt > after.txt
+# diff before.txt after.txt
+# ```
 #
-# To set the offsets of `billing`, read them from the folder of the old partition. Then set each of them:
+# To set the offsets of `billing`, read the old ones from the folder of the old partition, and write lines like `orders,0,50` into a file. If the group has committed in the new partition meanwhile, choose: the old offset repeats what was processed since, and the new one leaves out what was skipped.
 #
 # ```
 # kafkagroups load PATH/__consumer_offsets-9 --group billing
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing \
-#     --topic orders:0 --reset-offsets --to-offset 50 --execute
+#     --reset-offsets --from-file billing.csv --execute
 # ```
 #
 # ## What we left out, and why
 #
-# How a partition gets its leader is replication, a subject of its own. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How a partition gets its leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [03 · The log](03_the_log.ipynb): what the file of such a partition looks like.

@@ -7,22 +7,23 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} | no |
 #
-# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11, so all of this is true for 3.9 as well. The few differences stand near the end.
+# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. Two habits of the 3.9 coordinator differ; they stand near the end.
 #
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# You may never read such a file, but your program relies on what it promises: the offsets of one commit are stored together or not at all. Four things to hold on to:
+# You may never read such a file, but your program relies on what it promises: the offsets of one commit are stored together or not at all. A broker only **appends** to the file, and it appends whole [**batches**](../docs/handbook/glossary.md#batch). The offsets of one commit become the records of one batch, so after a crash the log has all of them or none. (If the coordinator refuses some of them, lesson 07, the batch has the others.)
 #
-# 1. A broker only **appends** to the file. It never changes a byte in the middle.
-# 2. The broker appends whole [**batches**](../docs/handbook/glossary.md#batch). All offsets of a commit that the coordinator accepts (lesson 07) become records of one batch, so the log contains all of them or none.
-# 3. The header of a batch contains its length, so a reader can go from batch to batch without understanding the records.
-# 4. A checksum protects the records and most of the header.
+# Before the records, each batch has a **header**. It answers three questions of a reader, which are the thread of this lesson:
+#
+# 1. **Where does the next batch begin?** The header has the length of the batch.
+# 2. **Are the bytes intact?** The header has a checksum.
+# 3. **Do the records count?** The header says whether the batch belongs to a transaction, or ends one.
 
 # %% [markdown]
 # ## A segment
 #
-# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment), each of which is one file; after 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next one. This is partition 37 of the shop's broker. The first 987 bytes of the file hold everything about the group `promo`: a consumer joined, committed twice and left, and later its topic `promo-spring` and the group itself were deleted. These are the first 96 bytes:
+# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment), each of which is one file; after 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next one. We read partition 37 of the shop's broker. The first 987 bytes of its file hold everything about the group `promo`: a consumer joined, committed twice and left, and later its topic `promo-spring` and the group were deleted. These are the first 96 bytes:
 
 # %%
 from pathlib import Path
@@ -49,7 +50,7 @@ batches = [batch for batch in kg.open_log(log) if batch.position < 987]
 course.reveal("second_batch", second_batch, batches[1].position)
 
 # %% [markdown]
-# `kg.open_log` reads the offset and the length of a batch, jumps to the next one, and so finds these batches:
+# So question 1 needs only twelve bytes of each batch. `kg.open_log` jumps from batch to batch in this way, and finds:
 
 # %%
 for batch in batches:
@@ -61,14 +62,14 @@ for batch in batches:
 # %% [markdown]
 # ## One batch, byte by byte
 #
-# The batch that begins at byte 406 of the file is a commit of one partition. The figure counts **from the start of the batch**. Press *next*, or click a block, and notice where the header of 61 bytes ends:
+# The batch that begins at byte 406 of the file is a commit of one partition. The figure counts **from the start of the batch**. Press *next*, or click a block: the header ends after 61 bytes.
 
 # %%
 # figure
 course.BatchRibbon(promo, batches[2].position)
 
 # %% [markdown]
-# Inside the record you find a key and a value, in the form of lesson 01:
+# Inside the record are a key and a value, as in lesson 01:
 
 # %%
 record = kg.decode(batches[2].records[0].key, batches[2].records[0].value)
@@ -78,10 +79,10 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## Varints
 #
-# The numbers in the header have a fixed size. Inside a record, most numbers are small: the lengths of its key and its value, and its offset and time, which are stored as differences from the header. They are [**varints**](../docs/handbook/glossary.md#varint), so each small number takes one byte. To read a varint:
+# (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header have a fixed size. Inside a record, most numbers are small, for example lengths, so they are [**varints**](../docs/handbook/glossary.md#varint), and each small number takes one byte:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
-# 2. The result n is *zigzag-encoded*, so that a small negative number is short as well, for example −1, the length of a missing value. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
+# 2. The result n is *zigzag-encoded*, so that a negative number can be short, too. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
 #
 # | bytes | the seven bits | n | after zigzag |
 # |---|---|---|---|
@@ -89,7 +90,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # | `ae 01` | 0x2e = 46, and another byte follows; then 1 | 46 + 1 · 128 = 174 | even: 174 / 2 = **87** |
 # | `01` | 1 | 1 | odd: −(1 + 1) / 2 = **−1** |
 #
-# A *uvarint* (lesson 01) has only step 1, because it is never negative.
+# A *uvarint* (lesson 01) has only step 1.
 
 # %% [markdown]
 # ## Exercise: a varint
@@ -106,11 +107,23 @@ course.check("read_varint", read_varint)
 # course.hint("read_varint")
 
 # %% [markdown]
+# ## A tombstone in the file
+#
+# The length −1 means that there is no value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, the varint for −1. (The last byte, `00`, is the number of *record headers*, which only clients use.)
+
+# %%
+course.hexdump(promo[815:910], 815)
+
+record = batches[5].records[0]
+key = kg.decode(record.key, record.value).key
+print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
+
+# %% [markdown]
 # ## The checksum
 #
-# A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
+# Question 2: a broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker that copies a partition asks only for what comes after the end of its own log, so nobody would ever fill a hole in the middle. A log that ends too early becomes complete again, as long as another broker has the records.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker copies a partition from the leader of the partition, and asks only for what comes after the end of its own log. So nobody would ever fill a hole in the middle. A missing end comes back if another broker leads the partition and has it.
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -140,19 +153,19 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset and the leader epoch of a batch stand before the checksum, for example bytes 563 and 571 of the file. Normally a client computes the checksum, and the broker sets these two fields when it appends the batch. If the checksum covered them, the broker would have to compute it again.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) A client computes the checksum, and the broker sets the offset and the leader epoch when it appends the batch. If the checksum covered them, the broker would have to compute it again.
 #
-# So the broker does not notice a wrong leader epoch, and it notices a wrong offset only if the offset is lower than the one before. It notices a wrong length, because it then computes the checksum of too many or too few bytes.
+# - A wrong **leader epoch** goes unnoticed.
+# - A wrong **offset** is noticed only if it is lower than the one before.
+# - A wrong **length** is noticed, because the broker then computes the checksum of too many or too few bytes.
 #
 # </details>
 #
-# ## What a transaction is
-#
-# Some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid, or the transaction is *aborted* and none does. Offsets can be among them, and the shop's group `fraud-check` commits its offsets in this way.
-#
 # ## What a transaction leaves in the log
 #
-# How can the broker leave a decision open if it may only append? It appends the offsets immediately, and when the transaction ends it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
+# Question 3: some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid, or the transaction is *aborted* and none does. The shop's group `fraud-check` commits its offsets in this way.
+#
+# How can the broker leave this decision open if it may only append? It appends the offsets immediately, and when the transaction ends it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
 #
 # ```
 #  batch   offsets of fraud-check   producer id 1   not valid yet
@@ -164,16 +177,14 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # ## How to recognise a marker
 #
-# The header says what a batch is. Bytes 21 and 22 are its *attributes*. Two of their bits matter here: `10` (in hex) is set if the batch belongs to a transaction, and `20` if it is a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, because `10` + `20` = `30`.
+# Bytes 21 and 22 of the header are its *attributes*. Two of their bits matter here: `10` (in hex) is set if the batch belongs to a transaction, and `20` if it is a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, because `10` + `20` = `30`.
 #
 # The key of the marker begins at byte 66 of the batch. It has two bytes of version, `00 00`, and two bytes of type: `00 00` means abort, and `00 01` means commit.
-#
-# The attributes also say how the records are compressed. Their lowest three bits are 0 (not at all, as here) to 4 (zstd).
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
 #
-# Partition 9 contains two transactions of `fraud-check`, one after the other. One was committed, the other one was aborted. These are the batches of their markers. The numbers on the left are positions in the file:
+# Partition 9 contains two transactions of `fraud-check`, one after the other. One was committed, the other one was aborted. These are the batches of their markers. The numbers on the left are positions in the file, in decimal:
 
 # %%
 shared = (Path(course.find_data("harbour/4.3.1/__consumer_offsets-9")) / "00000000000000000000.log").read_bytes()
@@ -183,7 +194,7 @@ print()
 course.hexdump(shared[3633:3711], 3633)
 
 # %% [markdown]
-# At which byte does the batch with the **commit** marker begin? And which number is in bytes 51 and 52 of this batch? This number is the *producer epoch*. Write a pair, for example `(1234, 5)`.
+# At which byte does the batch with the **commit** marker begin? And which number is in its bytes 51 and 52, the *producer epoch*? Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -196,15 +207,7 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## The epoch of a marker
 #
-# Three counters have the word *epoch* in their names, and each counts something else:
-#
-# | epoch | where | what it counts |
-# |---|---|---|
-# | leader epoch of a batch | header | the leaders of *this* partition, `__consumer_offsets-9` |
-# | leader epoch of a commit (lesson 01) | value of the record | the leaders of the partition that the group reads, for example `orders-0` |
-# | [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) | header | the processes of a producer, and in 4.x also its transactions |
-#
-# With the producer epoch, a broker recognises outdated requests of a producer. These are the batches of both transactions:
+# The [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) rises when a new process starts under the same producer name, and in 4.x also at the end of each transaction. By this number, a broker recognises an outdated request of a producer. (It has nothing to do with the leader epoch, which counts the leaders of a partition.) These are the batches of both transactions:
 
 # %%
 for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
@@ -213,23 +216,12 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9"))
         print(f"offset {batch.base_offset}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Each marker has an epoch one higher than the offsets before it, because in 4.x the end of a transaction raises the producer epoch (if the client has version 4.0 or newer, too). A late request of the old transaction still has the old epoch, so the broker refuses it. Lesson 08 shows what such a request does in 3.9.
-#
-# ## A tombstone in the file
-#
-# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value: `01`, the varint for −1. The last byte, `00`, is the number of *record headers*, which only clients use:
-
-# %%
-course.hexdump(promo[815:910], 815)
-
-record = batches[5].records[0]
-key = kg.decode(record.key, record.value).key
-print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
+# The epoch of each marker is higher by one than that of the offsets before it: the end of the transaction has raised it, which needs a broker and a client of 4.0 or newer. A request of this transaction that arrives late still has the old epoch, so the broker refuses it. Lesson 08 shows what such a request does in 3.9.
 
 # %% [markdown]
 # ## A small incident: 20 GB of parse errors per night
 #
-# A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
+# What happens to a reader that skips question 3? A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
 
 # %%
 try:
@@ -248,14 +240,14 @@ except kg.InvalidRecord as error:
 #
 # ## Where 3.9 differs
 #
-# Both write the same format, and neither divides a request over two batches. In 4.x, a coordinator can also wait for more requests (`group.coordinator.append.linger.ms`) and append them together:
+# 3.9 and 4.x write the same format, and both put the records of one commit into one batch:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
-# | one batch contains | the records of one or more requests | the records of one request |
+# | one batch contains | the records of one or more requests, because the coordinator can wait for more of them (`group.coordinator.append.linger.ms`) | the records of one request |
 # | the producer epoch of a marker | usually one more than the epoch of its records | usually the epoch of its records |
 #
-# With both, `offsets.topic.compression.codec` chooses the compression, 0 (none, the default) to 4 (zstd). A broker compresses the records of new batches, but not the header. Old batches stay as they are.
+# In both, `offsets.topic.compression.codec` chooses the compression, 0 (none, the default) to 4 (zstd), and the lowest three bits of the attributes name it.
 #
 # <details><summary>Other versions</summary>
 #
@@ -282,8 +274,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## For your consumer
 #
-# - All accepted offsets of one `commitSync` are in one batch, so after a crash the log contains all or none.
-# - If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Otherwise you also read the offsets of aborted transactions.
+# You rely on the batch: the accepted offsets of one `commitSync` survive a crash together, or none does. If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
 
 # %% [markdown]
 # ## At 3 am
@@ -292,12 +283,12 @@ except kg.InvalidRecord as error:
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Isr` (*in-sync replicas*) lists the brokers that have a complete copy of the partition | If `Isr` lists another broker, wait: the truncated broker copies the records from it. If not, the truncated records are lost. Set the offsets again (lesson 02) |
-# | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts. The start truncates the file |
-# | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Skip control batches |
+# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others will cut their copies to match. Copy their folders before they start, and [compare](../docs/operator.md#9-two-replicas-differ) |
+# | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts, because the start truncates the file. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
+# | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
 #
 # ## What we left out, and why
 #
-# A segment also has an index and a file about its producers. A broker can rebuild both from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# The index of a segment, and the file about its producers: a broker can rebuild both from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer.

@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** 4.x. Where 3.9 differs, a table has a second cell, and a sentence begins with "In 3.9".
+# **Which Kafka:** 4.x. Some tables show 4.3.1 and 3.9.2 side by side; a row with one answer is true for both. A section near the end explains the differences.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -19,12 +19,12 @@
 # 3. Of two commits for one partition, the one **later in the log** is newer.
 # 4. After an error, a commit **may still be stored**.
 #
-# A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If it keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and can become the next leader. A *fetch* in this course is the fetch of an offset (the request OffsetFetch), never of records.
+# A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If it keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and may become the next leader. A *fetch* in this course is the fetch of an offset (the request OffsetFetch), never of records.
 
 # %% [markdown]
 # ## A commit without an answer
 #
-# A real broker answers in milliseconds, too fast to watch. So we use the course's model of the coordinator, which is written in Python. Its log, `HeldLogs`, appends a batch at once, but the replicas confirm it only when we call `release()`. We send a commit of offset 5 to the model of 4.3.1:
+# A real broker answers in milliseconds, too fast to watch. So we use a model of the coordinator of 4.3.1. Its log appends a batch at once, but the replicas confirm it only when we call `release()`. We send a commit of offset 5:
 
 # %%
 from kafkagroups import course
@@ -39,9 +39,9 @@ appended = sum(batch.count for batch in log.read(broker.manager.partition_for("d
 print(f"records in the log: {appended}; the client's answer: {answer}")
 
 # %% [markdown]
-# The record is in the log, but the client has no answer, because a crash of this one broker could still lose the record. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
+# The record is in the log, but the client has no answer, because a crash of this broker could still lose the record. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
 #
-# Meanwhile, the coordinator's memory already has the offset 5. But the coordinator also keeps a [**snapshot**](../docs/handbook/glossary.md#snapshot): the state before this record, which is the newest state that the replicas have confirmed.
+# The coordinator now has two states in memory. The newest one already has the offset 5. The other one is the [**snapshot**](../docs/handbook/glossary.md#snapshot): the last state that the replicas have confirmed.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
 
@@ -60,7 +60,7 @@ course.reveal("while_in_flight", while_in_flight, fetched)
 #
 # </details>
 #
-# Now the replicas confirm the record, so the snapshot is no longer needed:
+# Now the replicas confirm the record, so the snapshot moves to the new state:
 
 # %%
 log.release()
@@ -70,7 +70,7 @@ print(f"a fetch returns {fetched}; the client's answer: {answer.value[orders_0].
 # %% [markdown]
 # ## Step by step, with a power cut
 #
-# 5 is committed, and the figure shows the commit of 6. Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its copy of the log, which has every confirmed record and perhaps newer ones. The figure also shows 3.9, whose memory is explained at the end of this lesson.
+# 5 is committed, and the figure shows the commit of 6, in the upper half for 4.x. (The lower half, 3.9, is explained at the end of this lesson.) Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its copy of the log, which has every confirmed record and perhaps newer ones.
 
 # %%
 # figure
@@ -86,14 +86,16 @@ course.CommitAndPowerCut()
 #
 # </details>
 #
-# After a crash, only the log is left, so both coordinators give the same answer. A commit that was answered `NONE` is safe as long as one replica in sync survives. A commit **without** an answer may be stored, too.
+# So a commit that was answered `NONE` is safe as long as one replica in sync survives, and a commit **without** an answer may be stored, too.
+#
+# How many replicas are that? A replica that falls behind is no longer in sync, and nobody waits for it any more. With fewer replicas in sync than `min.insync.replicas`, leader included, the log refuses every append. The default is 1, so the leader alone may answer `NONE`, with the only copy on its disk. With three replicas (`offsets.topic.replication.factor`, the default) and `min.insync.replicas=2`, each answered commit is on two disks, and one broker may be down.
 
 # %% [markdown]
 # ## The append fails
 #
-# An append can fail in two ways. The log may **refuse** the batch, for example because too few replicas are in sync, and then it writes nothing. Or the commit **times out**: the batch is in the log, but the replicas have not confirmed it after 5 seconds (`offsets.commit.timeout.ms`). Then the client gets an error, although the record is written.
+# An append can fail in two ways. The log may **refuse** the batch, for example because too few replicas are in sync. Then it writes nothing, and the coordinator takes its newest state back, too. Or the commit **times out**: the batch is in the log, but the replicas have not confirmed it after 5 seconds (`offsets.commit.timeout.ms`). Then the client gets an error, although the record is written.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which one does the next broker return, if it has the whole log? Write a pair, for example `(1, 2)`.
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which one does the next broker return, if it has the whole log? Write a pair, for example `(1, 2)`. You need not read the script: each `yield` is a row of the table, with a request, its answer, and the records that were appended.
 
 # %%
 # prediction
@@ -121,38 +123,44 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
     display(late)
 
 # %% [markdown]
-# Each `yield` of the script is a row of the table: a request, the answer, and below it the records that were appended. You need not read the rest of the code.
-#
 # <details><summary>Why two different offsets?</summary>
 #
 # The error does not take the record out of the log. This broker must not show 6, because the replicas have not confirmed it, and a crash could lose it. The next broker has the record in its log, so it loads and shows 6.
 #
 # </details>
 #
-# So a commit that ended with an error may still count later. `commitSync` therefore commits again, and then all brokers agree.
+# This is what both failures leave on this broker, in 4.x:
+#
+# | | the log refuses 6 | 6 times out |
+# |---|---|---|
+# | the log has | 5 | 5, 6 |
+# | the newest state | goes back to 5 | stays at 6 |
+# | a fetch returns | 5 | 5, and 6 as soon as the replicas confirm it |
+#
+# So after an error, the offset depends on the broker and on the moment. `commitSync` therefore sends the commit again. Once it is answered `NONE`, this broker and the next one return the same offset.
 
 # %% [markdown]
 # ## What the client is told
 #
-# The log's error is about a partition of `__consumer_offsets`, but the client would relate it to `orders-0`. So the coordinator translates the error into advice, which Java's consumer follows:
+# The append failed on a partition of `__consumer_offsets`, but a client that got this error would think of `orders-0`. So the coordinator answers with one of three errors, each of which is advice:
 #
 # | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
 # |---|---|---|---|
-# | `COORDINATOR_NOT_AVAILABLE` | Wait, and commit again. | repeats for 60 seconds, then throws `TimeoutException` | `RetriableCommitFailedException` |
-# | `NOT_COORDINATOR` | Find the new coordinator, and commit again. | the same | the same |
-# | `UNKNOWN_SERVER_ERROR` | Repeating does not help. | throws `KafkaException` at once | `KafkaException` |
+# | `COORDINATOR_NOT_AVAILABLE` | This broker may store it later: wait, and commit again. | repeats for 60 seconds, then throws `TimeoutException` | `RetriableCommitFailedException` |
+# | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
+# | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After such an exception, your program may go on, because the next successful commit makes up for the failed one. Only a crash before that repeats records.
+# After such an exception, your program may go on, because the next successful commit makes up for the failed one. Until then, a crash or a rebalance can repeat records.
 
 # %% [markdown]
 # ## Exercise: translate an error
 #
-# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. Other errors stay unchanged.
+# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. Decide for each error: can this broker store the commit later, or only another one, or none? Errors that are not in the table stay unchanged.
 #
 # | error of the log | what happened |
 # |---|---|
 # | `UNKNOWN_TOPIC_OR_PARTITION` | The offsets topic does not exist yet. |
-# | `NOT_ENOUGH_REPLICAS` | Too few replicas in sync. |
+# | `NOT_ENOUGH_REPLICAS` | Fewer replicas are in sync than `min.insync.replicas`. |
 # | `REQUEST_TIMED_OUT` | The replicas have not confirmed the batch in time. |
 # | `NOT_LEADER_OR_FOLLOWER` | Another broker leads the partition now. |
 # | `KAFKA_STORAGE_ERROR` | The disk failed, so the broker gives up the partition to another broker. |
@@ -191,7 +199,7 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, from a queue. So the log, and each replica's copy, has the records in the order of the requests. But the two confirmations can be reported in the other order, because they come from different threads.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the log, and each replica's copy, has the records in the order of the requests. But the two confirmations can be reported in the other order, because they come from different threads.
 #
 # *Predict*: 6 is appended, then 7. First 7's confirmation is handled, then 6's. Which offset does a fetch return at the end?
 
@@ -217,9 +225,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The place in the log decides. The coordinator of 4.x remembers only up to which place its log is confirmed, and the log up to 7 includes 6. So the later report about 6 changes nothing. A broker that loads this log finds 7 at its end, too.
-#
-# In 3.9, a lock for each group takes the place of the queue, and each confirmation is handled alone. When 6 is confirmed, the memory already has 7. The record of 7 is later in the log, so 7 stays.
+# The place in the log decides. The coordinator remembers only up to which place its log is confirmed, and the log up to 7 includes 6. So the later report about 6 changes nothing. A broker that loads this log finds 7 at its end, too.
 #
 # </details>
 #
@@ -228,7 +234,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # ## What is written
 #
-# A real 4.3.1 broker wrote one batch for each of four requests, so a crash can lose a request, but never a part of it. Does the model write the same?
+# A real 4.3.1 broker wrote one batch for each of four requests, so a crash can lose a request, but never a part of it. The next cell (skip its code) prints these batches, and compares the models with real brokers:
 
 # %%
 import kafkagroups as kg
@@ -252,10 +258,7 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Read, but not committed
 #
-# A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If it has read the records 6 to 9 and dies while 6 is committed, its successor reads them **again**.
-#
-# - If you process first and commit **afterwards**, each record is processed [*at least once*](../docs/handbook/glossary.md#at-least-once).
-# - If you commit **before**, each is processed [*at most once*](../docs/handbook/glossary.md#at-most-once), and a crash skips some.
+# What does a missing commit cost? A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and a consumer dies after it has read the records 6 to 9, its successor reads them **again**. If you process first and then commit, as lesson 00 advises, this means [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
 
 # %% [markdown]
 # ## Exercise: commit again?
@@ -279,7 +282,7 @@ course.check("commit_again", commit_again)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, the coordinator has no snapshot but two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. When a record is confirmed, its offset moves into the cache. When a commit times out, the coordinator forgets its offset. This matters if the replicas recover after 6 has timed out, and confirm the next commit:
+# In 3.9, the coordinator has no snapshot but two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has one from a later record. When a commit is refused or times out, the coordinator forgets its offset. This matters if the replicas recover after 6 has timed out, and confirm the next commit:
 
 # %%
 def commit_after_a_timeout(broker):
@@ -294,23 +297,29 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# A replica that confirms the later record of `orders-1` has 6 as well, so 4.x now shows 6. In 3.9, 6 is forgotten, and fetches return 5 until the next commit of `orders-0` or the next load.
+# A replica that confirms the later record of `orders-1` has 6 as well, so 4.x now shows 6. In 3.9, 6 is forgotten, and fetches return 5 until the next commit or load.
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
-# | the commit times out | `COORDINATOR_NOT_AVAILABLE`; shown when confirmed | `REQUEST_TIMED_OUT`; shown after the next load |
-# | the batch is too large | `UNKNOWN_SERVER_ERROR` | `INVALID_COMMIT_OFFSET_SIZE` |
+# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` |
+# | the client of a batch that is too large gets | `UNKNOWN_SERVER_ERROR` | `INVALID_COMMIT_OFFSET_SIZE` |
 # | one batch has | one or more requests | one request |
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the second map is called `pendingOffsetCommits`. Everywhere else in this course, a *pending* offset is one in an open transaction (lesson 05), so we call these offsets *in flight*. The map has room for one offset of each partition:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. (Everywhere else in this course, a *pending* offset is one in an open transaction.) It protects deletions: when a topic is deleted, its offsets leave both maps, and a late confirmation must not bring them back. So a confirmed offset moves into the cache only if the map still has an offset of its partition.
 #
-# - **A commit arrives.** Its offset replaces an older one in the map.
-# - **Its append fails.** If the map still has this offset, it is removed.
-# - **The replicas confirm its record.** The offset moves into the cache, unless the cache has an offset of a later record, or the map has no offset of this partition any more. If the map has this very offset, it is removed.
+# But the map has room for only one offset of each partition. Two commits in flight can therefore go wrong:
 #
-# The last condition protects deletions. When a topic is deleted, its offsets leave both maps, and a late confirmation must not bring them back. But the coordinator checks only whether the map has *an* offset of the partition, not which one, and this has a side effect. Suppose that 6 and 7 are in flight. 7 has replaced 6 in the map, and then 7 times out, so the map is empty. When 6 is confirmed now, its client receives `NONE`, but fetches return the older offset until the next commit or load. The same happens if the group is deleted while its commit is in flight.
+# | step | map | cache |
+# |---|---|---|
+# | 5 is committed | – | 5 |
+# | 6 is appended | 6 | 5 |
+# | 7 is appended, and replaces 6 in the map | 7 | 5 |
+# | 7 times out, and leaves the map | – | 5 |
+# | 6 is confirmed, and its client gets `NONE`; but the map has no offset, so 6 does not move | – | 5 |
+#
+# Fetches return 5 until the next commit or load. The same happens if the group is deleted while its commit is in flight.
 #
 # </details>
 #
@@ -328,24 +337,24 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # ## In five lines
 #
 # - The coordinator appends, waits for the replicas, shows the offset, and answers.
-# - `NONE` means that all replicas in sync have the commit.
+# - `NONE` means that all replicas in sync have the commit. How many that are, `min.insync.replicas` decides.
 # - Without `NONE`, the commit may be stored or not.
 # - The later record in the log is the newer commit.
 # - Records that were read but not committed are read again.
 #
 # ## For your consumer
 #
-# - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, ask `consumer.committed(…)`.
-# - `commitAsync` does not retry, because the older offset could overwrite a newer commit. Log its errors; the next successful commit makes up for them.
-# - With `enable.auto.commit=true`, `poll` commits every 5 seconds (`auto.commit.interval.ms`), so a crash repeats about five seconds of records.
+# - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, the commit may be stored or not.
+# - `commitAsync` does not retry, because the older offset could overwrite a newer commit. Log its errors.
+# - With auto commit, `poll` commits, not more often than every 5 seconds (`auto.commit.interval.ms`). If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.
 
 # %% [markdown]
 # ## At 3 am
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has too few replicas in sync. | Bring the missing brokers back. Consumers repeat their commits. |
-# | Commits fail for some seconds and then work again, and this command lists nothing. | the same with `--under-replicated-partitions`, several times | A partition that is listed now and then has a slow replica. Each commit waits for it while it is in sync. When it is 30 seconds behind (`replica.lag.time.max.ms`), it is listed, and commits no longer wait. | Look at the disk and the network of its broker. |
+# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas`: one disk would then have the only copy. |
+# | Commits fail now and then, although this command lists nothing. | the same command, several times, with `--under-replicated-partitions` instead | A partition that is listed now and then has a slow replica. Commits wait for it until it is 30 seconds behind (`replica.lag.time.max.ms`) and listed. | Look at the disk and the network of its broker. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

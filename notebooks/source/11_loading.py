@@ -355,7 +355,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # | symptom | first | command | what is safe to do |
 # |---|---|---|---|
 # | `Failed to load metadata` (4.x) | No position is lost | `kafkagroups check PATH --kafka 4.3.1` names the record, the groups, and the remedy | The incident's steps |
-# | `Error loading offsets` (3.9) | **Stop the consumers** of these groups at once: they begin at a wrong position, and commit it | `kafkagroups check PATH --kafka 3.9.2`; then `kafkagroups load PATH --kafka 3.9.2 --until N` prints the positions before the record | The incident's steps. Then set the positions that the consumers have overwritten |
+# | `Error loading offsets` (3.9) | **Stop the consumers** of this partition's groups at once: they begin at a wrong position, and commit it | `kafkagroups check PATH --kafka 3.9.2`; then `kafkagroups load PATH --kafka 3.9.2 --until N` prints the positions before the record | The incident's steps. Then set the positions that the consumers have overwritten |
 # | Groups are unavailable after a restart | Is it loading, or has it failed? A client logs `coordinator is loading` or `not the correct coordinator`; a 4.x broker has the metric `num-partitions` of `group-coordinator-metrics` (`state=loading`, `state=failed`) | `kafkagroups stats PATH`: how many records? | Wait while it loads; a restart begins again. Then lesson 12 |
 # | Will the next failover work? | Copy all partitions into FOLDER | `kafkagroups check FOLDER --kafka 4.3.1` | Reading is safe |
 #

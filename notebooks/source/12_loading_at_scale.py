@@ -45,7 +45,7 @@ print(f"all {len(records)} partitions: {total:>9,} records, {total / 400_000:.1f
 print(f"    partition {largest}: {records[largest]:>9,} records, {records[largest] / 400_000:.1f} s")
 
 # %% [markdown]
-# If one broker takes over all partitions, the last groups wait 2.5 seconds. An hour means 1.4 billion records, which no log has if its cleaner works.
+# If one broker takes over all partitions, the last groups wait 2.5 seconds. An hour would mean 1.4 billion records, far more than a cleaned log has.
 #
 # ## Which copy does a restart load?
 #

@@ -206,7 +206,7 @@ course.check("which_log_loads", which_log_loads)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second**, in one thread for all partitions that it takes over. So the number of records decides, and the cleaner keeps it small. Here is the partition of lesson 10 before and after a pass:
+# A broker loads about **0.4 million records per second**, in one thread for all partitions that it takes over. So the cleaner decides. Here is the partition of lesson 10 before and after a pass:
 
 # %%
 for moment in ["before-clean", "after-clean"]:

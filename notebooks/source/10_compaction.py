@@ -55,16 +55,16 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Of each of the seven keys, the newest record in the closed segments remains. The eighth one is the record in the active segment, which the cleaner did not touch. The ten markers remain as well, for a reason that comes later.
+# Of each of the seven keys, the newest record in the closed segments remains. The eighth one is the record in the active segment, which the cleaner did not touch. The ten markers remain as well ("Why a marker stays longest").
 #
 # </details>
 #
 # ## The dirty range and the offset map
 #
-# How can a thread with little memory find the newest record of each key in a log of any length? It uses what the pass before it has done. The part of the log that was cleaned then has no key twice, so only a record that came after that pass can replace another one. These records are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
+# How can a thread with little memory find the newest record of each key in a log of any length? It relies on the last pass. In the part that this pass cleaned, each key occurs only once, so only the records behind this part can replace anything. Up to the active segment, they are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
-# 2. It reads the clean part and the dirty range, and copies a record unless the map has a newer offset for its key.
+# 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, it leaves this record out. It copies all others.
 #
 # In the figure, follow A and B. Why does `B = 1` remain, although `B = 2` is newer?
 
@@ -79,7 +79,7 @@ course.OffsetMap()
 #
 # </details>
 #
-# The broker stores the *first dirty offset*, where the next pass begins, in the file `cleaner-offset-checkpoint`. The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone.
+# The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone.
 
 # %% [markdown]
 # ## Exercise: what remains
@@ -112,7 +112,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the leader removed the tombstone now, this replica would never learn of it, and would keep the value forever. So a tombstone stays for `delete.retention.ms`, one day by default, counted from the first pass that has read it:
+# A replica that is behind may have the value and not yet the tombstone. If the leader removed the tombstone now, this replica would never learn of it, and would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The time begins not when the tombstone is written, but at the first pass that reads it:
 #
 # - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of the pass plus `delete.retention.ms`. The horizon never changes.
 # - The first later pass at or after the horizon removes the tombstone.
@@ -140,13 +140,13 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Three passes
 #
-# The broker of the dashboard made three passes, and `kg.compact`, which makes one pass over a partition, repeats them. We have the broker's files after passes 1 and 3:
+# The broker of the dashboard made three passes, and this package can repeat them. The output says whether our files after the passes 1 and 3 are those of the broker:
 
 # %%
 course.compare_cleaned_files(course.repeat_cleaner_passes(course.make_scratch_folder()))
 
 # %% [markdown]
-# In the figure, the same function makes three passes over a smaller log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
+# The figure makes three passes over a smaller log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
 
 # %%
 # figure
@@ -155,7 +155,7 @@ course.Compaction()
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# As long as the log has a record of a transaction, a load needs the marker to know whether this record counts. So the marker cannot go before **all** records of its transaction. They go when newer records have replaced them, or at once if the transaction was aborted. After that, the marker waits for a delete horizon of its own, which takes three passes in all:
+# A marker says whether the records of its transaction count. So as long as the log has one of these records, a load needs the marker, and the cleaner keeps it. The records of an aborted transaction go in the next pass, and those of a committed one when newer records have replaced them. Then the marker has to wait like a tombstone. From the last record to the marker, that makes three passes:
 #
 # 1. The first pass removes the last record of the transaction, and keeps the marker.
 # 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
@@ -163,11 +163,10 @@ course.Compaction()
 #
 # <details><summary>What else can remain?</summary>
 #
-# The header of a producer's last batch stays, even without records, as an *empty batch* of 61 bytes. The header contains the number of the batch, by which the broker recognises a batch that the producer sends twice.
+# The last batch of a producer leaves its header, an *empty batch* of 61 bytes. With the number in it, the broker recognises a batch that the producer sends twice.
 #
 # </details>
-
-# %% [markdown]
+#
 # ## An open transaction stops the cleaner
 #
 # While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops where the first open transaction begins. This place is the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset); without an open transaction, it is the end of the log. A pass cleans only whole segments, so the segment with this offset and all later ones stay as they are.
@@ -197,11 +196,11 @@ with course.fold("pass_ends_at", pass_ends_at):
     print(f"{stopped.after.bytes:,} bytes remain. After an abort of the transaction, {whole.after.bytes:,} bytes remain.")
 
 # %% [markdown]
-# One forgotten transaction therefore keeps all later records of **all** groups of the partition, and the log grows until somebody ends the transaction.
+# One forgotten transaction therefore keeps all later records of **all** groups of the partition, and the log grows until somebody ends the transaction. The next pass then cleans the closed segments at once.
 #
 # ## How large is the topic?
 #
-# A pass reads and writes much, so a broker does not clean all the time. It cleans a partition if more than half of the bytes before the active segment are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
+# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition if more than half of the bytes before the active segment are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead. The code can be skipped:
 
 # %%
 replicas = course.make_scratch_folder()
@@ -212,7 +211,7 @@ for grown in list(course.grow_replicas(replicas))[1::2]:
     print(f"{grown.records:>7,}   {sizes[0]:>5} kB {bars[0]:<16} {sizes[1]:>5} kB {bars[1]}")
 
 # %% [markdown]
-# The size of the cleaned log depends on the number of **keys**, whereas the other log grows with **time**. Do both give the same answers?
+# The cleaned log is as large as its **keys** need, whereas the other one grows with **time**. Do both give the same answers?
 
 # %%
 for name in ("cleaned", "never-cleaned"):
@@ -222,7 +221,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. The broker without a cleaner gives no wrong answer, which is why nobody notices it until this broker has to load the log.
+# They do. The broker without a cleaner gives no wrong answer, which is why nobody notices it until this broker has to load its long copy.
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -246,33 +245,33 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Whichever coordinator loads the log, it loads what the cleaner has left, so the only question is whether a pass can change an answer. In 4.x, it never can, if brokers wrote the log; tests with 2,000 random logs confirm this. In 3.9 there is one exception, an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs). In both, a cleaned log cannot show an earlier moment, because the older records are gone.
+# The cleaner is the same, but its effect is not. In 4.x, a pass changes no answer as long as only brokers write the log; we tested this with 2,000 random logs. In 3.9 there is one exception, an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs).
 #
 # ## In five lines
 #
 # - A pass keeps the newest record of each key.
 # - The offset map has only the keys of the dirty range, and the active segment stays unchanged.
-# - The first pass keeps a tombstone, and a pass a day or more later removes it. A marker goes last, two or more passes after the last record of its transaction.
+# - The first pass that reads a tombstone keeps it. A pass 24 hours or more after that one removes it. A marker goes last, two passes after the last record of its transaction, or later.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - A new group name for every run makes new keys, and their offsets stay for `offsets.retention.minutes`, 7 days. Use few, stable names.
+# - A new group name for every run makes new keys, which stay for 7 days (`offsets.retention.minutes`). Use few, stable names.
 # - Commit as often as your work needs. Ten commits per second for one partition are 864,000 records per day, but a pass leaves one of them.
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder.
+# First find out which copies are large: `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` prints the size of each replica. PATH is a copy of such a partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)).
 #
-# | symptom | command | what it means | what is safe to do |
+# | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | One partition grows, on all replicas | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Then the cleaner reads the whole dirty range twice, so the disk is busy. `log.cleaner.io.max.bytes.per.second` limits its speed |
-# | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner no longer cleans a partition. The metric only counts; `log-cleaner.log` names it | Read the error in `log-cleaner.log`. Restart the broker |
-# | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |
-# | How small would the partition be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |
+# | One partition, on all brokers | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
+# | All partitions of one broker | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | A count above 0: the cleaner thread of this broker is dead | Restart **this** broker. The others take over with their own, short copies, and the cleaner starts again. Wait until its copies are small before you restart another one: lesson 12, "Which copy does a restart load?" |
+# | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | The same restart, when the cause of the error is gone |
+#
+# After the restart, the disk is busy, because both steps of a pass read the whole dirty range. `log.cleaner.io.max.bytes.per.second` limits the speed of the cleaner.
 #
 # <details><summary>Why not <em>cleanup.policy=delete</em>?</summary>
 #
@@ -293,6 +292,6 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # ## What we left out, and why
 #
-# An offset map has room for about 5 million keys. If it is full, the pass ends there. Records younger than `min.compaction.lag.ms` are not cleaned, but its default is 0. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# An offset map has room for about 5 million keys. If it is full, the pass ends there. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [11 · Loading](11_loading.ipynb): a broker dies, and the next one reads this log.

@@ -7,7 +7,7 @@
 # |---|---|---|
 # | rebuild the offsets of a group from a log; say what no failover brings back; say how long a load takes; repair a partition that does not load | {{minutes}} | no |
 #
-# **Which Kafka:** the coordinator of 4.x. Where 3.9 differs, you see both, and a sentence with "In 3.9" says why.
+# **Which Kafka:** 4.x. The cells also show 3.9, and "Where 3.9 differs" explains what is not the same.
 #
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
@@ -19,12 +19,12 @@
 # 3. What no record contains is **lost**: an unfinished rebalance, waiting requests, and the times of heartbeats.
 # 4. One record that cannot be read stops the load of the **whole partition**.
 #
-# The groups here are **classic groups**: their members use the default protocol of the clients, also on 4.x. Groups with `group.protocol=consumer` do not lose their rebalance (lesson 13).
+# The groups here are **classic groups**, the default of the clients. Groups with `group.protocol=consumer` do not lose their rebalance (lesson 13).
 
 # %% [markdown]
 # ## The night
 #
-# While the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed, and a broker of the same version started with the same files. It happened with Kafka 4.3.1 and with 3.9.2. This was the answer about `billing` just before:
+# While the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed, and a broker of the same version started with the same files: once with Kafka 4.3.1 and once with 3.9.2. Just before, the answer about `billing` was:
 
 # %%
 import kafkagroups as kg
@@ -57,7 +57,7 @@ course.reveal("members_after", members_after, len(loaded["4.3.1"]["billing"].mem
 #
 # </details>
 #
-# Only the rebalance is gone. The states and offsets after our loads are the same as the answers of the real brokers after theirs:
+# Only the rebalance is gone. After our loads, the states and offsets are those that the real brokers answered:
 
 # %%
 for version, groups in loaded.items():
@@ -72,21 +72,21 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## What a load does
 #
-# A coordinator answers from memory (lesson 05), so a broker that becomes the leader of a partition of `__consumer_offsets` must fill its memory first. The load has the same four steps in 4.x and in 3.9:
+# A coordinator answers from memory (lesson 05), so a new leader of a partition of `__consumer_offsets` must fill its memory first. The load has four steps:
 #
-# 1. Until the end, the coordinator answers every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
+# 1. Until the end, it answers every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
 # 2. It reads the log in batches, from the first record to the last, because nothing says which records are still needed.
 # 3. It applies each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
 # 4. At the end, the session timeout of each member begins again, because no record contains the time of a heartbeat.
 #
-# A healthy group notices little. Its consumers go on reading, and repeat their commits and heartbeats until the load is over.
+# A healthy group notices little: its consumers go on reading, and repeat their commits and heartbeats.
 
 # %% [markdown]
 # ## Record by record
 #
-# A load of **4.x** uses the code that also applies the coordinator's own records, so a group exists from the first record that names it. In 3.9, the load collects offsets and group records, and builds the groups **at the end** from what is left.
+# While it runs, a coordinator of 4.x writes a record and applies it to its memory. A load applies each record of the log in the same way, so a group exists as soon as one record names it.
 #
-# In the figure, each record drops into both memories. A faded cell no longer counts, and `≠` marks what only one memory has. The figure opens in the middle, where only 4.x has groups; at the end, 3.9 lacks two of them. Then give record 9 a value of zero bytes, and compare the answers.
+# In the figure, each record drops into the memories of both releases. `≠` marks what only one of them has: 3.9 makes groups of its *group records* only at the end. Step through it. Then give record 9 a value of zero bytes, and compare the answers.
 
 # %%
 # figure
@@ -95,15 +95,15 @@ course.LoadTape()
 # %% [markdown]
 # ## Exercise: replay
 #
-# Write `replay(lines)`. It returns a dictionary: the keys are pairs `(group, partition)`, and the values are the offsets that count at the end. `course.read_lines` makes the lines, as in lesson 08. These logs have no transactions, but records of groups:
+# Write `replay(lines)`. It returns a dictionary: the keys are pairs `(group, partition)`, and the values are the offsets that count at the end. The lines are like those of lesson 08, without transactions:
 #
 # | `line.record_type` | `line.value` | effect |
 # |---|---|---|
 # | `"offset"` | a number | sets the offset |
 # | `"offset"` | `None` | deletes the offset |
-# | `"group"` | the generation, or `None` | changes no offset |
+# | `"group"` | the generation, or `None` | your function skips it |
 #
-# Your function can ignore the records of groups. A broker that deletes a group also writes a tombstone for each of its offsets (lesson 09).
+# Why may it skip the tombstone of a group? A broker that deletes a group also writes a tombstone for each of its offsets (lesson 09).
 
 # %%
 # exercise: replay
@@ -129,12 +129,12 @@ for version, groups in loaded.items():
         print(f"  {name:<12} {generations:<24} {groups[name].state.value if name in groups else 'no such group'}")
 
 # %% [markdown]
-# The last record of `billing` has members, so the group is `Stable`, although it was rebalancing when the broker died. `dashboard` and `fraud-check` exist because of their offsets alone: they are simple groups, and `Empty`. The tombstones have removed everything of `mailer`. (4.x also stores a generation 0, at the first JoinGroup.)
+# The last record of `billing` has members, so the group is `Stable`, although it was rebalancing when the broker died. `dashboard` and `fraud-check` are simple groups, which exist because of their offsets alone. The tombstones have removed everything of `mailer`. (4.x writes generation 0 at the first JoinGroup.)
 
 # %% [markdown]
 # ## A record of an unknown type
 #
-# After a downgrade, the log can have record types that the older release does not know. They belong to features that it lacks, so it skips them with a warning. This log has two types that no release knows:
+# If you go back to an older release, the log can have record types that it does not know. They belong to features that it lacks, so a load skips them with a warning. Here are two types that no release knows:
 
 # %%
 course.print_crafted_log("b24")
@@ -142,7 +142,7 @@ course.print_crafted_log("b24")
 # %% [markdown]
 # ## A record that cannot be read
 #
-# An unknown **version** of a known type is more dangerous: if the broker skipped such a record, it might answer with an old offset. The last record of this log has value version 9, which no release has:
+# An unknown **version** of a known type is more dangerous: if the broker skipped such a record, it might answer with an old offset. So the load stops. (The version 4 of 4.1 and later is no problem: every release since 3.4.1 reads it.) In this log, made for a test, the last record has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
@@ -167,14 +167,14 @@ with course.fold("classic_answer", classic_answer):
     course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
 
 # %% [markdown]
-# In 3.9, the cache is empty after the failed load, yet the partition counts as loaded, so `g` looks like a group that has never committed. The consumer starts where `auto.offset.reset` says, and its next commit overwrites the old position. The only sign is a line in the broker's log, `Error loading offsets from …`.
+# In 3.9, the cache is empty after the failed load, yet the partition counts as loaded. So `g` seems never to have committed: its consumers start where `auto.offset.reset` says, and their next commit overwrites the old position. The only sign is a line in the broker's log, `Error loading offsets from …`.
 #
-# In 4.x, no position is lost, and you notice the failure: `poll` of a new consumer returns nothing, and `commitSync` throws a `TimeoutException` after 60 seconds.
+# In 4.x, no position is lost, but the consumers stand still. `poll` of a new one returns nothing, without an exception. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
 
 # %% [markdown]
 # ## What stops a load
 #
-# A load reads every record, so a bad one stops it even if a later record has the same key:
+# A bad record stops a load even if a later record has the same key:
 #
 # | in the log | the load |
 # |---|---|
@@ -182,7 +182,7 @@ with course.fold("classic_answer", classic_answer):
 # | a value of an unknown version | fails |
 # | a value of zero bytes | fails |
 # | a key or a value that is cut off | fails |
-# | records of the new protocols in a wrong order | can fail in 4.x (lesson 13) |
+# | a tombstone of the new protocols that comes too early | fails in 4.x (lesson 13) |
 
 # %% [markdown]
 # ## Exercise: which log loads?
@@ -193,7 +193,7 @@ with course.fold("classic_answer", classic_answer):
 # - **B**: a commit has a value of zero bytes. A later commit of the same key is good.
 # - **C**: a group record has value version 7. The record is in a transactional batch, and the transaction was aborted.
 #
-# Which log does the broker load? (For C: a group record counts even in an aborted transaction, lesson 08.) Write the letter as a text.
+# Which log does the broker load? Write the letter as a text.
 
 # %%
 # exercise: which_log_loads
@@ -206,7 +206,7 @@ course.check("which_log_loads", which_log_loads)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second**, in one thread for all partitions that it takes over. So the number of records decides, and the cleaner keeps it small. Here is the partition of lesson 10 before and after a pass:
+# A broker loads about **0.4 million records per second**, in one thread for all partitions that it takes over. So the cleaner decides. Here is the partition of lesson 10 before and after a pass:
 
 # %%
 for moment in ["before-clean", "after-clean"]:
@@ -232,7 +232,7 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## The broker that loses a partition
 #
-# If the leader changes while it is alive, it [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log belongs to the next leader. Elected again, it loads again:
+# A leader that is replaced while it is alive [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log belongs to the next leader. Elected again, it loads again:
 
 # %%
 ORDERS = TopicPartition("orders", 0)
@@ -251,13 +251,12 @@ course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, a load builds the groups at its end ("Record by record"). That explains three results:
+# In 3.9, a load only collects offsets and group records, and builds the groups **at the end** from what is left. That explains two results:
 #
 # | in the log | 4.x | 3.9 |
 # |---|---|---|
 # | all offsets of a simple group were deleted | the group is Empty | no group, because nothing is left |
 # | only offsets of an aborted transaction | the group is Empty | no group, because nothing is left |
-# | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error, because the end was never reached |
 #
 # <details><summary>Rare cases and other versions</summary>
 #
@@ -274,7 +273,7 @@ course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
 #
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. The coordinator's own next record should have had this offset, but it got 46. So somebody else had written to the log, and the coordinator dropped its memory and loaded again. This load failed, and each later load fails too. Waiting does not help, because the cleaner removes record 45 only after a newer record of its key. (In 3.9, nobody notices before the next failover.)
+# A faulty program had written record 45. When the coordinator wrote its own next record, it expected offset 45 for it, but the record got offset 46. So the coordinator knew that somebody else had written to the log, and loaded it again. This load failed at record 45, and so does each later one. Waiting does not help: the cleaner removes record 45 only after a newer record of its key, and the coordinator cannot write one before it has loaded.
 
 # %% [markdown]
 # **Step 1: copy the folder**, as the [runbook](../docs/operator.md) shows. These are the last three records of our copy:
@@ -286,20 +285,20 @@ for line in course.read_lines(folder / "copy/__consumer_offsets-9")[-3:]:
     print(line)
 
 # %% [markdown]
-# **Step 2: ask for the remedy.** `kafkagroups check` loads the copy as a broker does:
+# **Step 2: ask for the remedy.** `check` loads the copy as a broker does:
 
 # %%
 course.run_command("kafkagroups check copy/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 3: carry out the remedy.** `kafkagroups edit` writes a copy that ends before record 45. With it, the later records of **all** groups are lost, here only record 46, a commit of `billing`:
+# **Step 3: carry out the remedy.** `kafkagroups edit` writes a copy that ends before record 45. It loses the later records of **all** groups, here only record 46. (`kafkagroups dump copy/__consumer_offsets-9 --from 45` lists them.)
 
 # %%
 course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__consumer_offsets-9 --cut 45", folder)
 course.run_command("kafkagroups check shorter/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 4: prove it.** The shorter copy is the log of the night, so we know what a real broker answers:
+# **Step 4: prove it.** The shorter copy is the log of the night, whose answers we know:
 
 # %%
 groups = kg.load(folder / "shorter/__consumer_offsets-9")
@@ -311,12 +310,12 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: bring the partition back.** Every replica has record 45, and a running broker would copy it back, so all brokers with a replica must stop **at the same time**. With three brokers and three replicas, that is the whole cluster.
+# **Step 5: bring the partition back.** Every replica has record 45, and a running broker would copy it back, so all brokers with a replica must stop **at the same time**. With three brokers and three replicas, that is the whole cluster. If it cannot stop now, let both groups go on under other names ([runbook](../docs/operator.md#1-a-partition-does-not-load)).
 #
 # 1. Stop the faulty program, the consumers, and all brokers with a replica of partition 9.
-# 2. In its folder on each of them, replace everything except `partition.metadata` with the `.log` files of the shorter copy ([runbook](../docs/operator.md#1-a-partition-does-not-load)).
+# 2. In its folder on each of them, replace everything except `partition.metadata` with the `.log` files of the shorter copy.
 # 3. Start the brokers.
-# 4. `orders-0` of `billing` is now 50 instead of 60. Set it while the group is Empty:
+# 4. `orders-0` of `billing` is now 50. Before the consumers start, set it to the 60 of record 46:
 #
 # `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`
 
@@ -325,7 +324,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # <details><summary>When does each coordinator build the groups of a partition in a load?</summary>
 #
-# In 4.x, at each record. In 3.9, the load collects offsets and group records in maps, and builds the groups at the end.
+# In 4.x, at each record. In 3.9, at the end of the load.
 #
 # </details>
 #
@@ -338,7 +337,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # ## In five lines
 #
 # - The next broker reads the whole log of the partition.
-# - The newest value of each key counts, and every commit that was answered with `NONE` is in the log.
+# - The newest value of each key counts.
 # - The unfinished rebalance of a classic group is lost, and its members join again.
 # - A load skips unknown record types, but stops at a record that cannot be read.
 # - It takes about one second for 0.4 million records.
@@ -346,19 +345,19 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## For your consumer
 #
-# - After `COORDINATOR_LOAD_IN_PROGRESS` and `NOT_COORDINATOR`, the client repeats its requests by itself.
-# - With brokers up to 3.9, set `auto.offset.reset=none`. After a failed load, the consumer then stops instead of skipping records.
+# - With brokers up to 3.9, set `auto.offset.reset=none`. After a failed load, the consumer then stops and skips nothing.
 # - If a load takes longer than `default.api.timeout.ms` (60 seconds), `commitSync` throws a `TimeoutException`. Commit again later.
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder.
+# PATH is a copy of the partition's folder, and N is the offset in the broker's message. Do not move the leadership: normally, each replica has this record.
 #
-# | symptom | command | what it means | what is safe to do |
+# | symptom | first | command | what is safe to do |
 # |---|---|---|---|
-# | `Error loading offsets`, `Failed to load metadata` | `kafkagroups check PATH --kafka 4.3.1` | It names the record that stops the load, the groups that are lost, and the remedy | Stop their consumers, and follow the incident. Do not move the leadership: normally, each replica has this record |
-# | Groups are unavailable for minutes after a restart | `kafkagroups stats PATH` | The number of records, and why they were not cleaned | Wait. Then repair the cleaner: lesson 10 |
-# | Will the next failover work? | `kafkagroups check FOLDER --kafka 4.3.1`. FOLDER has all partitions | It says which partitions load, before and after cleaning | Reading is safe |
+# | `Failed to load metadata` (4.x) | No position is lost | `kafkagroups check PATH --kafka 4.3.1` names the record, the groups, and the remedy | The incident's steps |
+# | `Error loading offsets` (3.9) | **Stop the consumers** of this partition's groups at once: they begin at a wrong position, and commit it | `kafkagroups check PATH --kafka 3.9.2`; then `kafkagroups load PATH --kafka 3.9.2 --until N` prints the positions before the record | The incident's steps. Then set the positions that the consumers have overwritten |
+# | Groups are unavailable after a restart | Is it loading, or has it failed? A client logs `coordinator is loading` or `not the correct coordinator`; a 4.x broker has the metric `num-partitions` of `group-coordinator-metrics` (`state=loading`, `state=failed`) | `kafkagroups stats PATH`: how many records? | Wait while it loads; a restart begins again. Then lesson 12 |
+# | Will the next failover work? | Copy all partitions into FOLDER | `kafkagroups check FOLDER --kafka 4.3.1` | Reading is safe |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -373,6 +372,6 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # ## What we left out, and why
 #
-# How a partition gets another leader belongs to replication. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How a partition gets another leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb): how long a failover takes, and how it can be faster.

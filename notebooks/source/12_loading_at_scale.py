@@ -3,30 +3,33 @@
 #
 # **How long does a failover take, and can a program read the topic faster?**
 #
-# **Which Kafka:** 4.x and 3.9, which load at the same speed. Only the merge of two results is different in 3.9.
+# **Which Kafka:** 4.x and 3.9, which load at the same speed.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | estimate and shorten a failover; divide a load and merge the results; decide when one process is enough and what Spark adds | {{minutes}} | three cells |
+# | estimate and shorten a failover, and restart brokers in the right order; divide a load and merge the results; decide when one process is enough | {{minutes}} | two cells |
 #
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 
 # %% [markdown]
+# The lesson has two parts.
+#
+# - **Part A is for everybody who runs brokers, or waits for them.** A restart of the wrong broker can stop the groups of a partition for hours. You will know beforehand how long they wait, and which broker to restart first. It takes ten minutes, without programming.
+# - **Part B is for people who write a program that reads the topic**, for example a monitor or an audit. It shows what such a program can divide. Everybody else can go on with lesson 13.
+#
 # Four things to hold on to:
 #
-# 1. A broker loads with one thread, about **0.4 million records per second**, so a shorter log means a shorter failover.
-# 2. A load is a **fold**: a function takes the memory and the next record, and returns the new memory.
-# 3. Whole partitions can be loaded at the same time, because a group lives in one of them.
-# 4. **One process** is nearly always enough. Spark is for tables and for the logs of many clusters.
-#
-# Operators need only the first two sections and the table *At 3 am*. The rest is for people who write a program that loads the topic.
+# 1. A broker loads with one thread, about **0.4 million records per second** (A).
+# 2. It loads **its own copy** of the log, so the copies on the brokers that take over must be short (A).
+# 3. A program can load whole partitions at the same time, because a group lives in one of them (B).
+# 4. **One process** is nearly always enough (B).
 
 # %% [markdown]
 # ## How long does a failover take?
 #
-# When a broker dies, each partition of `__consumer_offsets` that it led gets another leader, which loads the log. The partitions usually spread over the remaining brokers. Each broker has one thread for this work and loads its partitions one after the other, at about **0.4 million records per second**.
+# *Part A.* When a broker stops, other brokers become the leaders of its partitions of `__consumer_offsets`. Each of them has one thread for loads, and loads its new partitions one after the other.
 #
-# Consumers that are running go on reading in the meantime, but their commits and heartbeats are answered `COORDINATOR_LOAD_IN_PROGRESS` and sent again. A consumer that starts has to wait, because it cannot fetch its offsets. For how long? We generate a topic with a thousand groups, some of which commit much more often than others:
+# Running consumers go on reading, but they cannot commit until their partition is loaded. A consumer that starts has to wait for its offsets. For how long? We generate a topic with a thousand groups, some of which commit much more often than others:
 
 # %%
 import kafkagroups as kg
@@ -42,7 +45,25 @@ print(f"all {len(records)} partitions: {total:>9,} records, {total / 400_000:.1f
 print(f"    partition {largest}: {records[largest]:>9,} records, {records[largest] / 400_000:.1f} s")
 
 # %% [markdown]
-# If one broker takes over all partitions, the groups of the last partition wait 2.5 seconds. A load of hours therefore means billions of records that no cleaner has removed (lesson 14, incident 2).
+# If one broker takes over all partitions, the last groups wait 2.5 seconds. An hour would mean 1.4 billion records, far more than a cleaned log has.
+#
+# ## Which copy does a restart load?
+#
+# Each broker has its own copy of a partition, and its cleaner cleans only this copy. If you restart a leader, another broker takes over and loads *its* copy. So the copy on the broker that you restart does not matter for this load:
+#
+# | long copies are on | a restart of this broker |
+# |---|---|
+# | this broker | is quick, and starts its dead cleaner thread again |
+# | a broker that takes over | is slow: restart that broker first |
+# | all brokers | is slow. Choose a quiet hour |
+#
+# One danger remains. After some minutes, Kafka makes the restarted broker the leader of its partitions again (`auto.leader.rebalance.enable`, on by default, checks every 5 minutes). If its cleaner is not done by then, it loads its long copies after all. The leadership goes to the first broker in a partition's list of replicas; `kafka-reassign-partitions.sh` can put another one first.
+#
+# So after a cleaner has died:
+#
+# 1. Find the brokers with long copies: `kafka-log-dirs.sh` (lesson 10).
+# 2. Restart these first, one at a time. After each, wait until its copies are small.
+# 3. Only then restart the others.
 #
 # ## Can it be faster?
 #
@@ -53,12 +74,12 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 #
 # No setting adds a second loading thread; `group.coordinator.threads` of 4.x is about requests, not loads.
 #
-# **Operators can stop here.** A *program* that loads copies of the logs can use many threads and machines. The rest of this lesson says how such a program divides the work, and when that pays.
+# **Part A ends here.** The table *At 3 am* belongs to it.
 
 # %% [markdown]
 # ## A load is a fold
 #
-# A load begins with an empty memory. For each record, a function takes the memory and the record, and returns the new memory. Such a computation is a [**fold**](../docs/handbook/glossary.md#fold), and whether it can be divided depends only on this function.
+# *Part B.* A program can use many threads and machines. Which work can it divide? A load begins with an empty memory. For each record, a function takes the memory and the record, and returns the new memory. Such a computation is a [**fold**](../docs/handbook/glossary.md#fold), and whether it can be divided depends only on this function.
 #
 # For offsets, the function is `apply_line`, which Python's `reduce` calls for each line. Here it loads the log of `mailer`, a group that committed and was deleted:
 
@@ -110,7 +131,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 # - `at` is the position of the line in the log.
 # - `value` is the offset, or `None` for a tombstone.
 #
-# Write `merge(left, right)`. It returns a dictionary with the result of both parts together. `left` can be the earlier part or the later part. The result can be merged with a third part. (A complete merge also keeps the newest record of each group, because in 4.x the tombstone of a group hides its older offsets.)
+# Write `merge(left, right)`. It returns a dictionary with the result of both parts together. `left` can be the earlier part or the later part. The result can be merged with a third part.
 
 # %%
 # exercise: merge
@@ -124,7 +145,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Transactions: collect the markers first
 #
-# An offset in a transaction counts only if the next marker of its producer commits, and this marker can be in another part of the log. A program therefore collects all markers first. Then it can decide about each line without looking at the others.
+# An offset in a transaction counts only if the next marker of its producer commits, and this marker can be in another part of the log. So a program collects all markers first. Then it can decide about each line alone.
 #
 # The next cell does this for the whole shop. Each line that counts becomes one part, and the parts are merged in 20 random orders:
 
@@ -137,14 +158,12 @@ print(len(parts), "parts. The same offsets in every order:", all(result == resul
 course.compare_with_broker(results[0], course.read_answered_offsets("harbour/4.3.1"), "4.3.1")
 
 # %% [markdown]
-# So a program that answers like 4.x can load offsets in parts, and merge them in any order.
-#
-# In 3.9, this is not possible, because of one case: if an offset is deleted while a transaction is open (lesson 08), the answer depends on what was in memory at the marker, and so on all earlier records.
+# So a program that answers like 4.x can merge the offsets of parts in any order.
 
 # %% [markdown]
 # ## Whole partitions need no merge
 #
-# A group lives in one partition, so a program can give whole partitions to each core, which reads the records in their order. Nothing has to be merged, and the answers are right for 4.x and 3.9. The price is that one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
+# There is a simpler way. A group lives in one partition, so a program can give whole partitions to each core, and merge nothing. But one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
 #
 # *Predict*: you have 50 cores. How many times faster than one core can they be, at most? Round to a whole number.
 
@@ -162,17 +181,17 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# Does it help to divide the largest partition too, and to merge its parts? We tried it with ten million records, and it took nearly **five times as long** as one task for the whole partition. In each part, two thirds of the records were the newest of their key, so nearly all of them had to be sent to another task for the merge. That cost more time than the division saved.
+# Does it help to divide the largest partition too? We tried it with ten million records, and it took nearly **five times as long** as reading the partition in one piece. In each part, two thirds of the records were the newest of their key, and had to be sent to the process that merges.
 
 # %% [markdown]
 # ## The race
 #
-# How fast is a program in one process? Four ways to read a **million** records:
+# Four ways to read a **million** records in one process:
 #
-# - The loop with `apply_line` is slow, so we measure it with one small partition, and multiply.
-# - `kg.load` follows the rules of a broker. It uses this package's compiled part, the native engine, if that is installed.
-# - The broker has the speed from above.
-# - Kafka's dump tool only prints the records.
+# - a loop with `apply_line`, measured with a small partition and multiplied,
+# - `kg.load`, which follows the rules of a broker, in compiled code (the *native engine*) if that is installed,
+# - a broker, with the speed from above,
+# - Kafka's dump tool, which only prints the records.
 
 # %%
 # figure
@@ -197,11 +216,11 @@ print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.l
 print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
 
 # %% [markdown]
-# One process loads the whole topic in less time than a broker needs for its largest partitions. That is why `kafkagroups check` can test a failover of a whole cluster in seconds, on a copy of its logs.
+# One process loads the whole topic in less time than a broker needs for its largest partitions. So `kafkagroups check` can test a failover of a whole cluster in seconds, on a copy of its logs.
 #
 # ## What Spark adds
 #
-# Apache Spark divides a job into **tasks** and runs them on many cores or machines. This package gives it the format `consumer_offsets`, with which each task loads whole partitions. Here Spark has two cores of your own machine. The format `noop` makes it read all rows and store none:
+# Apache Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here Spark has only two cores of your own machine. With `noop`, it stores the rows nowhere:
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs
@@ -227,28 +246,12 @@ if spark:
     question = "SELECT topic, collect_set(`group`) AS groups FROM shop GROUP BY topic HAVING size(groups) > 1"
     for row in spark.sql(question).orderBy("topic").collect():
         print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
-
-# %% [markdown]
-# ## Rows instead of files
-#
-# Many companies do not have the segments. They have the topic as **rows**: Spark's own Kafka source reads them from the brokers, or a connector has written them into a table. If a table (a Spark *DataFrame*) has the columns `key`, `value`, `partition`, `offset` and `timestamp`, `kgs.load` loads it as a broker loads the segments. The next cell makes such rows from the partition of `shipping`:
-
-# %% tags=["java"]
-if spark:
-    partition_of_shipping = f"{shop}/__consumer_offsets-{kg.partition_for('shipping')}"
-    records = spark.read.format("consumer_offsets").option("table", "records").load(partition_of_shipping)
-    rows = records.where("control IS NULL").select("key", "value", "partition", "offset", "timestamp")
-    for row in kgs.load(rows).offsets.orderBy("topic", "topic_partition").collect():
-        print(f"{row.group:<8} {row.topic}-{row.topic_partition}: {row.committed_offset}")
     spark.stop()
-
-# %% [markdown]
-# Rows have no markers. Read them with `kafka.isolation.level=read_committed`, so that the commits of aborted transactions are left out. For some keys, the answer still depends on where a marker stands; the result lists them in `uncertain`.
 
 # %% [markdown]
 # ## Exercise: how long is long enough? On paper
 #
-# Every way needs time to **start**, and then time for **each record**, so a cluster catches up only if the log is long enough. One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start.
+# Every way needs time to **start**, and then time for **each record**, so a Spark cluster catches up only if the log is long enough. One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start.
 #
 # For how many **million** records do both need the same time? Write a whole number.
 
@@ -263,9 +266,9 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# A saved [**snapshot**](../docs/handbook/glossary.md#snapshot) of this package is a small log: it contains the records that still count, and the offset at which to continue. (It is not the snapshot of lesson 04, which a broker has in memory.) The next load reads the snapshot instead of the older records, and then goes on in order, so its answers are right for 4.x and 3.9.
+# A program that loads the same log every minute need not begin at its start each time. This package can save the records that still count, and the offset at which to continue. We call that a *saved load*; the package calls it a [`snapshot`](../docs/handbook/glossary.md#snapshot), a word that lesson 04 uses for a broker's memory.
 #
-# Below, `yesterday` is the topic without the newest segment of each partition:
+# Below, `yesterday` is the topic without the newest segment of each partition. You can skip the code:
 
 # %%
 from kafkagroups.loading import snapshots
@@ -277,14 +280,14 @@ before.save(state)
 after = snapshots.Snapshot.read(state).advance(topic)
 read_before, read_after = (sum(snapshot.next_offsets.values()) for snapshot in (before, after))
 print(f"yesterday: {read_before:,} records. Today: {read_after - read_before:,} more")
-print("offsets:", count_offsets(after.groups()), "by the snapshot,", count_offsets(kg.load(topic)), "by a full load")
+print("offsets:", count_offsets(after.groups()), "with the saved load,", count_offsets(kg.load(topic)), "by a full load")
 
 resumed = course.measure_seconds(lambda: snapshots.Snapshot.read(state).advance(topic))
 whole = course.measure_seconds(lambda: kg.load(topic))
-print(f"time: {resumed:.2f} s with the snapshot, {whole:.2f} s for a full load")
+print(f"time: {resumed:.2f} s with the saved load, {whole:.2f} s for a full load")
 
 # %% [markdown]
-# Reading the snapshot takes time too, so it pays only if the log is much longer than the snapshot. (A broker saves no snapshots of groups and offsets. The files `*.snapshot` in a partition's folder are about producers.)
+# The offsets are the same. The gain is small, because the log is small and the saved load must be read, too. A broker has no such help: it always reads the whole log. (The files `*.snapshot` in a partition's folder are about producers.)
 
 # %% [markdown]
 # ## Exercise: which one is for Spark?
@@ -309,37 +312,37 @@ course.check("for_spark", for_spark)
 # | what you have | what to use | why |
 # |---|---|---|
 # | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
-# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
+# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | STATE is the saved load. It reads only the new records. |
 # | one huge partition | `kafkagroups load PATH` | More machines do not help. |
 # | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
 
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, offsets can be merged from parts only if the log has no transactions.
+# In 3.9, parts can be merged only if the log has no transactions: if an offset is deleted while a transaction is open, the answer depends on the memory at the marker, and therefore on all earlier records. Whole partitions and saved loads are right for both releases.
 #
 # ## In five lines
 #
 # - A failover takes about one second for 0.4 million records, and no setting adds a thread.
-# - A load is a fold over the records of a partition, in their order.
-# - Parts can be merged if each keeps the newest line of each key, tombstones too.
+# - The brokers that take over load their own copies, so restart a broker with a dead cleaner first.
+# - A load is a fold: parts can be merged if each keeps the newest line of each key, tombstones too.
 # - Whole partitions need no merge, so the largest one decides the time.
-# - One process is nearly always enough; Spark adds tables, streams and more machines.
+# - One process is nearly always enough.
 
 # %% [markdown]
 # ## For your consumer
 #
-# Commit once per poll, or every few seconds. A commit after each message makes the log long, and then all groups of its partition wait longer in a failover, not only yours.
+# Commit once per poll, or every few seconds. A commit after each message makes the log long, and then all groups of its partition wait longer in a failover.
 #
 # ## At 3 am
 #
-# FOLDER contains copies of the partitions' folders. PATH is one of these copies.
+# FOLDER contains copies of the partitions' folders of one broker, and PATH is one of them.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | How long will the next failover take? | `kafkagroups stats FOLDER --by partition` | It prints the records of each partition. Divide them by 0.4 million per second | Reading a copy is safe |
-# | Groups wait for minutes during a failover | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | It prints the leader of each partition. Each leader loads its partitions one after the other | Wait. After a restart, the load begins again |
-# | A broker will restart soon, and its logs are long | `kafkagroups stats PATH` | It says why the log was not cleaned | Delay the restart, and repair the cleaner first: lesson 10 |
+# | How long will the next failover take? | `kafkagroups stats FOLDER --by partition`, for a broker that **takes over** | The records of each partition. Divide them by 0.4 million per second | Reading is safe |
+# | Groups wait for minutes during a failover | `grep "Finished loading" server.log` on the new leaders | A 4.x broker writes one line for each loaded partition | Wait. A restart begins the load again |
+# | A broker must be restarted, and logs are long | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | The size of each copy | Restart the brokers with long copies first, as above |
 # | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | It names the groups with the most records | Let these groups commit less often |
 #
 # <details><summary>Logs in an object store</summary>
@@ -361,7 +364,7 @@ course.check("for_spark", for_spark)
 #
 # ## What we left out, and why
 #
-# The [guide](../docs/guide.md) has the options of the format, streams, and how a cluster gets the package.
+# [Spark](../docs/spark.md) has the options of the format, streams, and topics that you have as rows of a table instead of segments.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

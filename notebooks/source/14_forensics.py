@@ -3,7 +3,7 @@
 #
 # **Something went wrong at night. What does the log say?**
 #
-# **Which Kafka:** each incident names the release of its broker, because the rules of that release decide (`--kafka`).
+# **Which Kafka:** each incident names the release of its broker, because the rules of that release decide (`--kafka`). Six of the ten also fit brokers of 4.x.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -12,7 +12,7 @@
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
 # %% [markdown]
-# Four questions find most causes. Ask them in this order:
+# Four questions find most causes. Ask them in this order, about a copy of a broker's folder. (Without access to the disks, `kafkagroups pull --bootstrap BROKER --out pulled` makes the copy.)
 #
 # | question | command |
 # |---|---|
@@ -28,51 +28,28 @@
 #
 # 1. `course.open_incident(…)` writes a log into a new folder next to this notebook, and shows what people saw.
 # 2. Find the cause with commands: in a terminal in the incident's folder, or with `course.run_command(…)` in a cell.
-# 3. Write your answers into the cells, and run the check.
-# 4. Each incident has three hints: `course.hint("NAME", 1)` to `course.hint("NAME", 3)`.
-# 5. `course.show_worked_solution(…)` shows one way to the cause, and what prevents the next incident.
+# 3. Write your answers into the cells, and run the check. There are three hints: `course.hint("NAME", 1)` to `course.hint("NAME", 3)`.
+# 4. `course.show_worked_solution(…)` shows one way to the cause.
 #
-# The incidents have three levels: 1 to 3 need one or two commands, 4 to 7 a comparison. In 8 to 10, there is more than one cause. You can stop after each incident. Developers may prefer 3, 4, 8 and 9, and operators 1, 2, 5 and 10.
+# You can stop after each incident. The first three begin with a command, for 4 to 7 the command waits in the cell, and in 8 to 10 you choose. In level 3, there is more than one cause.
 #
-# Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* The solution ends with the measures that we would take.
+# | incident | level | for | log of | if your brokers run 4.x |
+# |---|---|---|---|---|
+# | 1 · One partition fills the disk | 1 | operators | 3.9.2 | same answers |
+# | 2 · Some failovers take hours | 1 | operators | 3.9.2 | same answers |
+# | 3 · Printed again on Monday | 1 | developers | 3.9.2 | same answers |
+# | 4 · A lag alarm | 2 | developers | 3.9.2 | cannot happen |
+# | 5 · After the upgrade | 2 | operators | 2.8.2 | cannot happen |
+# | 6 · The monitor goes dark | 2 | both | 4.1.0 | take it |
+# | 7 · Parse errors | 2 | developers | 3.9.2 | same answers |
+# | 8 · Unstable offsets | 3 | developers | 3.9.2 | refused by 4.x with clients of 4.x |
+# | 9 · Offsets go back | 3 | developers | 3.9.2 | one of two causes cannot happen |
+# | 10 · The dead cluster | 3 | operators | 4.0.1 | take it |
+#
+# Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* It ends with the measures that we would take.
 
 # %%
 from kafkagroups import course
-
-# %% [markdown]
-# ## Reading `timeline` and `explain`
-#
-# `timeline` prints the events of a group. `9:24` is offset 24 in partition 9 of `__consumer_offsets`. You know this group from lesson 08, but from the log of a 4.3.1 broker. This is the log of a 3.9.2 broker, where most of its records have an offset that is lower by one:
-
-# %%
-shop = course.find_data("harbour/3.9.2")
-course.run_command("kafkagroups timeline . --group fraud-check --kafka 3.9.2", shop)
-
-# %% [markdown]
-# `explain` prints the records, and what became of each one. The column *by* has the record that decided it. For a commit in a transaction, `timeline` names the marker (`9:24`), because the offset counts from there on, and `explain` names the record itself:
-#
-# - **wins**: a broker answers from this record.
-# - **superseded**: a later record of the same key counts.
-# - **aborted**, **pending**: the transaction was aborted, or has no marker yet.
-# - **deleted**: a tombstone of this offset followed. **hidden**: a tombstone of its group followed.
-# - **▼**: the offset went back.
-
-# %%
-course.run_command("kafkagroups explain . --group fraud-check --topic payments --partition 0 --kafka 3.9.2", shop)
-
-# %% [markdown]
-# ## Options that decide
-#
-# | option | what it is for |
-# |---|---|
-# | `--kafka 3.9.2` | The rules of the broker that had the log. Without it, the rules are those of 4.3.1. |
-# | `timeline --retention 7d` | With it, `timeline` shows whether an offset expired or was deleted by a request. |
-# | `stats --by type`, `stats --by writer` | Counts value versions, or who commits: members, clients without a member, transactions. |
-# | `load --until-time TIME` | What a broker answered at an earlier time. |
-# | `diff . --coordinators` | Compares the answers of the newest 4.x and of 3.9. It has no option `--kafka`. |
-# | `load --past-damage` | Also reads what is behind a damaged batch. |
-#
-# Every command has `--help` with examples.
 
 # %% [markdown]
 # ## Incident 1: one partition fills the disk
@@ -81,7 +58,13 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 folder = course.open_incident("growing_partition")
 
 # %% [markdown]
-# The first command is given. Its first table counts the records of each group: a **live** record still counts, and a **dead** one has been replaced or deleted. The last table is about the cleaner: the offset where the next pass stops and why, the bytes that the pass could free, and how far the partition was cleaned. Read only what a question needs, and add your own commands.
+# The command prints a finding and three tables:
+#
+# 1. one line for each partition,
+# 2. one line for each group: a **live** record still counts, and a **dead** one has been replaced or deleted,
+# 3. the cleaner: where the next pass stops and why, how many bytes it could free, and up to which offset and when the partition was cleaned. `-` means that the log shows no trace of a pass.
+#
+# Read only what a question needs.
 
 # %%
 course.run_command("kafkagroups stats . --kafka 3.9.2", folder)
@@ -102,13 +85,51 @@ course.check("growing_removed_records", growing_removed_records)
 # course.show_worked_solution("growing_partition")
 
 # %% [markdown]
+# ## Reading `timeline` and `explain`
+#
+# The next incidents need two more commands. `timeline` prints the events of a group, here of `fraud-check` from lesson 08. `9:25` is offset 25 in partition 9 of `__consumer_offsets`:
+
+# %%
+shop = course.find_data("harbour/4.3.1")
+course.run_command("kafkagroups timeline . --group fraud-check", shop)
+
+# %% [markdown]
+# Line `9:32`: the transaction of producer 1 wanted 30, but the plain commit of 25 is later in the log, so 25 stays.
+#
+# `explain` prints each record, and what became of it (its *fate*):
+#
+# - **wins**: a broker answers from this record.
+# - **superseded**: a later record of the same key counts.
+# - **aborted**, **pending**: the transaction was aborted, or has no marker yet.
+# - **deleted**, **hidden**: a tombstone of this offset, or of its group, followed.
+#
+# The column *by* names the record that decided: `31` is `9:31`. `▼` means that the offset went back. For a transaction, `timeline` shows where the marker is, because the offset counts from there on, and `explain` shows where the record is.
+
+# %%
+course.run_command("kafkagroups explain . --group fraud-check --topic payments --partition 0", shop)
+
+# %% [markdown]
+# ## Options that decide
+#
+# | option | what it is for |
+# |---|---|
+# | `--kafka 3.9.2` | The rules of the broker that had the log. Without it, the rules are those of 4.3.1. |
+# | `timeline --retention 7d` | With it, `timeline` shows whether an offset expired or was deleted by a request. |
+# | `stats --by type`, `stats --by writer` | Counts value versions, or who commits: members, clients without a member, transactions (`t`). |
+# | `load --until-time TIME` | What a broker answered at an earlier time. |
+# | `diff . --coordinators` | Compares the answers of the newest 4.x and of 3.9. |
+# | `load --past-damage` | Also reads what is behind a damaged batch. |
+#
+# `--help` has examples.
+
+# %% [markdown]
 # ## Incident 2: some failovers take hours
 
 # %%
 folder = course.open_incident("slow_failover")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+course.run_command("kafkagroups stats broker-1 broker-2 --kafka 3.9.2", folder)
 
 # %%
 # exercise: slow_records, slow_last_cleaning, slow_differences
@@ -132,7 +153,7 @@ course.check("slow_differences", slow_differences)
 folder = course.open_incident("empty_monday")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+course.run_command("kafkagroups timeline . --group bread-print --kafka 3.9.2", folder)
 
 # %%
 # exercise: monday_deleted_at, monday_hours, monday_partial, monday_kept
@@ -158,7 +179,7 @@ course.check("monday_kept", monday_kept)
 folder = course.open_incident("lag_of_the_dead")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+# course.run_command("kafkagroups load . --kafka 3.9.2", folder)
 
 # %%
 # exercise: dead_group, dead_group_tombstones, dead_generation
@@ -182,7 +203,7 @@ course.check("dead_generation", dead_generation)
 folder = course.open_incident("after_the_upgrade")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+# course.run_command("kafkagroups stats . --kafka 2.8.2 --by type", folder)
 
 # %%
 # exercise: upgrade_lost_groups, upgrade_version, upgrade_expiry, upgrade_kept_group
@@ -208,7 +229,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 folder = course.open_incident("dark_monitor")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+# course.run_command("kafkagroups stats . --kafka 4.1.0 --by type", folder)
 
 # %%
 # exercise: dark_first_offset, dark_second_start, dark_readable_group, dark_length
@@ -234,7 +255,7 @@ course.check("dark_length", dark_length)
 folder = course.open_incident("parse_errors")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+# course.run_command("kafkagroups stats . --kafka 3.9.2 --by writer", folder)
 
 # %%
 # exercise: parse_first_offset, parse_group, parse_unreadable, parse_second_message
@@ -308,7 +329,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# This is the last and the hardest incident: several causes came together. Plan an hour for it.
+# This is the hardest incident: several causes came together. Plan an hour for it.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -336,7 +357,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # %% [markdown]
 # ### The rescue
 #
-# Now bring the groups into the new cluster. Run this command in the incident's folder. It writes a plan:
+# The four numbers are the diagnosis. Now bring the groups into the new cluster. Run this command in the incident's folder. It writes a plan:
 #
 # ```
 # kafkagroups rescue plan . --out plan.json
@@ -345,7 +366,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. The plan is a text file in JSON: correct it with an editor or with Python. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
 
 # %% [markdown]
-# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. If something is missing for it, your plan is compared with the recorded answers of a real broker.
+# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. Without Java, the cell compares your plan with the recorded answers of a real broker.
 #
 # <details><summary>What the real broker needs</summary>
 #
@@ -362,8 +383,8 @@ course.rescue_into_new_broker(folder / "plan.json")
 # %% [markdown]
 # ## In five lines
 #
-# - Ask *where* first: `stats` counts records and bytes, and `check` says which partition does not load.
-# - Then ask *who* and *when*: `timeline` tells the story of a group, and `explain` what became of each of its records.
+# - Ask *where* first: `stats` and `check`.
+# - Then ask *who* and *when*: `timeline` tells the story of a group, and `explain` the fate of each record.
 # - A broker answers what its log says. `load` gives the same answer without a broker.
 # - Two logs are better than one. `diff` compares replicas, moments and coordinators.
 # - Work on a copy. `edit`, `compact` and `rescue plan` never change their input.
@@ -371,16 +392,17 @@ course.rescue_into_new_broker(folder / "plan.json")
 # %% [markdown]
 # ## For your consumer
 #
-# - Log the group id, the generation and the offsets of each commit. You can judge a log only if you have a record of your own to compare it with.
+# - Log the group id, the generation and the offsets of each commit, to compare them with the broker's log.
 # - Commit every few seconds and all partitions together, not after every record.
-# - Decide what happens without a committed offset: `auto.offset.reset` is the answer, and it may be wrong for you.
+# - Decide what happens without a committed offset (`auto.offset.reset`).
 #
 # ## At 3 am
 #
-# 1. Copy the partition before anybody changes something. `docs/operator.md` says how.
-# 2. `kafkagroups check COPY`: does the next broker load it?
-# 3. `kafkagroups report COPY --out report.html`: findings with remedies, to send to a colleague.
-# 4. Only then repair, and first on the copy.
+# 1. Do the groups begin at wrong positions? Then stop their consumers first, before they commit. Otherwise leave them running, and restart nothing.
+# 2. Copy the partition before anybody changes something ([how](../docs/operator.md#how-to-copy-a-partition)).
+# 3. `kafkagroups check COPY`: does the next broker load it?
+# 4. `kafkagroups report COPY --out report.html`: findings with remedies, to send to a colleague.
+# 5. Only then repair, and first on the copy.
 #
 # <details><summary>In Kafka</summary>
 #
@@ -396,8 +418,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 # %% [markdown]
 # ## What we left out, and why
 #
-# - Networks, disks and quotas cause more incidents than `__consumer_offsets`. They leave no trace in this log.
-# - The logs here are small, so that each command answers at once. The commands are the same for a log of 100 GB.
+# Networks, disks and quotas cause more incidents than `__consumer_offsets`, but they leave no trace in this log.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -246,6 +246,16 @@ if spark:
     question = "SELECT topic, collect_set(`group`) AS groups FROM shop GROUP BY topic HAVING size(groups) > 1"
     for row in spark.sql(question).orderBy("topic").collect():
         print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
+
+# %% [markdown]
+# Many companies have no files, but **rows**: Spark's Kafka source or a connector has read the topic into a table. `kgs.load` takes such a table like a path, if it was read with `kafka.isolation.level=read_committed`, because rows have no markers:
+
+# %% tags=["java"]
+if spark:
+    records = spark.read.format("consumer_offsets").option("table", "records").load(str(shop))
+    rows = records.where("control IS NULL").select("key", "value", "partition", "offset", "timestamp")
+    for row in kgs.load(rows).offsets.where("group = 'shipping'").orderBy("topic", "topic_partition").collect():
+        print(f"{row.group:<8} {row.topic}-{row.topic_partition}: {row.committed_offset}")
     spark.stop()
 
 # %% [markdown]

@@ -1,12 +1,24 @@
-"""The class `Exercise`: correct answer, solution, hints, cases and known mistakes."""
+"""One exercise: correct answer, solution, hints, cases and known mistakes; and the pages that contain the texts.
+
+A page is Markdown, for people. `05_fetching.md` has the exercises and the predictions of lesson 05, one section each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from ast import literal_eval
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import OffsetAndMetadata
+
+_ROW = re.compile(r"^\| (?!---)(.*?) \| ?(.*?) ?\|$", re.MULTILINE)
+_HINT = re.compile(r"^\d\. (.+)$", re.MULTILINE)
+_SOLUTION = re.compile(r"^```\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
+_ANSWER = re.compile(r"^Answer: `(.+)`$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,58 @@ class Exercise:
     hints: tuple[str, ...]
     cases: Sequence[tuple[Any, ...]] = ()
     known_mistakes: dict[str, Any] = field(default_factory=dict)
+
+
+class FunctionCases(NamedTuple):
+    """The code of an exercise whose answer is a function. The page names each of the `mistakes`, and explains it."""
+
+    correct: Callable[..., Any]
+    cases: Sequence[tuple[Any, ...]]
+    mistakes: Mapping[str, Callable[..., Any]]
+
+
+def name_functions(*functions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {function.__name__: function for function in functions}
+
+
+def apply_mistakes(function: Callable[..., Any], *mistakes: str) -> dict[str, Callable[..., Any]]:
+    """Return the function with each of these mistakes, by the mistake, which is the function's first argument."""
+    return {mistake: partial(function, mistake) for mistake in mistakes}
+
+
+def read_sections(page: Path) -> tuple[str, dict[str, str]]:
+    """Return the head of a page, and the text of each section by its title."""
+    head, *parts = page.read_text(encoding="utf-8").split("\n## ")
+    return head, {title: text.strip() for title, text in (part.split("\n", 1) for part in parts)}
+
+
+def read_rows(section: str) -> list[tuple[str, str]]:
+    """Return the rows of a table with two columns, without its head."""
+    return _ROW.findall(section)[1:]
+
+
+def read_values(section: str) -> list[tuple[Any, str]]:
+    """Return the rows of a table whose first column has values of Python."""
+    return [(literal_eval(value.strip("`")), why) for value, why in read_rows(section)]
+
+
+def read_hints(section: str) -> tuple[str, ...]:
+    return tuple(_HINT.findall(section))
+
+
+def read_exercise(name: str, section: str, code: FunctionCases | None = None) -> Exercise:
+    """Read a section with the answer or the code of a solution, a table of wrong answers, and perhaps hints."""
+    hints = read_hints(section)
+    found = _SOLUTION.search(section)
+    if code is not None:
+        assert found is not None, name
+        mistakes = {why: code.mistakes[wrong.strip("`")] for wrong, why in read_rows(section)}
+        return Exercise(name, code.correct, found[1], hints, code.cases, mistakes)
+    answer = _ANSWER.search(section)
+    assert answer is not None, name
+    solution = found[1] if found else f"{name} = {answer[1]}"
+    mistakes = {why: value for value, why in read_values(section)}
+    return Exercise(name, literal_eval(answer[1]), solution, hints, known_mistakes=mistakes)
 
 
 def make_commit(

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_hints, read_rows, read_sections
 from kafkagroups.course.figures.marks import Arrow, Box, Curve, Label, Mark, Scene, Tone
 from kafkagroups.course.figures.picture import draw_svg, encode_data_address
 from kafkagroups.errors import UsageError
@@ -24,7 +24,6 @@ from kafkagroups.errors import UsageError
 SEED = 14
 """The seed of the logs that `course.open_incident` writes."""
 _ALL_LINES = re.compile(r"Shown: (\d+) lines(?: from the line that begins with `(.+)`)?\.")
-_ROW = re.compile(r"^\| (?!---)(.*?) \| ?(.*?) ?\|$", re.MULTILINE)
 _STEP = re.compile(r"(.+?)\n\n```sh\n(.+?)\n```\n\n(Shown: .+?)(?:\n\n|$)", re.DOTALL)
 # The chart of an incident, in pixels of the picture.
 _HEIGHT = 220
@@ -124,11 +123,10 @@ class Incident:
 
 
 def read_incident(page: Path) -> Incident:
-    head, *parts = page.read_text(encoding="utf-8").split("\n## ")
-    sections = {title: text.strip() for title, text in (part.split("\n", 1) for part in parts)}
+    head, sections = read_sections(page)
     title, facts = head.removeprefix("# ").split("\n", 1)
     fact = dict(re.findall(r"^- (\w+): (.+)$", facts, re.MULTILINE))
-    hints = tuple(re.findall(r"^\d\. (.+)$", sections["Hints"], re.MULTILINE))
+    hints = read_hints(sections["Hints"])
     return Incident(
         int(fact["number"]),
         page.stem,
@@ -153,17 +151,14 @@ def read_incident(page: Path) -> Incident:
 
 def _read_chart(section: str) -> Chart:
     title, table = section.split("\n", 1)
-    _, *rows = _ROW.findall(table)
+    rows = read_rows(table)
     values = (literal_eval(value) if value else None for _, value in rows)
     return Chart(title, tuple(time for time, _ in rows), tuple(values))
 
 
 def _read_question(name: str, section: str, hints: tuple[str, ...]) -> Question:
-    text, rest = section.split("\n\nAnswer: `")
-    answer, table = rest.split("`\n", 1)
-    _, *rows = _ROW.findall(table)
-    mistakes = {why: literal_eval(value.strip("`")) for value, why in rows}
-    return Question(text, Exercise(name, literal_eval(answer), f"{name} = {answer}", hints, known_mistakes=mistakes))
+    text, _ = section.split("\n\nAnswer: ", 1)
+    return Question(text, replace(read_exercise(name, section), hints=hints))
 
 
 def _read_step(text: str, command: str, shown: str) -> Step:

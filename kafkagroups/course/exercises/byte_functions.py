@@ -1,0 +1,164 @@
+"""Functions of bytes and texts that the learner writes in the lessons 01, 02, 03 and 07: the cases and the mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafkagroups.course.exercises.exercise import FunctionCases, name_functions
+from kafkagroups.log.batch import read_varint
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import decode
+from kafkagroups.records.wire import java_hash, utf16_length
+
+# Lesson 01: `decode_commit`.
+
+
+def _decode_commit(key: bytes, value: bytes | None) -> Any:
+    record = decode(key, value)
+    assert isinstance(record.key, OffsetCommitKey)
+    offset = record.value.offset if isinstance(record.value, OffsetCommitValue) else None
+    return record.key.group, record.key.topic, record.key.partition, offset
+
+
+def forget_record_type(key: bytes, value: bytes | None) -> Any:
+    def read_text(position: int) -> tuple[str, int]:
+        start = position + 2
+        end = start + int.from_bytes(key[position:start], "big", signed=True)
+        return key[start:end].decode(), end
+
+    group, position = read_text(0)
+    topic, position = read_text(position)
+    partition = int.from_bytes(key[position : position + 4], "big", signed=True)
+    _, _, _, offset = _decode_commit(key, value)
+    return group, topic, partition, offset
+
+
+def read_partition_as_int16(key: bytes, value: bytes | None) -> Any:
+    group, topic, _, offset = _decode_commit(key, value)
+    return group, topic, int.from_bytes(key[-4:-2], "big", signed=True), offset
+
+
+def read_offset_as_int32(key: bytes, value: bytes | None) -> Any:
+    group, topic, partition, _ = _decode_commit(key, value)
+    return group, topic, partition, None if value is None else int.from_bytes(value[2:6], "big", signed=True)
+
+
+def forget_version(key: bytes, value: bytes | None) -> Any:
+    group, topic, partition, _ = _decode_commit(key, value)
+    return group, topic, partition, None if value is None else int.from_bytes(value[:8], "big", signed=True)
+
+
+def read_tombstone_as_zero(key: bytes, value: bytes | None) -> Any:
+    group, topic, partition, offset = _decode_commit(key, value)
+    return group, topic, partition, offset or 0
+
+
+_COMMIT_KEY = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
+_CAFE_KEY = bytes.fromhex("0001000963") + b"af\xc3\xa9-\xe2\x98\x95" + bytes.fromhex("000573746f636b00000000")
+_VALUE_VERSION_3 = bytes.fromhex("0003000000000000002affffffff000674696c6c20320000019500000000")
+_VALUE_VERSION_1 = bytes.fromhex("00010000000000000010000674696c6c20310000019500000000ffffffffffffffff")
+
+# Lesson 02: `hash_of`.
+
+
+def _hash_units(units: Iterable[int]) -> int:
+    value = 0
+    for unit in units:
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - 2**32 if value >= 2**31 else value
+
+
+def forget_overflow(text: str) -> int:
+    value = 0
+    for character in text:
+        value = 31 * value + ord(character)
+    return value
+
+
+def forget_sign(text: str) -> int:
+    return java_hash(text) & 0xFFFFFFFF
+
+
+def hash_characters(text: str) -> int:
+    return _hash_units(map(ord, text))
+
+
+def hash_utf8_bytes(text: str) -> int:
+    return _hash_units(text.encode())
+
+
+# Lesson 03: `read_varint`.
+
+
+def forget_zigzag(data: bytes, position: int) -> Any:
+    value, end = read_varint(data, position)
+    zigzag_value = value * 2 if value >= 0 else -2 * value - 1
+    return zigzag_value, end
+
+
+def read_high_bits_first(data: bytes, position: int) -> Any:
+    zigzag_value = 0
+    for index in range(position, len(data)):
+        zigzag_value = zigzag_value << 7 | data[index] & 0x7F
+        is_last_byte = data[index] < 0x80
+        if is_last_byte:
+            value = zigzag_value // 2 if zigzag_value % 2 == 0 else -(zigzag_value + 1) // 2
+            return value, index + 1
+    return None, len(data)
+
+
+def return_byte_count(data: bytes, position: int) -> Any:
+    value, end = read_varint(data, position)
+    return value, end - position if position > 0 else 1
+
+
+# Lesson 07: `fits`.
+
+
+def _check_metadata_length(metadata: str, limit: int) -> bool:
+    return utf16_length(metadata) <= limit
+
+
+def exclude_the_limit(metadata: str, limit: int) -> bool:
+    return utf16_length(metadata) < limit
+
+
+def count_characters(metadata: str, limit: int) -> bool:
+    return len(metadata) <= limit
+
+
+def count_utf8_bytes(metadata: str, limit: int) -> bool:
+    return len(metadata.encode()) <= limit
+
+
+FUNCTIONS = {
+    "decode_commit": FunctionCases(
+        _decode_commit,
+        (
+            (_COMMIT_KEY, _VALUE_VERSION_3),
+            (_COMMIT_KEY, _VALUE_VERSION_1),
+            (_CAFE_KEY, _VALUE_VERSION_3),
+            (_COMMIT_KEY, None),
+        ),
+        name_functions(
+            forget_record_type, read_partition_as_int16, read_offset_as_int32, forget_version, read_tombstone_as_zero
+        ),
+    ),
+    "hash_of": FunctionCases(
+        java_hash,
+        (("billing",), ("",), ("dashboard",), ("fraud-check",), ("café-☕",), ("🥐",), ("polygenelubricants",)),
+        name_functions(forget_overflow, forget_sign, hash_characters, hash_utf8_bytes),
+    ),
+    # Each case is the bytes, and the position of the varint.
+    "read_varint": FunctionCases(
+        read_varint,
+        ((b"\x36", 0), (b"\x00\x36", 1), (b"\x92\x01", 0), (b"\x01", 0), (b"\x00", 0), (b"\xf3\xc4\x15", 0)),
+        name_functions(forget_zigzag, read_high_bits_first, return_byte_count),
+    ),
+    "fits": FunctionCases(
+        _check_metadata_length,
+        (("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
+        name_functions(exclude_the_limit, count_characters, count_utf8_bytes),
+    ),
+}

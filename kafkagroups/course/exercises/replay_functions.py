@@ -1,0 +1,323 @@
+"""Functions that the learner writes to replay, clean and merge logs, in the lessons 08, 10, 11 and 12: the cases and
+the mistakes.
+
+To replay a log means to compute the committed offsets from its lines (`Line` in log_lines.py).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kafkagroups.course.exercises.exercise import FunctionCases, apply_mistakes, make_commit, name_functions
+from kafkagroups.course.log_lines import Line, Lines
+from kafkagroups.course.log_parts import NewestLine, PartResult, merge_results
+from kafkagroups.groups.offsets import Offsets, TopicPartition
+
+CommittedOffsets = dict[Any, Any]
+"""Committed offsets by (group, partition)."""
+Records = list[tuple[int, Any, Any]]
+"""The offset, key and value of each record. The value of a tombstone is None."""
+
+# Lesson 08: `replay_transactions`, and lesson 11: `replay`.
+
+
+def _replay_lines(lines: Lines, *, ignores_transactions: bool = False) -> CommittedOffsets:
+    """Return the committed offsets by the rules of the new coordinator.
+
+    If `ignores_transactions` is true, an offset of a transaction is committed immediately.
+    """
+    offsets = Offsets()
+    for record_offset, record_type, group, partition_name, value, producer in lines:
+        if record_type in ("commit", "abort") and producer is not None:
+            # The newer of a pending and a committed offset wins. Lines do not contain the offsets of batches, so the
+            # record offsets decide which offset is newer.
+            offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, compares_batches=False)
+        if record_type == "group" and group is not None and value is None:
+            for deleted_partition in list(offsets.committed.get(group, ())):
+                offsets.remove(group, deleted_partition, record_offset)
+        if record_type != "offset" or group is None or partition_name is None:
+            continue
+        partition = TopicPartition.parse(partition_name)
+        if value is None:
+            offsets.remove(group, partition, record_offset)
+            continue
+        offset = make_commit(value, record_offset=record_offset)
+        if producer is None or ignores_transactions:
+            offsets.put(group, partition, offset)
+        else:
+            offsets.put_pending(producer, group, partition, offset)
+    return {
+        (group, str(partition)): offset.offset
+        for group, committed in offsets.committed.items()
+        for partition, offset in committed.items()
+    }
+
+
+def _replay_transactions_wrongly(mistake: str, lines: Lines) -> CommittedOffsets:
+    def wins(pending_record_offset: int, committed: tuple[int, int] | None) -> bool:
+        if committed is None or mistake == "marker decides":
+            return True
+        if mistake == "plain commit wins":
+            return False
+        committed_record_offset, _ = committed
+        return committed_record_offset < pending_record_offset
+
+    # By group and partition: the offset of the record, and the committed offset.
+    offsets: dict[Any, Any] = {}
+    # The pending offsets of each producer. The keys are producer ids.
+    pending: dict[int | None, dict[Any, Any]] = {}
+    for line in lines:
+        key = line.group, line.partition
+        # With this mistake, all producers have the key None, so a marker ends the transactions of all producers.
+        producer = None if mistake == "one transaction for all" else line.producer
+        if line.record_type == "offset":
+            if line.value is None:
+                offsets.pop(key, None)
+            elif line.producer is None or mistake == "counts without marker":
+                offsets[key] = line.record_offset, line.value
+            else:
+                pending.setdefault(producer, {})[key] = line.record_offset, line.value
+        elif line.record_type in ("commit", "abort"):
+            is_commit = line.record_type == "commit"
+            if is_commit or mistake == "abort counts":
+                for pending_key, (record_offset, value) in pending.get(producer, {}).items():
+                    if wins(record_offset, offsets.get(pending_key)):
+                        offsets[pending_key] = record_offset, value
+            if is_commit or mistake != "abort stays pending":
+                pending.pop(producer, None)
+    return {key: value for key, (_, value) in offsets.items()}
+
+
+def _replay_wrongly(mistake: str, lines: Lines) -> CommittedOffsets:
+    offsets: CommittedOffsets = {}
+    for line in lines:
+        key = line.partition if mistake == "forgets the group" else (line.group, line.partition)
+        if line.record_type != "offset" and mistake != "uses lines of every type":
+            if mistake == "deletes with every group line":
+                offsets = {key: value for key, value in offsets.items() if key[0] != line.group}
+            elif mistake == "forgets all groups" and line.value is None:
+                offsets.clear()
+        elif line.value is None:
+            if mistake == "stores None":
+                offsets[key] = None
+            elif mistake != "ignores tombstones":
+                offsets.pop(key, None)
+        elif mistake == "keeps the oldest":
+            offsets.setdefault(key, line.value)
+        elif mistake == "keeps the largest":
+            offsets[key] = max(line.value, offsets.get(key, line.value))
+        else:
+            offsets[key] = line.value
+    return offsets
+
+
+def _make_case(*lines: Line) -> tuple[Lines]:
+    return (Lines(lines),)
+
+
+def _write_offset(
+    record_offset: int,
+    value: int | None,
+    *,
+    producer: int | None = None,
+    partition: str = "orders-0",
+    group: str = "a",
+) -> Line:
+    return Line(record_offset, "offset", group, partition, value, producer)
+
+
+def _write_marker(record_offset: int, record_type: str, producer: int = 7) -> Line:
+    return Line(record_offset, record_type, producer=producer)
+
+
+# Lesson 10: `survivors`.
+
+
+def _list_survivors(records: Records, active_offset: int) -> list[int]:
+    newest_offsets = {key: offset for offset, key, _ in records if offset < active_offset}
+    return [offset for offset, key, _ in records if offset >= active_offset or newest_offsets[key] == offset]
+
+
+def keep_oldest_records(records: Records, active_offset: int) -> list[int]:
+    oldest_offsets = {key: offset for offset, key, _ in reversed(records) if offset < active_offset}
+    return [offset for offset, key, _ in records if offset >= active_offset or oldest_offsets[key] == offset]
+
+
+def remove_tombstones(records: Records, active_offset: int) -> list[int]:
+    values = {offset: value for offset, _, value in records}
+    return [offset for offset in _list_survivors(records, active_offset) if values[offset] is not None]
+
+
+def add_active_segment_to_map(records: Records, active_offset: int) -> list[int]:
+    newest_offsets = {key: offset for offset, key, _ in records}
+    return [offset for offset, key, _ in records if offset >= active_offset or newest_offsets[key] == offset]
+
+
+def ignore_active_segment(records: Records, active_offset: int) -> list[int]:
+    newest_offsets = {key: offset for offset, key, _ in records}
+    return [offset for offset, key, _ in records if newest_offsets[key] == offset]
+
+
+def remove_active_segment(records: Records, active_offset: int) -> list[int]:
+    return [offset for offset in _list_survivors(records, active_offset) if offset < active_offset]
+
+
+def return_list_positions(records: Records, active_offset: int) -> list[int]:
+    offsets = [offset for offset, _, _ in records]
+    return [offsets.index(offset) for offset in _list_survivors(records, active_offset)]
+
+
+# Lesson 12: `merge`.
+
+_A = ("a", "orders-0")
+_B = ("b", "orders-0")
+
+
+def prefer_right(left: PartResult, right: PartResult) -> PartResult:
+    return {**left, **right}
+
+
+def prefer_left(left: PartResult, right: PartResult) -> PartResult:
+    return {**right, **left}
+
+
+def prefer_larger_offset(left: PartResult, right: PartResult) -> PartResult:
+    merged = dict(left)
+    for key, line in right.items():
+        merged[key] = max(left.get(key, line), line, key=_read_offset_or_0)
+    return merged
+
+
+def _read_offset_or_0(line: NewestLine) -> int:
+    _, offset = line
+    return offset or 0
+
+
+def _drop_tombstones(result: PartResult) -> PartResult:
+    return {key: (position, offset) for key, (position, offset) in result.items() if offset is not None}
+
+
+def drop_tombstones_after_merge(left: PartResult, right: PartResult) -> PartResult:
+    return _drop_tombstones(merge_results(left, right))
+
+
+def drop_tombstones_before_merge(left: PartResult, right: PartResult) -> PartResult:
+    return merge_results(_drop_tombstones(left), _drop_tombstones(right))
+
+
+def keep_only_keys_of_left(left: PartResult, right: PartResult) -> PartResult:
+    merged = merge_results(left, right)
+    return {key: merged[key] for key in left}
+
+
+FUNCTIONS = {
+    "replay_transactions": FunctionCases(
+        _replay_lines,
+        (
+            _make_case(_write_offset(0, 10, producer=7), _write_marker(1, "commit")),
+            _make_case(_write_offset(0, 10, producer=7), _write_marker(1, "abort")),
+            _make_case(_write_offset(0, 5), _write_offset(1, 10, producer=7)),
+            _make_case(_write_offset(0, 30, producer=7), _write_offset(1, 25), _write_marker(2, "commit")),
+            _make_case(_write_offset(0, 25), _write_offset(1, 30, producer=7), _write_marker(2, "commit")),
+            _make_case(
+                _write_offset(0, 10, producer=7),
+                _write_offset(1, 20, producer=8, partition="orders-1"),
+                _write_marker(2, "commit", producer=8),
+            ),
+            _make_case(
+                _write_offset(0, 10, producer=7),
+                _write_marker(1, "abort"),
+                _write_offset(2, 20, producer=7, partition="orders-1"),
+                _write_marker(3, "commit"),
+            ),
+            _make_case(
+                _write_offset(0, 10, producer=7),
+                _write_offset(1, 20, producer=7),
+                _write_marker(2, "commit"),
+                _write_offset(3, None),
+            ),
+        ),
+        apply_mistakes(
+            _replay_transactions_wrongly,
+            "counts without marker",
+            "abort counts",
+            "marker decides",
+            "plain commit wins",
+            "one transaction for all",
+            "abort stays pending",
+        ),
+    ),
+    # Each case is the records, and the offset at which the active segment begins.
+    "survivors": FunctionCases(
+        _list_survivors,
+        (
+            ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2")], 3),
+            ([(4, "a", "1"), (9, "b", "1"), (12, "a", "2"), (13, "a", "3")], 14),
+            ([(0, "a", "1"), (1, "a", None), (2, "b", "1")], 3),
+            ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2"), (3, "a", "3")], 2),
+            ([], 0),
+        ),
+        name_functions(
+            keep_oldest_records,
+            remove_tombstones,
+            add_active_segment_to_map,
+            remove_active_segment,
+            ignore_active_segment,
+            return_list_positions,
+        ),
+    ),
+    "replay": FunctionCases(
+        partial(_replay_lines, ignores_transactions=True),
+        (
+            _make_case(_write_offset(0, 5), _write_offset(1, 9)),
+            _make_case(_write_offset(0, 5), _write_offset(1, 7, group="b")),
+            _make_case(_write_offset(0, 30), _write_offset(1, 25)),
+            _make_case(_write_offset(0, 5), _write_offset(1, 6, partition="orders-1"), _write_offset(2, None)),
+            _make_case(_write_offset(0, None), Line(1, "group", "a", value=1), _write_offset(2, 5)),
+            _make_case(_write_offset(0, 5), _write_offset(1, None), _write_offset(2, 3)),
+            _make_case(_write_offset(0, 5), Line(1, "group", "a", value=3)),
+            _make_case(
+                _write_offset(0, 5), _write_offset(1, 7, group="b"), _write_offset(2, None), Line(3, "group", "a")
+            ),
+            _make_case(
+                _write_offset(0, 5),
+                Line(1, "group", "a", value=3),
+                _write_offset(2, None),
+                Line(3, "group", "a"),
+                _write_offset(4, 8),
+            ),
+        ),
+        apply_mistakes(
+            _replay_wrongly,
+            "forgets the group",
+            "keeps the oldest",
+            "keeps the largest",
+            "ignores tombstones",
+            "stores None",
+            "uses lines of every type",
+            "deletes with every group line",
+            "forgets all groups",
+        ),
+    ),
+    "merge": FunctionCases(
+        merge_results,
+        (
+            ({_A: (3, 30)}, {_B: (5, 50)}),
+            ({_A: (3, 30)}, {_A: (5, 50)}),
+            ({_A: (5, 50)}, {_A: (3, 30)}),
+            ({_A: (3, 30)}, {_A: (5, 25)}),
+            ({_A: (3, 30)}, {_A: (5, None)}),
+            ({_A: (5, None), _B: (1, 10)}, {_A: (3, 30)}),
+            ({}, {_A: (5, None)}),
+        ),
+        name_functions(
+            prefer_right,
+            prefer_left,
+            prefer_larger_offset,
+            drop_tombstones_after_merge,
+            drop_tombstones_before_merge,
+            keep_only_keys_of_left,
+        ),
+    ),
+}

@@ -30,7 +30,7 @@ from kafkagroups.coordinator.messages import (
 )
 from kafkagroups.course.broker import end_transaction, restart_after_crash, start_broker
 from kafkagroups.course.group_life import format_count, format_join, format_sync
-from kafkagroups.course.protocol_lines import Names, collect_batch_names, describe_record
+from kafkagroups.course.log_lines import Names, collect_batch_names, describe_record
 from kafkagroups.groups.log_records import find_group_id, read_control_type
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import decode

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.log_lines import keep_first_records
-from kafkagroups.course.protocol_lines import collect_names, describe_record
+from kafkagroups.course.log_lines import collect_names, describe_record, keep_first_records
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.groups.modern_group import ModernGroup

@@ -23,8 +23,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from kafkagroups.course.figures.marks import WIDTH, Box, Curve, Mark, Scene, find_hatch
-from kafkagroups.course.figures.palette import find_hue, style_sheet
+from kafkagroups.course.figures.marks import WIDTH, Box, Curve, Mark, Scene, find_hatch, find_hue, style_sheet
 from kafkagroups.course.figures.picture import draw_svg, encode_data_address
 from kafkagroups.errors import UsageError
 

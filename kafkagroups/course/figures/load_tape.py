@@ -12,8 +12,7 @@ from kafkagroups.coordinator import Errors
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.figures.palette import find_hue
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, find_hue
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, write_small_log
 from kafkagroups.groups.group import Group

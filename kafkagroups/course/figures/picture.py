@@ -11,15 +11,21 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, find_hatch
-from kafkagroups.course.figures.palette import (
+from kafkagroups.course.figures.marks import (
     LIGHT_HUES,
     PAGE_COLOUR,
+    WIDTH,
+    Arrow,
+    Box,
     Colours,
+    Label,
+    Mark,
+    Scene,
     Tone,
     find_colours,
     find_dark_colours,
     find_fill,
+    find_hatch,
     find_hue,
 )
 

@@ -33,7 +33,6 @@ from kafkagroups.course.cleaner_passes import (
     repeat_cleaner_passes,
     write_log_with_hanging_transaction,
 )
-from kafkagroups.course.commands import print_first_remedy, run_command
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
@@ -58,7 +57,13 @@ from kafkagroups.course.group_life import (
     start_two_vans,
 )
 from kafkagroups.course.incident_pages import open_incident, show_worked_solution
-from kafkagroups.course.lesson_folders import find_data, link_older_segments, make_scratch_folder
+from kafkagroups.course.lesson_folders import (
+    find_data,
+    link_older_segments,
+    make_scratch_folder,
+    print_first_remedy,
+    run_command,
+)
 from kafkagroups.course.log_lines import hexdump, print_protocol_lines, read_lines, read_record, read_string
 from kafkagroups.course.log_parts import list_part_results, load_described_log, merge_in_random_order
 from kafkagroups.course.predictions import fold, reveal

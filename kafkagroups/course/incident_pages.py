@@ -12,9 +12,8 @@ from typing import Any
 
 from IPython.display import display
 
-from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.incidents.incident import SEED, Incident, Step, find_incident
-from kafkagroups.course.lesson_folders import make_scratch_folder
+from kafkagroups.course.lesson_folders import make_scratch_folder, read_output
 from kafkagroups.errors import UsageError
 
 FOLDER = Path("incidents")

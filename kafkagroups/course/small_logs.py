@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
@@ -23,6 +24,25 @@ START_MS = 1_700_000_000_000
 KeyAndValue = tuple[bytes, bytes | None]
 """The bytes of a record's key and value. The value of a tombstone is None."""
 _FAILING_PARTITION = "__consumer_offsets-9"
+
+
+class SmallRecord(NamedTuple):
+    """A commit of partition 0 of a topic (None: a tombstone), or a marker, which ends a producer's transaction.
+
+    The producer is 0 if the commit is not in a transaction.
+    """
+
+    topic: str = ""
+    value: int | None = None
+    producer: int = 0
+    ends: ControlType | None = None
+    group: str = "shop"
+
+    def encode(self) -> tuple[KeyAndValue | ControlType, int]:
+        """Return the record as `write_small_log` takes it."""
+        if self.ends is not None:
+            return self.ends, self.producer
+        return encode_commit(self.group, self.value, self.topic), self.producer
 
 
 def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors, convert_event_error
-from kafkagroups.course.exercises.exercise import FunctionCases, apply_mistakes, make_commit, name_functions
+from kafkagroups.course.exercises.exercise import FunctionCases, make_commit, name_functions
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState
@@ -45,8 +44,8 @@ def _convert_error(append_error: str) -> str:
     return convert_event_error(Errors[append_error]).name
 
 
-def _convert_error_wrongly(wrong_errors: Mapping[str, str], append_error: str) -> str:
-    return wrong_errors.get(append_error, _convert_error(append_error))
+def _convert_error_wrongly(mistake: str, append_error: str) -> str:
+    return _WRONG_ERRORS[mistake].get(append_error, _convert_error(append_error))
 
 
 # Lesson 05: `get_offsets`.
@@ -182,20 +181,6 @@ def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
     return [str(partition) for partition in find_expired_offsets(classic_group, committed, (), now, retention)]
 
 
-_EXPIRY_MISTAKES = (
-    "starts at the commit",
-    "starts each Empty group at its state",
-    "starts every group at its state",
-    "excludes the expiry day",
-    "ignores the requested day",
-    "expires read topics on the requested day",
-    "keeps nothing if Stable",
-    "keeps only read topics in a rebalance",
-    "keeps nothing of connect groups",
-    "keeps everything of groups with members",
-)
-
-
 def _list_expired_wrongly(mistake: str, group: ExpiringGroup, now: int, retention: int) -> list[str]:
     is_empty = group.state == "Empty"
     has_members = group.type != "" and not is_empty
@@ -276,7 +261,7 @@ FUNCTIONS = {
     "commit_error": FunctionCases(
         _convert_error,
         tuple((name,) for name in _APPEND_ERRORS),
-        {name: partial(_convert_error_wrongly, wrong) for name, wrong in _WRONG_ERRORS.items()},
+        _convert_error_wrongly,
     ),
     # Each case is the committed offsets, the pending partitions, the requested partitions, and requireStable.
     "get_offsets": FunctionCases(
@@ -292,15 +277,7 @@ FUNCTIONS = {
             ({}, set(), ["orders-0"], True),
             ({}, {"orders-0"}, "all", True),
         ),
-        apply_mistakes(
-            _fetch_offsets_wrongly,
-            "always stable",
-            "returns committed although pending",
-            "lists pending",
-            "leaves out partition without offset",
-            "error for partition without offset",
-            "one unstable makes all unstable",
-        ),
+        _fetch_offsets_wrongly,
     ),
     # Each case is the lists of protocols of all members.
     "select_protocol": FunctionCases(
@@ -337,7 +314,7 @@ FUNCTIONS = {
             (ExpiringGroup("Stable", "consumer", ("b",), 5, {"a-0": (0, None)}), 8, 7),
             (ExpiringGroup("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
         ),
-        apply_mistakes(_list_expired_wrongly, *_EXPIRY_MISTAKES),
+        _list_expired_wrongly,
     ),
     # Each case is the group epoch, the assignment epoch, and the members.
     "group_state": FunctionCases(

@@ -40,20 +40,22 @@ class Exercise:
 
 
 class FunctionCases(NamedTuple):
-    """The code of an exercise whose answer is a function. The page names each of the `mistakes`, and explains it."""
+    """The code of an exercise whose answer is a function.
+
+    The page names each mistake, and explains it. `mistakes` has a function for each of these names, or is one function
+    with the name as its first argument.
+    """
 
     correct: Callable[..., Any]
     cases: Sequence[tuple[Any, ...]]
-    mistakes: Mapping[str, Callable[..., Any]]
+    mistakes: Mapping[str, Callable[..., Any]] | Callable[..., Any]
+
+    def find_mistake(self, name: str) -> Callable[..., Any]:
+        return partial(self.mistakes, name) if callable(self.mistakes) else self.mistakes[name]
 
 
 def name_functions(*functions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {function.__name__: function for function in functions}
-
-
-def apply_mistakes(function: Callable[..., Any], *mistakes: str) -> dict[str, Callable[..., Any]]:
-    """Return the function with each of these mistakes, by the mistake, which is the function's first argument."""
-    return {mistake: partial(function, mistake) for mistake in mistakes}
 
 
 def read_sections(page: Path) -> tuple[str, dict[str, str]]:
@@ -82,7 +84,7 @@ def read_exercise(name: str, section: str, code: FunctionCases | None = None) ->
     found = _SOLUTION.search(section)
     if code is not None:
         assert found is not None, name
-        mistakes = {why: code.mistakes[wrong.strip("`")] for wrong, why in read_rows(section)}
+        mistakes = {why: code.find_mistake(wrong.strip("`")) for wrong, why in read_rows(section)}
         return Exercise(name, code.correct, found[1], hints, code.cases, mistakes)
     answer = _ANSWER.search(section)
     assert answer is not None, name

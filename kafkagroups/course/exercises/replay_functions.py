@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kafkagroups.course.exercises.exercise import FunctionCases, apply_mistakes, make_commit, name_functions
+from kafkagroups.course.exercises.exercise import FunctionCases, make_commit, name_functions
 from kafkagroups.course.log_lines import Line, Lines
 from kafkagroups.course.log_parts import NewestLine, PartResult, merge_results
 from kafkagroups.groups.offsets import Offsets, TopicPartition
@@ -238,15 +238,7 @@ FUNCTIONS = {
                 _write_offset(3, None),
             ),
         ),
-        apply_mistakes(
-            _replay_transactions_wrongly,
-            "counts without marker",
-            "abort counts",
-            "marker decides",
-            "plain commit wins",
-            "one transaction for all",
-            "abort stays pending",
-        ),
+        _replay_transactions_wrongly,
     ),
     # Each case is the records, and the offset at which the active segment begins.
     "survivors": FunctionCases(
@@ -288,17 +280,7 @@ FUNCTIONS = {
                 _write_offset(4, 8),
             ),
         ),
-        apply_mistakes(
-            _replay_wrongly,
-            "forgets the group",
-            "keeps the oldest",
-            "keeps the largest",
-            "ignores tombstones",
-            "stores None",
-            "uses lines of every type",
-            "deletes with every group line",
-            "forgets all groups",
-        ),
+        _replay_wrongly,
     ),
     "merge": FunctionCases(
         merge_results,

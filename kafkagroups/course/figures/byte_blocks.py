@@ -40,6 +40,18 @@ def find_name(span: Span) -> str:
     return field
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a reader believes. If it refuses the bytes, `error` says why, and the fields are at most those before."""
+
+    spans: Sequence[Span]
+    error: str | None = None
+
+    @property
+    def value_by_name(self) -> dict[tuple[str, str], str]:
+        return {(span.part, find_name(span)): span.text for span in self.spans}
+
+
 def _find_label(span: Span) -> str:
     if span.type.endswith("length"):
         return "length"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 
 from kafkagroups.course.figures.byte_blocks import (
     MARGIN,
     ByteChange,
+    Reading,
     arrange_blocks,
     draw_block,
     draw_changed_byte,
@@ -32,18 +32,6 @@ _SHOWN_CHARACTERS = 34
 _SHOWN_DIFFERENCES = 3
 _LINE_CHARACTERS = int((WIDTH - 4 * MARGIN) / (12 * CHARACTER_WIDTH))
 _MOST_SCENES = 160
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a reader believes: nothing if it refuses the bytes, with the reason in `error`."""
-
-    spans: Sequence[Span]
-    error: str | None = None
-
-    @property
-    def value_by_name(self) -> dict[tuple[str, str], str]:
-        return {(span.part, find_name(span)): span.text for span in self.spans}
 
 
 class ByteRibbon(Figure):

@@ -13,13 +13,7 @@ from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_ho
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import (
-    HOUR_MS,
-    START_MS,
-    KeyAndValue,
-    encode_commit,
-    write_small_log,
-)
+from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.control import ControlType
 
@@ -29,7 +23,6 @@ _CELL_WIDTH = 60
 _CELL_HEIGHT = 36
 _LEFT = 10
 _ROW_TOPS = (42, 142)
-_PRODUCER = 7
 _SEGMENT_LENGTH = 4
 _PASS_HOURS = (0, 25, 50)
 _RETENTION_MS = 24 * HOUR_MS
@@ -37,34 +30,26 @@ _ACTIVE_STARTS = (16, 8)
 _TRANSACTIONS = ("committed by record 7", "still open")
 
 
-class _Entry(NamedTuple):
-    """A record of the log. `value` is None for a tombstone, and a marker has no key."""
-
-    key: str
-    value: int | None
-    is_transactional: bool = False
-
-
-_MARKER = _Entry("", None)
+_MARKER = SmallRecord(producer=7, ends=ControlType.COMMIT)
 _LOG = (
-    _Entry("A", 1),
-    _Entry("B", 1),
-    _Entry("A", 2),
-    _Entry("C", 1),
-    _Entry("B", None),
-    _Entry("A", 3, is_transactional=True),
-    _Entry("C", 2, is_transactional=True),
+    SmallRecord("A", 1),
+    SmallRecord("B", 1),
+    SmallRecord("A", 2),
+    SmallRecord("C", 1),
+    SmallRecord("B", None),
+    SmallRecord("A", 3, producer=7),
+    SmallRecord("C", 2, producer=7),
     _MARKER,
-    _Entry("A", 4),
-    _Entry("C", 3),
-    _Entry("A", 5),
-    _Entry("D", 1),
-    _Entry("A", 6),
-    _Entry("D", 2),
-    _Entry("A", 7),
-    _Entry("C", 4),
-    _Entry("A", 8),
-    _Entry("D", 3),
+    SmallRecord("A", 4),
+    SmallRecord("C", 3),
+    SmallRecord("A", 5),
+    SmallRecord("D", 1),
+    SmallRecord("A", 6),
+    SmallRecord("D", 2),
+    SmallRecord("A", 7),
+    SmallRecord("C", 4),
+    SmallRecord("A", 8),
+    SmallRecord("D", 3),
 )
 _STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50", "after pass 3")
 
@@ -118,15 +103,15 @@ class Compaction(Figure):
         super().__init__(Content.draw("Three passes of the log cleaner", _HEIGHT, controls, draw))
 
 
-def list_entries(is_open: bool) -> list[_Entry]:
-    return [_Entry("C", 9) if is_open and entry is _MARKER else entry for entry in _LOG]
+def list_entries(is_open: bool) -> list[SmallRecord]:
+    return [SmallRecord("C", 9) if is_open and entry is _MARKER else entry for entry in _LOG]
 
 
 def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerPass]:
     log = folder / "log"
     starts = range(0, active_start + 1, _SEGMENT_LENGTH)
     # All records are one hour old at the first pass.
-    write_small_log(log, map(_encode, list_entries(is_open)), starts, START_MS - HOUR_MS)
+    write_small_log(log, map(SmallRecord.encode, list_entries(is_open)), starts, START_MS - HOUR_MS)
     passes = []
     for number, hour in enumerate(_PASS_HOURS, 1):
         cleaned = folder / f"cleaned-{number}"
@@ -135,12 +120,6 @@ def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerP
         passes.append(CleanerPass(f"pass {number}", log, cleaned, result.next_dirty_offset))
         log = cleaned
     return passes
-
-
-def _encode(entry: _Entry) -> tuple[KeyAndValue | ControlType, int]:
-    if entry is _MARKER:
-        return ControlType.COMMIT, _PRODUCER
-    return encode_commit("shop", entry.value, entry.key), _PRODUCER if entry.is_transactional else 0
 
 
 def _list_offsets(log: Path) -> list[int]:
@@ -208,10 +187,10 @@ def _explain(step: int, results: dict[int, str], active_start: int, is_open: boo
     return " ".join(sentences)
 
 
-def _name_entry(entry: _Entry) -> str:
+def _name_entry(entry: SmallRecord) -> str:
     if entry is _MARKER:
         return "marker"
-    return f"{entry.key} = {'∅' if entry.value is None else entry.value}"
+    return f"{entry.topic} = {'∅' if entry.value is None else entry.value}"
 
 
 def _find_place(place: int) -> tuple[float, float]:
@@ -244,7 +223,7 @@ def _draw_segments(log: Path, present: list[int], active_start: int) -> list[Mar
     return marks
 
 
-def _draw_record(place: int, offset: int, entry: _Entry, result: str | None, word: str) -> list[Mark]:
+def _draw_record(place: int, offset: int, entry: SmallRecord, result: str | None, word: str) -> list[Mark]:
     """A removed record leaves no gap there."""
     x, y = _find_place(place)
     middle = x + (_CELL_WIDTH - 3) / 2
@@ -261,10 +240,10 @@ def _draw_record(place: int, offset: int, entry: _Entry, result: str | None, wor
             (_name_entry(entry),),
             tone,
             is_bold=not is_gone,
-            is_dashed=entry.is_transactional,
+            is_dashed=bool(entry.producer and entry.topic),
             is_gone=is_gone,
             is_hollow=entry.value is None,
-            hue=entry.key,
+            hue=entry.topic,
         ),
         Label(f"result {offset}", middle, y + _CELL_HEIGHT + 15, word, "middle", tone, 11),
     ]

@@ -9,7 +9,6 @@ from kafkagroups.course.broker import (
     ReadCountingLogs,
     commit_again,
     end_transaction,
-    format_offsets,
     start_broker,
     start_follower,
 )
@@ -17,6 +16,7 @@ from kafkagroups.course.broker_answers import (
     compare_epochs_with_broker,
     compare_with_broker,
     fetch_offsets,
+    format_offsets,
     play_conversation,
     print_crafted_log,
     read_answered_offsets,

@@ -17,11 +17,13 @@ from typing import Any
 from kafkagroups.api import load
 from kafkagroups.coordinator import Errors
 from kafkagroups.coordinator.conversation import read_conversation
+from kafkagroups.coordinator.messages import FetchedOffset, OffsetFetchResult
 from kafkagroups.coordinator.player import Player
 from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.log_lines import Lines, read_lines
 from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.loading.groups import Groups
 
 _BROKERS = (("new", "4.3.1"), ("classic", "3.9.2"))
@@ -59,18 +61,27 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
     for name in names:
         group = groups.get(name)
         offsets = {} if group is None else group.offsets
-        answers[name] = {
-            str(partition): {
-                "offset": committed.offset,
-                "leader_epoch": committed.leader_epoch,
-                "metadata": committed.metadata,
-            }
-            for partition, committed in offsets.items()
-        }
+        answers[name] = {str(partition): _format_offset(committed) for partition, committed in offsets.items()}
         if group is not None and require_stable:
             for pending_offsets in group.pending.values():
                 answers[name] |= {str(partition): "UNSTABLE_OFFSET_COMMIT" for partition in pending_offsets}
     return answers
+
+
+def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
+    """Return fetched offsets as in the JSON files in data/harbour.
+
+    By partition, such as "orders-0", it is a dict with the offset, the leader epoch and the metadata, or the name of an
+    error.
+    """
+    return {
+        str(partition): fetched.error.name if fetched.error else _format_offset(fetched)
+        for partition, fetched in result.offsets.items()
+    }
+
+
+def _format_offset(offset: FetchedOffset | OffsetAndMetadata) -> dict[str, Any]:
+    return {"offset": offset.offset, "leader_epoch": offset.leader_epoch, "metadata": offset.metadata}
 
 
 def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
-from kafkagroups.coordinator.messages import JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from kafkagroups.coordinator.messages import CommitErrors, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from kafkagroups.coordinator.simulated_consumers import ConsumerState, read_assignment
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.log_lines import Lines
@@ -146,27 +146,21 @@ class GroupLife:
         consumer = self.consumers.get(name)
         commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
 
-        def send() -> str:
-            if consumer is None:
-                sent_generation = -1 if generation is None else generation
-                response = self.coordinator.offset_commit(self.group_id, commits, generation=sent_generation)
-            else:
-                response = consumer.request_commit(commits, generation)
-            return format_errors(response.value)
+        def send() -> ResponseFuture[CommitErrors]:
+            if consumer is not None:
+                return consumer.request_commit(commits, generation)
+            sent_generation = -1 if generation is None else generation
+            return self.coordinator.offset_commit(self.group_id, commits, generation=sent_generation)
 
         request = "OffsetCommit " + ", ".join(f"{partition} = {offset}" for partition, offset in offsets.items())
-        return self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
+        request = request if generation is None else f"{request}, generation {generation}"
+        return self._send(name, request, send, format_errors)
 
     def leave(self, name: str) -> Step:
-        consumer = self.consumers[name]
-
         def handle_response(result: LeaveGroupResult) -> str:
-            if result.error:
-                return result.error.name
-            [(_, member_error)] = result.members
-            return member_error.name
+            return (result.error or result.members[0][1]).name
 
-        step = self._send(name, "LeaveGroup", consumer.request_leave, handle_response)
+        step = self._send(name, "LeaveGroup", self.consumers[name].request_leave, handle_response)
         del self.consumers[name]
         return step
 

@@ -45,13 +45,17 @@ class SmallRecord(NamedTuple):
         return encode_commit(self.group, self.value, self.topic), self.producer
 
 
-def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
-    commit_value = None if offset is None else OffsetCommitValue(offset, -1, "", START_MS)
-    value_version = None if offset is None else 3
-    record_type = 1  # A committed offset.
-    key, value = encode(Record(record_type, OffsetCommitKey(group, topic, 0), commit_value, value_version))
+def encode_pair(record: Record) -> KeyAndValue:
+    key, value = encode(record)
     assert key is not None
     return key, value
+
+
+def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
+    key = OffsetCommitKey(group, topic, 0)
+    if offset is None:
+        return encode_pair(Record(1, key, None, None))
+    return encode_pair(Record(1, key, OffsetCommitValue(offset, -1, "", START_MS), 3))
 
 
 def encode_records(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors, convert_event_error
-from kafkagroups.course.exercises.exercise import FunctionCases, make_commit, name_functions
+from kafkagroups.course.exercises.exercise import FunctionCases, make_commit
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState
@@ -296,9 +296,6 @@ FUNCTIONS = {
                 ],
             ),
         ),
-        name_functions(
-            accept_any_protocol, use_vote_of_first_member, count_only_preferred_protocols, return_vote_count
-        ),
     ),
     # Each case is a group, the day `now`, and the retention.
     "expired": FunctionCases(
@@ -328,14 +325,6 @@ FUNCTIONS = {
             (4, 3, [(2, 1), (3, 2)]),
             (4, 3, []),
             (4, 4, []),
-        ),
-        name_functions(
-            compare_epochs_first,
-            treat_as_stable_without_members,
-            ignore_epochs_of_members,
-            ignore_states_of_members,
-            accept_one_stable_member,
-            look_at_members_first,
         ),
     ),
 }

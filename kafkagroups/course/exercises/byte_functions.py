@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafkagroups.course.exercises.exercise import FunctionCases, name_functions
+from kafkagroups.course.exercises.exercise import FunctionCases
 from kafkagroups.log.batch import read_varint
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
@@ -141,24 +141,18 @@ FUNCTIONS = {
             (_CAFE_KEY, _VALUE_VERSION_3),
             (_COMMIT_KEY, None),
         ),
-        name_functions(
-            forget_record_type, read_partition_as_int16, read_offset_as_int32, forget_version, read_tombstone_as_zero
-        ),
     ),
     "hash_of": FunctionCases(
         java_hash,
         (("billing",), ("",), ("dashboard",), ("fraud-check",), ("café-☕",), ("🥐",), ("polygenelubricants",)),
-        name_functions(forget_overflow, forget_sign, hash_characters, hash_utf8_bytes),
     ),
     # Each case is the bytes, and the position of the varint.
     "read_varint": FunctionCases(
         read_varint,
         ((b"\x36", 0), (b"\x00\x36", 1), (b"\x92\x01", 0), (b"\x01", 0), (b"\x00", 0), (b"\xf3\xc4\x15", 0)),
-        name_functions(forget_zigzag, read_high_bits_first, return_byte_count),
     ),
     "fits": FunctionCases(
         _check_metadata_length,
         (("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
-        name_functions(exclude_the_limit, count_characters, count_utf8_bytes),
     ),
 }

@@ -13,12 +13,14 @@ from kafkagroups.course.exercises import answer_functions, byte_functions, repla
 from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_sections, read_values
 from kafkagroups.course.exercises.incidents.incident import INCIDENTS
 
-_CODE = {**byte_functions.FUNCTIONS, **answer_functions.FUNCTIONS, **replay_functions.FUNCTIONS}
+_MODULES = {
+    name: module for module in (byte_functions, answer_functions, replay_functions) for name in module.FUNCTIONS
+}
 _SECTIONS = {page.stem[:2]: read_sections(page)[1] for page in sorted(Path(__file__).parent.glob("[0-9][0-9]_*.md"))}
 
 EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
     lesson: tuple(
-        read_exercise(title[1], text, _CODE.get(title[1]))
+        read_exercise(title[1], text, _MODULES.get(title[1]))
         for title, text in ((title.split(), text) for title, text in sections.items())
         if title[0] == "Exercise"
     )

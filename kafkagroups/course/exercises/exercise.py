@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import OffsetAndMetadata
@@ -42,20 +43,13 @@ class Exercise:
 class FunctionCases(NamedTuple):
     """The code of an exercise whose answer is a function.
 
-    The page names each mistake, and explains it. `mistakes` has a function for each of these names, or is one function
-    with the name as its first argument.
+    The page names each mistake, and explains it. `answer_wrongly` has this name as its first argument. Without it, a
+    mistake is a function of the same module.
     """
 
     correct: Callable[..., Any]
     cases: Sequence[tuple[Any, ...]]
-    mistakes: Mapping[str, Callable[..., Any]] | Callable[..., Any]
-
-    def find_mistake(self, name: str) -> Callable[..., Any]:
-        return partial(self.mistakes, name) if callable(self.mistakes) else self.mistakes[name]
-
-
-def name_functions(*functions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    return {function.__name__: function for function in functions}
+    answer_wrongly: Callable[..., Any] | None = None
 
 
 def read_sections(page: Path) -> tuple[str, dict[str, str]]:
@@ -78,19 +72,29 @@ def read_hints(section: str) -> tuple[str, ...]:
     return tuple(_HINT.findall(section))
 
 
-def read_exercise(name: str, section: str, code: FunctionCases | None = None) -> Exercise:
-    """Read a section with the answer or the code of a solution, a table of wrong answers, and perhaps hints."""
+def read_exercise(name: str, section: str, module: ModuleType | None = None) -> Exercise:
+    """Read a section with the answer or the code of a solution, a table of wrong answers, and perhaps hints.
+
+    `module` has the code of an exercise whose answer is a function.
+    """
     hints = read_hints(section)
     found = _SOLUTION.search(section)
-    if code is not None:
+    if module is not None:
         assert found is not None, name
-        mistakes = {why: code.find_mistake(wrong.strip("`")) for wrong, why in read_rows(section)}
+        code: FunctionCases = module.FUNCTIONS[name]
+        mistakes = {why: _find_mistake(code, module, wrong.strip("`")) for wrong, why in read_rows(section)}
         return Exercise(name, code.correct, found[1], hints, code.cases, mistakes)
     answer = _ANSWER.search(section)
     assert answer is not None, name
     solution = found[1] if found else f"{name} = {answer[1]}"
     mistakes = {why: value for value, why in read_values(section)}
     return Exercise(name, literal_eval(answer[1]), solution, hints, known_mistakes=mistakes)
+
+
+def _find_mistake(code: FunctionCases, module: ModuleType, name: str) -> Callable[..., Any]:
+    if code.answer_wrongly is None:
+        return getattr(module, name)  # type: ignore[no-any-return]
+    return partial(code.answer_wrongly, name)
 
 
 def make_commit(

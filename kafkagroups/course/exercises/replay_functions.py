@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kafkagroups.course.exercises.exercise import FunctionCases, make_commit, name_functions
+from kafkagroups.course.exercises.exercise import FunctionCases, make_commit
 from kafkagroups.course.log_lines import Line, Lines
 from kafkagroups.course.log_parts import NewestLine, PartResult, merge_results
 from kafkagroups.groups.offsets import Offsets, TopicPartition
@@ -250,14 +250,6 @@ FUNCTIONS = {
             ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2"), (3, "a", "3")], 2),
             ([], 0),
         ),
-        name_functions(
-            keep_oldest_records,
-            remove_tombstones,
-            add_active_segment_to_map,
-            remove_active_segment,
-            ignore_active_segment,
-            return_list_positions,
-        ),
     ),
     "replay": FunctionCases(
         partial(_replay_lines, ignores_transactions=True),
@@ -292,14 +284,6 @@ FUNCTIONS = {
             ({_A: (3, 30)}, {_A: (5, None)}),
             ({_A: (5, None), _B: (1, 10)}, {_A: (3, 30)}),
             ({}, {_A: (5, None)}),
-        ),
-        name_functions(
-            prefer_right,
-            prefer_left,
-            prefer_larger_offset,
-            drop_tombstones_after_merge,
-            drop_tombstones_before_merge,
-            keep_only_keys_of_left,
         ),
     ),
 }

@@ -5,6 +5,7 @@ The keys A, B, C and D are offsets of the group `shop`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,7 +136,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
         results = find_results(passes[step - 1])
         words = _name_results(results, passes[step - 1].log_after)
     present = _list_offsets(log)
-    marks = _draw_segments(log, present, active_start)
+    marks: list[Mark] = [*_draw_segments(log, present, active_start)]
     entries = list_entries(is_open)
     for place, offset in enumerate(present):
         marks += _draw_record(place, offset, entries[offset], results.get(offset), words.get(offset, ""))
@@ -198,29 +199,24 @@ def _find_place(place: int) -> tuple[float, float]:
     return _LEFT + column * _CELL_WIDTH, _ROW_TOPS[row]
 
 
-def _draw_segments(log: Path, present: list[int], active_start: int) -> list[Mark]:
+def _draw_segments(log: Path, present: list[int], active_start: int) -> Iterator[Mark]:
     words = "dashed line: a segment begins   dashed cell: in a transaction"
-    marks: list[Mark] = [Label("words", _LEFT, 220, words, tone=Tone.MUTED)]
+    yield Label("words", _LEFT, 220, words, tone=Tone.MUTED)
     bases = [int(path.stem) for path in log.glob("*.log")]
     for place, offset in enumerate(present):
         x, y = _find_place(place)
         if offset in bases and place:
             x1 = x - 1.5
-            marks.append(
-                Arrow(
-                    f"segment {offset}", x1, y - 16, x1, y + _CELL_HEIGHT + 3, Tone.NEW, is_dashed=True, has_head=False
-                )
+            yield Arrow(
+                f"segment {offset}", x1, y - 16, x1, y + _CELL_HEIGHT + 3, Tone.NEW, is_dashed=True, has_head=False
             )
         if offset >= active_start:
-            marks.append(Arrow(f"active {offset}", x, y - 20, x + 57, y - 20, Tone.NEW, has_head=False))
+            yield Arrow(f"active {offset}", x, y - 20, x + 57, y - 20, Tone.NEW, has_head=False)
         if offset == active_start:
             is_wide = x + 105 < WIDTH
-            marks.append(
-                Label(
-                    "active", x if is_wide else 550, y - 26, "active segment", "start" if is_wide else "end", Tone.NEW
-                )
+            yield Label(
+                "active", x if is_wide else 550, y - 26, "active segment", "start" if is_wide else "end", Tone.NEW
             )
-    return marks
 
 
 def _draw_record(place: int, offset: int, entry: SmallRecord, result: str | None, word: str) -> list[Mark]:

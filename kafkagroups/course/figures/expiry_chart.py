@@ -6,7 +6,7 @@ A coordinator of this package with a simulated clock finds the day.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -213,7 +213,7 @@ def _format_days(days: int) -> str:
 
 
 def _draw(step: int, case: _Case) -> Scene:
-    marks: list[Mark] = _draw_axis()
+    marks: list[Mark] = [*_draw_axis()]
     if step == 2:
         marks += [_draw_end(number, case) for number, day in enumerate(case.deletion_days) if day is not None]
     marks += _draw_members(case.members)
@@ -235,16 +235,15 @@ def _draw(step: int, case: _Case) -> Scene:
     return Scene(tuple(marks), _explain(step, case), tuple(text))
 
 
-def _draw_axis() -> list[Mark]:
-    marks: list[Mark] = [Label("axis", 4, _AXIS_BASE - 2, "day", tone=Tone.MUTED)]
+def _draw_axis() -> Iterator[Mark]:
+    yield Label("axis", 4, _AXIS_BASE - 2, "day", tone=Tone.MUTED)
     for day in range(LAST_DAY):
         x = _find_x(day)
         is_labelled = day % 2 == 0
         if is_labelled:
-            marks.append(Label(f"day {day}", x, _AXIS_BASE - 2, str(day), "middle", Tone.MUTED, _SIZE))
+            yield Label(f"day {day}", x, _AXIS_BASE - 2, str(day), "middle", Tone.MUTED, _SIZE)
         top = _AXIS_BASE + (2 if is_labelled else 6)
-        marks.append(Arrow(f"tick {day}", x, top, x, _MEMBERS_TOP - 2, Tone.MUTED, has_head=False))
-    return marks
+        yield Arrow(f"tick {day}", x, top, x, _MEMBERS_TOP - 2, Tone.MUTED, has_head=False)
 
 
 def _draw_bar(key: str, x: float, top: float, width: float, lines: tuple[str, ...] = (), **style: Any) -> Box:
@@ -259,8 +258,8 @@ def _name_members(members: Members) -> str:
     return f"Empty since day {members.leaves_on}"
 
 
-def _draw_members(members: Members) -> list[Mark]:
-    marks: list[Mark] = [Label("members", 4, _MEMBERS_TOP + 20, "the group")]
+def _draw_members(members: Members) -> Iterator[Mark]:
+    yield Label("members", 4, _MEMBERS_TOP + 20, "the group")
     start = _find_x(0)
     end = _find_x(LAST_DAY)
     leaves_at = start
@@ -268,30 +267,26 @@ def _draw_members(members: Members) -> list[Mark]:
         leaves_at = end if members.leaves_on is None else _find_x(members.leaves_on)
         width = leaves_at - start
         lines = fit_words(width, _SIZE, f"a member reads {members.topic}", "a member")
-        marks.append(_draw_bar("member", start, _MEMBERS_TOP, width, lines))
+        yield _draw_bar("member", start, _MEMBERS_TOP, width, lines)
     if leaves_at < end:
         words = _name_members(members)
-        marks.append(_draw_bar("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, (words,), is_dashed=True))
-    return marks
+        yield _draw_bar("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, (words,), is_dashed=True)
 
 
-def _draw_clocks(step: int, case: _Case) -> list[Mark]:
+def _draw_clocks(step: int, case: _Case) -> Iterator[Mark]:
     commit_x = _find_x(case.commit_day)
-    marks: list[Mark] = [
-        Label("commit clock title", 4, _COMMIT_TOP + 20, "since commit"),
-        Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty"),
-    ]
+    yield Label("commit clock title", 4, _COMMIT_TOP + 20, "since commit")
+    yield Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty")
     if step == 0:
         hue = _HUES["commit clock"]
-        marks.append(_draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue))
-        return marks
-    marks += _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
+        yield _draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue)
+        return
+    yield from _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
         x = _find_x(LAST_DAY)
-        marks.append(Label("no empty clock", x, _EMPTY_TOP + 20, "does not start", "end", Tone.MUTED))
+        yield Label("no empty clock", x, _EMPTY_TOP + 20, "does not start", "end", Tone.MUTED)
     else:
-        marks += _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
-    return marks
+        yield from _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
 
 
 def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Mark]:
@@ -317,7 +312,7 @@ def _draw_end(number: int, case: _Case) -> Mark:
     return Arrow(f"end {number}", _find_x(day), clock_top + _BAR_HEIGHT, _find_x(day), _VERSION_TOPS[number], Tone.NEW)
 
 
-def _draw_result(number: int, case: _Case) -> list[Mark]:
+def _draw_result(number: int, case: _Case) -> Iterator[Mark]:
     day = case.deletion_days[number]
     top = _VERSION_TOPS[number]
     start = _find_x(case.commit_day)
@@ -325,17 +320,15 @@ def _draw_result(number: int, case: _Case) -> list[Mark]:
     key = f"offset {number}"
     if day is None:
         width = _find_x(LAST_DAY) - start
-        return [_draw_bar(key, start, top, width, ("the offset stays",), tone=Tone.LIVE, is_bold=True)]
+        yield _draw_bar(key, start, top, width, ("the offset stays",), tone=Tone.LIVE, is_bold=True)
+        return
     end = _find_x(day)
     lines = fit_words(end - start, _SIZE, f"deleted on day {day}", f"until day {day}", f"day {day}")
-    marks: list[Mark] = [
-        _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue),
-        _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True),
-    ]
+    yield _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue)
+    yield _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True)
     if not lines:
         x = end + _DAY_WIDTH + 6
-        marks.append(Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True))
-    return marks
+        yield Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True)
 
 
 def _follows_empty_clock(case: _Case, number: int) -> bool:

@@ -14,7 +14,7 @@ from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, find_hue
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, write_small_log
+from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
 from kafkagroups.groups.replay import fold_batches
@@ -22,7 +22,7 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.serde import Record
 
 _HEIGHT = 318
 _LEFT = 10
@@ -154,9 +154,7 @@ def _encode_entry(entry: _Entry) -> KeyAndValue:
     member = MemberMetadata("billing-1", None, "billing-1", "/10.0.0.1", 60_000, 45_000, b"", b"")
     assert entry.value is not None
     value = GroupMetadataValue("consumer", entry.value, "range", "billing-1", START_MS, (member,))
-    key, value_bytes = encode(Record(2, GroupMetadataKey(entry.group), value, 3))
-    assert key is not None
-    return key, value_bytes
+    return encode_pair(Record(2, GroupMetadataKey(entry.group), value, 3))
 
 
 def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:

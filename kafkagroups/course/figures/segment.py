@@ -5,7 +5,7 @@ The reader breaks one byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkagroups.course.figures.byte_blocks import ByteChange, parse_change
@@ -184,33 +184,30 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
     return [ByteChange("file", position, data[position] ^ 1) for position in dict.fromkeys(positions)]
 
 
-def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> list[Mark]:
+def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> Iterator[Mark]:
     outside = CRC_POSITION * scale
     covered = CRC_FROM * scale
     width = batch.size * scale
     words = _find_words(batch)
     is_wide = width > _BAR_WIDTH / 2
     tone = Tone.DEAD if is_cut else Tone.PLAIN
-    marks: list[Mark] = [
-        Label(f"byte {number}", 4, y + 14, str(batch.position), size=11),
-        Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11),
-        Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True),
-        Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True),
-        Box(
-            f"covered {number}",
-            _BAR_LEFT + covered,
-            y,
-            width - covered,
-            _BAR_HEIGHT,
-            (words,) if is_wide else (),
-            tone,
-            11,
-            is_gone=is_cut,
-        ),
-    ]
+    yield Label(f"byte {number}", 4, y + 14, str(batch.position), size=11)
+    yield Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11)
+    yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
+    yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
+    yield Box(
+        f"covered {number}",
+        _BAR_LEFT + covered,
+        y,
+        width - covered,
+        _BAR_HEIGHT,
+        (words,) if is_wide else (),
+        tone,
+        11,
+        is_gone=is_cut,
+    )
     if not is_wide:
-        marks.append(Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11))
-    return marks
+        yield Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11)
 
 
 def _find_words(batch: Batch) -> str:

@@ -34,6 +34,7 @@ from kafkagroups.course.cleaner_passes import (
     write_log_with_hanging_transaction,
 )
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
+from kafkagroups.course.exercises.incidents.incident import open_incident, show_worked_solution
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
@@ -56,7 +57,6 @@ from kafkagroups.course.group_life import (
     run_silent_member,
     start_two_vans,
 )
-from kafkagroups.course.incident_pages import open_incident, show_worked_solution
 from kafkagroups.course.lesson_folders import (
     find_data,
     link_older_segments,

@@ -150,14 +150,12 @@ class Recording:
     broker_version: str
     lines: list[Json]
 
-    def find_response(self, number: int) -> Json:
-        return next(line["response"] for line in self.lines if line.get("n") == number)
-
     def read_group_errors(self, first_number: int, last_number: int) -> dict[str, str]:
         errors = {}
-        for number in range(first_number, last_number + 1):
-            for group in self.find_response(number)["groups"]:
-                errors[group["groupId"]] = Errors(group["errorCode"]).name
+        for line in self.lines:
+            if first_number <= line.get("n", -1) <= last_number:
+                for group in line["response"]["groups"]:
+                    errors[group["groupId"]] = Errors(group["errorCode"]).name
         return errors
 
 

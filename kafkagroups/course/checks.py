@@ -208,14 +208,11 @@ _solved_in_memory: set[str] = set()
 
 def progress() -> None:
     solved = read_solved()
-    rows = []
-    for lesson, exercises in EXERCISES_BY_LESSON.items():
-        done = [exercise.name for exercise in exercises if exercise.name in solved]
-        bar = "■" * len(done) + "□" * (len(exercises) - len(done))
-        rows.append((lesson, bar, f"{len(done)} of {len(exercises)}"))
     print(f"{len(solved)} of {len(EXERCISES)} exercises solved")
-    for lesson, bar, count in rows:
-        print(f"lesson {lesson}  {bar:<5} {count}")
+    for lesson, exercises in EXERCISES_BY_LESSON.items():
+        done = sum(exercise.name in solved for exercise in exercises)
+        bar = "■" * done + "□" * (len(exercises) - done)
+        print(f"lesson {lesson}  {bar:<5} {done} of {len(exercises)}")
 
 
 def reset() -> None:

@@ -142,6 +142,11 @@ _GROUP_EPOCH_TYPES = (3, 11, 17)
 _TARGET_TYPES = (7, 13, 21)
 _ASSIGNMENT_EPOCH_TYPES = (6, 12, 20)
 _CURRENT_TYPES = (8, 14, 22)
+_TEXT_BY_MEMBER_TYPE = {
+    **dict.fromkeys(_MEMBER_TYPES, "member"),
+    **dict.fromkeys(_TARGET_TYPES, "target of"),
+    **dict.fromkeys(_CURRENT_TYPES, "current assignment of"),
+}
 _TEXT_BY_TYPE = {
     4: "topics and partitions",
     15: "share partitions",
@@ -155,42 +160,20 @@ class Names(NamedTuple):
     topics: dict[str, str]
 
 
-class ProtocolLine(NamedTuple):
-    """One record of a group, without its bytes.
-
-    `bracket` is a part of the bracket around the group's records in one batch, or a blank for a single record.
-    """
-
-    record_offset: int
-    record_type: int
-    text: str
-    bracket: str
-
-    def __str__(self) -> str:
-        return f"{self.bracket} {self.record_offset:>2}: type {self.record_type:>2}, {self.text}"
-
-
 def print_protocol_lines(path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None) -> None:
-    print(*read_protocol_lines(path, group, first_offset, last_offset), sep="\n")
+    """Print one line for each record of a group in a partition folder, up to `last_offset` or the end of the log.
 
-
-def read_protocol_lines(
-    path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None
-) -> list[ProtocolLine]:
-    """Return one line for each record of a group in a partition folder, up to `last_offset` or the end of the log."""
+    A bracket stands around the group's records in one batch, if there are several.
+    """
     batches = [batch for log in open_logs(path) for batch in log]
     names = collect_batch_names(batches)
     end = math.inf if last_offset is None else last_offset
-    records_by_batch: dict[int, list[tuple[int, Record]]] = {}
-    for batch, log_record, record in _read_records(batches):
-        if find_group_id(record) == group:
-            records_by_batch.setdefault(batch.base_offset, []).append((log_record.offset, record))
-    return [
-        ProtocolLine(offset, record.type, describe_record(record, names), bracket)
-        for records in records_by_batch.values()
-        for (offset, record), bracket in zip(records, _draw_bracket(len(records)), strict=True)
-        if first_offset <= offset <= end
-    ]
+    for batch in batches:
+        found = [(at, record) for _, at, record in _read_records([batch]) if find_group_id(record) == group]
+        bracket = "┌" + "│" * (len(found) - 2) + "└" if len(found) > 1 else " "
+        for side, (log_record, record) in zip(bracket, found, strict=False):
+            if first_offset <= log_record.offset <= end:
+                print(f"{side} {log_record.offset:>2}: type {record.type:>2}, {describe_record(record, names)}")
 
 
 def collect_names(path: str | Path) -> Names:
@@ -201,7 +184,8 @@ def collect_batch_names(batches: Iterable[Batch]) -> Names:
     names = Names({}, {})
     for _, _, record in _read_records(batches):
         if record.type in _MEMBER_TYPES and record.value is not None:
-            names.clients[_get(record.key, "member_id")] = _get(record.value, "client_id")
+            member: Any = record.value
+            names.clients[_get_member_id(record)] = member.client_id
         topic_id = getattr(record.value, "topic_id", None)
         if isinstance(record.key, OFFSET_KEYS) and topic_id is not None:
             names.topics[topic_id] = record.key.topic
@@ -233,12 +217,9 @@ def name_record(record: Record, names: Names) -> str:
         return "group epoch deleted" if value is None else f"group epoch {value.epoch}"
     if record.type in _ASSIGNMENT_EPOCH_TYPES:
         return "assignment epoch deleted" if value is None else f"assignment epoch {value.assignment_epoch}"
-    if record.type in _MEMBER_TYPES:
-        text = f"member {_name_member(record, names)}"
-    elif record.type in _TARGET_TYPES:
-        text = f"target of {_name_member(record, names)}"
-    elif record.type in _CURRENT_TYPES:
-        text = f"current assignment of {_name_member(record, names)}"
+    if record.type in _TEXT_BY_MEMBER_TYPE:
+        member_id = _get_member_id(record)
+        text = f"{_TEXT_BY_MEMBER_TYPE[record.type]} {names.clients.get(member_id, member_id)}"
     elif record.type in _TEXT_BY_TYPE:
         text = _TEXT_BY_TYPE[record.type] + _describe_group_value(record)
     else:
@@ -254,15 +235,17 @@ def describe_current(value: Any, names: Names) -> list[str]:
     return [*texts, f"must revoke {revoked}"] if revoked else texts
 
 
-def _name_member(record: Record, names: Names) -> str:
-    member_id: str = _get(record.key, "member_id")
-    return names.clients.get(member_id, member_id)
+def _get_member_id(record: Record) -> str:
+    key: Any = record.key
+    member_id: str = key.member_id
+    return member_id
 
 
 def _describe_group_value(record: Record) -> str:
     value: Any = record.value
+    key: Any = record.key
     if record.type == 16:
-        return f" {_get(record.key, 'regular_expression')}"
+        return f" {key.regular_expression}"
     if value is None:
         return ""
     if record.type == 15:
@@ -294,14 +277,6 @@ def _list_partitions(topics: Sequence[Any], names: Names) -> str:
         for partition in topic.partitions
     ]
     return " ".join(partitions)
-
-
-def _draw_bracket(record_count: int) -> str:
-    return " " if record_count == 1 else "┌" + "│" * (record_count - 2) + "└"
-
-
-def _get(message: Any, field: str) -> Any:
-    return getattr(message, field)
 
 
 def _read_records(batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogRecord, Record]]:

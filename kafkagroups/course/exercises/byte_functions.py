@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafkagroups.course.exercises.exercise import FunctionCases
+from kafkagroups.course.log_lines import read_string
 from kafkagroups.log.batch import read_varint
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
@@ -21,37 +22,20 @@ def _decode_commit(key: bytes, value: bytes | None) -> Any:
     return record.key.group, record.key.topic, record.key.partition, offset
 
 
-def forget_record_type(key: bytes, value: bytes | None) -> Any:
-    def read_text(position: int) -> tuple[str, int]:
-        start = position + 2
-        end = start + int.from_bytes(key[position:start], "big", signed=True)
-        return key[start:end].decode(), end
-
-    group, position = read_text(0)
-    topic, position = read_text(position)
-    partition = int.from_bytes(key[position : position + 4], "big", signed=True)
-    _, _, _, offset = _decode_commit(key, value)
-    return group, topic, partition, offset
-
-
-def read_partition_as_int16(key: bytes, value: bytes | None) -> Any:
-    group, topic, _, offset = _decode_commit(key, value)
-    return group, topic, int.from_bytes(key[-4:-2], "big", signed=True), offset
-
-
-def read_offset_as_int32(key: bytes, value: bytes | None) -> Any:
-    group, topic, partition, _ = _decode_commit(key, value)
-    return group, topic, partition, None if value is None else int.from_bytes(value[2:6], "big", signed=True)
-
-
-def forget_version(key: bytes, value: bytes | None) -> Any:
-    group, topic, partition, _ = _decode_commit(key, value)
-    return group, topic, partition, None if value is None else int.from_bytes(value[:8], "big", signed=True)
-
-
-def read_tombstone_as_zero(key: bytes, value: bytes | None) -> Any:
+def _decode_commit_wrongly(mistake: str, key: bytes, value: bytes | None) -> Any:
     group, topic, partition, offset = _decode_commit(key, value)
-    return group, topic, partition, offset or 0
+    if mistake == "forgets the record type":
+        group, position = read_string(key, 0)
+        topic, position = read_string(key, position)
+        partition = int.from_bytes(key[position : position + 4], "big", signed=True)
+    elif mistake == "reads the partition as int16":
+        partition = int.from_bytes(key[-4:-2], "big", signed=True)
+    elif mistake == "reads a tombstone as 0":
+        offset = offset or 0
+    elif value is not None:
+        start, end = {"reads the offset as int32": (2, 6), "forgets the version": (0, 8)}[mistake]
+        offset = int.from_bytes(value[start:end], "big", signed=True)
+    return group, topic, partition, offset
 
 
 _COMMIT_KEY = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
@@ -141,6 +125,7 @@ FUNCTIONS = {
             (_CAFE_KEY, _VALUE_VERSION_3),
             (_COMMIT_KEY, None),
         ),
+        _decode_commit_wrongly,
     ),
     "hash_of": FunctionCases(
         java_hash,

@@ -139,33 +139,19 @@ def _list_survivors(records: Records, active_offset: int) -> list[int]:
     return [offset for offset, key, _ in records if offset >= active_offset or newest_offsets[key] == offset]
 
 
-def keep_oldest_records(records: Records, active_offset: int) -> list[int]:
-    oldest_offsets = {key: offset for offset, key, _ in reversed(records) if offset < active_offset}
-    return [offset for offset, key, _ in records if offset >= active_offset or oldest_offsets[key] == offset]
-
-
-def remove_tombstones(records: Records, active_offset: int) -> list[int]:
-    values = {offset: value for offset, _, value in records}
-    return [offset for offset in _list_survivors(records, active_offset) if values[offset] is not None]
-
-
-def add_active_segment_to_map(records: Records, active_offset: int) -> list[int]:
-    newest_offsets = {key: offset for offset, key, _ in records}
-    return [offset for offset, key, _ in records if offset >= active_offset or newest_offsets[key] == offset]
-
-
-def ignore_active_segment(records: Records, active_offset: int) -> list[int]:
-    newest_offsets = {key: offset for offset, key, _ in records}
-    return [offset for offset, key, _ in records if newest_offsets[key] == offset]
-
-
-def remove_active_segment(records: Records, active_offset: int) -> list[int]:
-    return [offset for offset in _list_survivors(records, active_offset) if offset < active_offset]
-
-
-def return_list_positions(records: Records, active_offset: int) -> list[int]:
-    offsets = [offset for offset, _, _ in records]
-    return [offsets.index(offset) for offset in _list_survivors(records, active_offset)]
+def _list_survivors_wrongly(mistake: str, records: Records, active_offset: int) -> list[int]:
+    reads_active_segment = mistake in ("adds the active segment to the map", "ignores the active segment")
+    in_order = reversed(records) if mistake == "keeps the oldest records" else records
+    newest_offsets = {key: offset for offset, key, _ in in_order if reads_active_segment or offset < active_offset}
+    survivors = []
+    for place, (offset, key, value) in enumerate(records):
+        is_active = offset >= active_offset and mistake != "ignores the active segment"
+        is_removed = (mistake == "removes tombstones" and value is None) or (
+            mistake == "removes the active segment" and is_active
+        )
+        if not is_removed and (is_active or newest_offsets[key] == offset):
+            survivors.append(place if mistake == "returns places in the list" else offset)
+    return survivors
 
 
 # Lesson 12: `merge`.
@@ -250,6 +236,7 @@ FUNCTIONS = {
             ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2"), (3, "a", "3")], 2),
             ([], 0),
         ),
+        _list_survivors_wrongly,
     ),
     "replay": FunctionCases(
         partial(_replay_lines, ignores_transactions=True),

@@ -23,8 +23,18 @@ from typing import Any
 import anywidget
 import traitlets
 
-from kafkagroups.course.figures.marks import WIDTH, Box, Curve, Mark, Scene, find_hatch, find_hue, style_sheet
-from kafkagroups.course.figures.picture import draw_svg, encode_data_address
+from kafkagroups.course.figures.marks import (
+    WIDTH,
+    Box,
+    Curve,
+    Mark,
+    Scene,
+    draw_svg,
+    encode_data_address,
+    find_hatch,
+    find_hue,
+    style_sheet,
+)
 from kafkagroups.errors import UsageError
 
 _FOLDER = files("kafkagroups.course.figures")

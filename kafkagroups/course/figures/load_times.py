@@ -9,8 +9,7 @@ from html import escape
 from time import perf_counter
 from typing import Any, TypeVar
 
-from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
-from kafkagroups.course.figures.picture import draw_svg, encode_data_address
+from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone, draw_svg, encode_data_address
 from kafkagroups.course.lesson_folders import find_upwards
 from kafkagroups.loading.engines import PYTHON, choose_engine
 

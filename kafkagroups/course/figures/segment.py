@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kafkagroups.course.figures.byte_blocks import ByteChange, parse_change
+from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError

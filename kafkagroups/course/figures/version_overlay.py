@@ -8,7 +8,7 @@ from textwrap import wrap
 
 import msgspec
 
-from kafkagroups.course.figures.byte_blocks import Reading, find_name
+from kafkagroups.course.figures.byte_ribbon import Reading, find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data

@@ -149,6 +149,14 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
     return broker.offset_commit(groups.pop(), offsets)
 
 
+def commit_in_transaction(
+    broker: GroupCoordinator, group: str, producer_id: int, offsets: Mapping[str, int]
+) -> ResponseFuture[CommitErrors]:
+    """Send a TxnOffsetCommit with an offset for each partition, such as "orders-0"."""
+    commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
+    return broker.txn_offset_commit(group, commits, transactional_id=group, producer_id=producer_id, producer_epoch=0)
+
+
 def end_transaction(broker: GroupCoordinator, group: str, producer_id: int, *, commits: bool) -> str:
     """Do what a transaction coordinator does at the end of a transaction: append its marker and tell the coordinator.
 

@@ -20,6 +20,7 @@ from kafkagroups.coordinator.conversation import read_conversation
 from kafkagroups.coordinator.messages import FetchedOffset, OffsetFetchResult
 from kafkagroups.coordinator.player import Player
 from kafkagroups.coordinator.recorded_requests import Json
+from kafkagroups.course.group_life import format_count
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.log_lines import Lines, read_lines
 from kafkagroups.groups.modern_group import ModernGroup
@@ -208,9 +209,7 @@ class PlayedConversation(Recording):
             record.record_type for record in log if append["first"] <= record.record_offset <= append["last"]
         ]
         offset_count = record_types.count("offset")
-        parts = []
-        if offset_count:
-            parts.append("1 offset" if offset_count == 1 else f"{offset_count} offsets")
+        parts = [format_count(offset_count, "offset")] if offset_count else []
         if "group" in record_types:
             parts.append("the group")
         return " + ".join(parts)

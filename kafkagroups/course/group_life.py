@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
@@ -165,9 +166,7 @@ class GroupLife:
         return step
 
     def delete(self) -> Step:
-        def send() -> ResponseFuture[dict[str, Errors]]:
-            return self.coordinator.delete_groups([self.group_id])
-
+        send = partial(self.coordinator.delete_groups, [self.group_id])
         return self._send("operator", "DeleteGroups", send, lambda errors: errors[self.group_id].name)
 
     def wait(self, seconds: float) -> Step:

@@ -1,16 +1,17 @@
-"""Functions that the learner writes for a coordinator's answers and states, in the lessons 04, 05, 06, 09 and 13: the
-cases and the mistakes.
+"""Functions that the learner writes for a coordinator's answers and states, in the lessons 04, 05, 06, 09 and 13: what
+Kafka answers, and the mistakes.
 """
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors, convert_event_error
-from kafkagroups.course.exercises.exercise import FunctionCases, make_commit
+from kafkagroups.course.exercises.exercise import ExerciseFunction, make_commit
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState
@@ -19,20 +20,8 @@ from kafkagroups.groups.offsets import TopicPartition
 
 # Lesson 04: `commit_error`.
 
-_APPEND_ERRORS = (
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "NOT_ENOUGH_REPLICAS",
-    "REQUEST_TIMED_OUT",
-    "NOT_LEADER_OR_FOLLOWER",
-    "KAFKA_STORAGE_ERROR",
-    "MESSAGE_TOO_LARGE",
-    "RECORD_LIST_TOO_LARGE",
-    "INVALID_FETCH_SIZE",
-    "INVALID_PRODUCER_EPOCH",
-)
 _OTHER_BROKER = "COORDINATOR_NOT_AVAILABLE"
 _WRONG_ERRORS = {
-    "no conversion": {name: name for name in _APPEND_ERRORS},
     "both errors of the leader": {"NOT_LEADER_OR_FOLLOWER": _OTHER_BROKER, "KAFKA_STORAGE_ERROR": _OTHER_BROKER},
     "only the storage error": {"KAFKA_STORAGE_ERROR": _OTHER_BROKER},
     "time-out": {"REQUEST_TIMED_OUT": "REQUEST_TIMED_OUT"},
@@ -45,6 +34,8 @@ def _convert_error(append_error: str) -> str:
 
 
 def _convert_error_wrongly(mistake: str, append_error: str) -> str:
+    if mistake == "no conversion":
+        return append_error
     return _WRONG_ERRORS[mistake].get(append_error, _convert_error(append_error))
 
 
@@ -55,7 +46,6 @@ CommittedOffsets = Mapping[str, int]
 FetchedOffsets = dict[str, int | str]
 """An offset or the name of an error by partition. The offset -1 means that the partition has no committed offset."""
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
-_COMMITTED = {"orders-0": 50, "orders-1": 51}
 
 
 def _fetch_offsets(
@@ -110,36 +100,19 @@ def _select_protocol(members: ProtocolLists) -> str:
     return group.select_protocol()
 
 
-def _find_most_common(votes: Iterable[str]) -> str:
-    [(name, _)] = Counter(votes).most_common(1)
-    return name
-
-
-def _list_candidates(members: ProtocolLists) -> list[str]:
-    return [name for name in members[0] if all(name in names for names in members)]
-
-
-def _list_votes(members: ProtocolLists) -> Iterator[str]:
-    candidates = _list_candidates(members)
-    return (next(name for name in names if name in candidates) for names in members)
-
-
-def accept_any_protocol(members: ProtocolLists) -> str:
-    return _find_most_common(names[0] for names in members)
-
-
-def use_vote_of_first_member(members: ProtocolLists) -> str:
-    return _list_candidates(members)[0]
-
-
-def count_only_preferred_protocols(members: ProtocolLists) -> str:
-    candidates = _list_candidates(members)
-    votes = [names[0] for names in members if names[0] in candidates]
-    return _find_most_common(votes) if votes else candidates[0]
-
-
-def return_vote_count(members: ProtocolLists) -> int:
-    return max(Counter(_list_votes(members)).values())
+def _select_protocol_wrongly(mistake: str, members: ProtocolLists) -> str | int:
+    candidates = [name for name in members[0] if all(name in names for names in members)]
+    preferred = [names[0] for names in members]
+    if mistake == "uses the vote of the first member":
+        return candidates[0]
+    if mistake == "accepts any protocol":
+        votes = preferred
+    elif mistake == "counts only preferred protocols":
+        votes = [name for name in preferred if name in candidates] or candidates[:1]
+    else:
+        votes = [next(name for name in names if name in candidates) for names in members]
+    [(most_common, count)] = Counter(votes).most_common(1)
+    return count if mistake == "returns the number of votes" else most_common
 
 
 # Lesson 09: `expired`. All times are days.
@@ -163,6 +136,11 @@ class ExpiringGroup(NamedTuple):
         offsets = ", ".join(f"{name}: {days}" for name, days in self.offsets.items())
         topics = ",".join(self.read_topics) or "-"
         return f"{self.state} since {self.state_start}, type {self.type!r}, reads {topics}, {{{offsets}}}"
+
+
+def _read_expiry_case(text: str) -> tuple[ExpiringGroup, int, int]:
+    group, now, retention = literal_eval(text)
+    return ExpiringGroup(*group), now, retention
 
 
 def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
@@ -229,102 +207,27 @@ def _compute_state(group_epoch: int, assignment_epoch: int, members: Members) ->
     return group.state.value
 
 
-def compare_epochs_first(group_epoch: int, assignment_epoch: int, members: Members) -> str:
-    if group_epoch > assignment_epoch:
+def _compute_state_wrongly(mistake: str, group_epoch: int, assignment_epoch: int, members: Members) -> str:
+    if mistake == "compares the epochs first" and group_epoch > assignment_epoch:
         return "Assigning"
+    if mistake == "is Stable without members" and not members:
+        return "Stable"
+    if mistake == "ignores the epochs of members":
+        members = [(assignment_epoch, state) for _, state in members]
+    elif mistake == "ignores the states of members":
+        members = [(epoch, _STABLE_MEMBER) for epoch, _ in members]
+    elif mistake == "accepts one stable member":
+        members = [member for member in members if member == (assignment_epoch, _STABLE_MEMBER)] or members
+    elif mistake == "looks at the members first":
+        state = _compute_state(assignment_epoch, assignment_epoch, members)
+        return _compute_state(group_epoch, assignment_epoch, members) if state == "Stable" else state
     return _compute_state(group_epoch, assignment_epoch, members)
 
 
-def treat_as_stable_without_members(group_epoch: int, assignment_epoch: int, members: Members) -> str:
-    return _compute_state(group_epoch, assignment_epoch, members) if members else "Stable"
-
-
-def ignore_epochs_of_members(group_epoch: int, assignment_epoch: int, members: Members) -> str:
-    return _compute_state(group_epoch, assignment_epoch, [(assignment_epoch, state) for _, state in members])
-
-
-def ignore_states_of_members(group_epoch: int, assignment_epoch: int, members: Members) -> str:
-    return _compute_state(group_epoch, assignment_epoch, [(epoch, _STABLE_MEMBER) for epoch, _ in members])
-
-
-def accept_one_stable_member(group_epoch: int, assignment_epoch: int, members: Members) -> str:
-    stable = [member for member in members if member == (assignment_epoch, _STABLE_MEMBER)]
-    return _compute_state(group_epoch, assignment_epoch, stable or members)
-
-
-def look_at_members_first(group_epoch: int, assignment_epoch: int, members: Members) -> str:
-    state = _compute_state(assignment_epoch, assignment_epoch, members)
-    return _compute_state(group_epoch, assignment_epoch, members) if state == "Stable" else state
-
-
 FUNCTIONS = {
-    "commit_error": FunctionCases(
-        _convert_error,
-        tuple((name,) for name in _APPEND_ERRORS),
-        _convert_error_wrongly,
-    ),
-    # Each case is the committed offsets, the pending partitions, the requested partitions, and requireStable.
-    "get_offsets": FunctionCases(
-        _fetch_offsets,
-        (
-            (_COMMITTED, set(), ["orders-0"], False),
-            (_COMMITTED, set(), ["orders-0", "orders-2"], False),
-            (_COMMITTED, set(), "all", True),
-            (_COMMITTED, {"orders-1"}, "all", False),
-            (_COMMITTED, {"orders-1"}, "all", True),
-            (_COMMITTED, {"orders-2"}, "all", True),
-            (_COMMITTED, {"orders-2"}, ["orders-0", "orders-2"], True),
-            ({}, set(), ["orders-0"], True),
-            ({}, {"orders-0"}, "all", True),
-        ),
-        _fetch_offsets_wrongly,
-    ),
-    # Each case is the lists of protocols of all members.
-    "select_protocol": FunctionCases(
-        _select_protocol,
-        (
-            ([["range"]],),
-            ([["range", "roundrobin"], ["roundrobin", "range"], ["roundrobin", "range"]],),
-            ([["sticky", "range"], ["sticky", "range"], ["range"]],),
-            (
-                [
-                    ["range", "roundrobin"],
-                    ["sticky", "roundrobin", "range"],
-                    ["sticky", "roundrobin", "range"],
-                    ["range", "roundrobin"],
-                    ["sticky", "roundrobin", "range"],
-                ],
-            ),
-        ),
-    ),
-    # Each case is a group, the day `now`, and the retention.
-    "expired": FunctionCases(
-        _list_expired,
-        (
-            (ExpiringGroup("Empty", "", (), 0, {"a-0": (1, None), "a-1": (5, None)}), 8, 7),
-            (ExpiringGroup("Empty", "consumer", (), 4, {"a-0": (0, None)}), 8, 7),
-            (ExpiringGroup("Empty", "consumer", (), 4, {"a-0": (0, None)}), 11, 7),
-            (ExpiringGroup("Stable", "consumer", ("a",), 0, {"a-0": (0, None), "b-0": (0, None)}), 20, 7),
-            (ExpiringGroup("PreparingRebalance", "consumer", ("a",), 6, {"b-0": (0, None)}), 20, 7),
-            (ExpiringGroup("Stable", "connect", (), 0, {"a-0": (0, None)}), 20, 7),
-            (ExpiringGroup("Empty", "", (), 0, {"a-0": (0, 2), "a-1": (0, 30)}), 9, 7),
-            (ExpiringGroup("Stable", "consumer", ("b",), 5, {"a-0": (0, None)}), 8, 7),
-            (ExpiringGroup("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
-        ),
-        _list_expired_wrongly,
-    ),
-    # Each case is the group epoch, the assignment epoch, and the members.
-    "group_state": FunctionCases(
-        _compute_state,
-        (
-            (3, 3, [(3, 0), (3, 0)]),
-            (3, 3, [(2, 1), (3, 2)]),
-            (3, 3, [(3, 0), (3, 2)]),
-            (3, 3, [(3, 0), (2, 0)]),
-            (4, 3, [(3, 0)]),
-            (4, 3, [(2, 1), (3, 2)]),
-            (4, 3, []),
-            (4, 4, []),
-        ),
-    ),
+    "commit_error": ExerciseFunction(_convert_error, _convert_error_wrongly),
+    "get_offsets": ExerciseFunction(_fetch_offsets, _fetch_offsets_wrongly),
+    "select_protocol": ExerciseFunction(_select_protocol, _select_protocol_wrongly),
+    "expired": ExerciseFunction(_list_expired, _list_expired_wrongly, _read_expiry_case),
+    "group_state": ExerciseFunction(_compute_state, _compute_state_wrongly),
 }

@@ -1,11 +1,11 @@
-"""Functions of bytes and texts that the learner writes in the lessons 01, 02, 03 and 07: the cases and the mistakes."""
+"""Functions of bytes and texts that the learner writes in the lessons 01, 02, 03 and 07: the answers and mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from kafkagroups.course.exercises.exercise import FunctionCases
+from kafkagroups.course.exercises.exercise import ExerciseFunction
 from kafkagroups.course.log_lines import read_string
 from kafkagroups.log.batch import read_varint
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -37,11 +37,6 @@ def _decode_commit_wrongly(mistake: str, key: bytes, value: bytes | None) -> Any
         offset = int.from_bytes(value[start:end], "big", signed=True)
     return group, topic, partition, offset
 
-
-_COMMIT_KEY = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
-_CAFE_KEY = bytes.fromhex("0001000963") + b"af\xc3\xa9-\xe2\x98\x95" + bytes.fromhex("000573746f636b00000000")
-_VALUE_VERSION_3 = bytes.fromhex("0003000000000000002affffffff000674696c6c20320000019500000000")
-_VALUE_VERSION_1 = bytes.fromhex("00010000000000000010000674696c6c20310000019500000000ffffffffffffffff")
 
 # Lesson 02: `hash_of`.
 
@@ -117,27 +112,8 @@ def count_utf8_bytes(metadata: str, limit: int) -> bool:
 
 
 FUNCTIONS = {
-    "decode_commit": FunctionCases(
-        _decode_commit,
-        (
-            (_COMMIT_KEY, _VALUE_VERSION_3),
-            (_COMMIT_KEY, _VALUE_VERSION_1),
-            (_CAFE_KEY, _VALUE_VERSION_3),
-            (_COMMIT_KEY, None),
-        ),
-        _decode_commit_wrongly,
-    ),
-    "hash_of": FunctionCases(
-        java_hash,
-        (("billing",), ("",), ("dashboard",), ("fraud-check",), ("café-☕",), ("🥐",), ("polygenelubricants",)),
-    ),
-    # Each case is the bytes, and the position of the varint.
-    "read_varint": FunctionCases(
-        read_varint,
-        ((b"\x36", 0), (b"\x00\x36", 1), (b"\x92\x01", 0), (b"\x01", 0), (b"\x00", 0), (b"\xf3\xc4\x15", 0)),
-    ),
-    "fits": FunctionCases(
-        _check_metadata_length,
-        (("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
-    ),
+    "decode_commit": ExerciseFunction(_decode_commit, _decode_commit_wrongly),
+    "hash_of": ExerciseFunction(java_hash),
+    "read_varint": ExerciseFunction(read_varint),
+    "fits": ExerciseFunction(_check_metadata_length),
 }

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from kafkagroups.groups.offsets import OffsetAndMetadata
 
 _ROW = re.compile(r"^\| (?!---)(.*?) \| ?(.*?) ?\|$", re.MULTILINE)
+_CASE = re.compile(r"^- `(.+)`$", re.MULTILINE)
 _HINT = re.compile(r"^\d\. (.+)$", re.MULTILINE)
 _SOLUTION = re.compile(r"^```\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 _ANSWER = re.compile(r"^Answer: `(.+)`$", re.MULTILINE)
@@ -40,16 +41,16 @@ class Exercise:
     known_mistakes: dict[str, Any] = field(default_factory=dict)
 
 
-class FunctionCases(NamedTuple):
+class ExerciseFunction(NamedTuple):
     """The code of an exercise whose answer is a function.
 
-    The page names each mistake, and explains it. `answer_wrongly` has this name as its first argument. Without it, a
-    mistake is a function of the same module.
+    The page has the cases, which `read_case` reads, and names each mistake. `answer_wrongly` has this name as its first
+    argument. Without it, a mistake is a function of the same module.
     """
 
     correct: Callable[..., Any]
-    cases: Sequence[tuple[Any, ...]]
     answer_wrongly: Callable[..., Any] | None = None
+    read_case: Callable[[str], tuple[Any, ...]] = literal_eval
 
 
 def read_sections(page: Path) -> tuple[str, dict[str, str]]:
@@ -81,9 +82,10 @@ def read_exercise(name: str, section: str, module: ModuleType | None = None) -> 
     found = _SOLUTION.search(section)
     if module is not None:
         assert found is not None, name
-        code: FunctionCases = module.FUNCTIONS[name]
+        code: ExerciseFunction = module.FUNCTIONS[name]
         mistakes = {why: _find_mistake(code, module, wrong.strip("`")) for wrong, why in read_rows(section)}
-        return Exercise(name, code.correct, found[1], hints, code.cases, mistakes)
+        cases = tuple(map(code.read_case, _CASE.findall(section)))
+        return Exercise(name, code.correct, found[1], hints, cases, mistakes)
     answer = _ANSWER.search(section)
     assert answer is not None, name
     solution = found[1] if found else f"{name} = {answer[1]}"
@@ -91,7 +93,7 @@ def read_exercise(name: str, section: str, module: ModuleType | None = None) -> 
     return Exercise(name, literal_eval(answer[1]), solution, hints, known_mistakes=mistakes)
 
 
-def _find_mistake(code: FunctionCases, module: ModuleType, name: str) -> Callable[..., Any]:
+def _find_mistake(code: ExerciseFunction, module: ModuleType, name: str) -> Callable[..., Any]:
     if code.answer_wrongly is None:
         return getattr(module, name)  # type: ignore[no-any-return]
     return partial(code.answer_wrongly, name)

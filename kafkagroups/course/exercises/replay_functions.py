@@ -1,15 +1,16 @@
-"""Functions that the learner writes to replay, clean and merge logs, in the lessons 08, 10, 11 and 12: the cases and
-the mistakes.
+"""Functions that the learner writes to replay, clean and merge logs, in the lessons 08, 10, 11 and 12: what
+Kafka answers, and the mistakes.
 
 To replay a log means to compute the committed offsets from its lines (`Line` in log_lines.py).
 """
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
-from kafkagroups.course.exercises.exercise import FunctionCases, make_commit
+from kafkagroups.course.exercises.exercise import ExerciseFunction, make_commit
 from kafkagroups.course.log_lines import Line, Lines
 from kafkagroups.course.log_parts import NewestLine, PartResult, merge_results
 from kafkagroups.groups.offsets import Offsets, TopicPartition
@@ -18,6 +19,12 @@ CommittedOffsets = dict[Any, Any]
 """Committed offsets by (group, partition)."""
 Records = list[tuple[int, Any, Any]]
 """The offset, key and value of each record. The value of a tombstone is None."""
+
+_LINE = re.compile(
+    r"(?P<at>\d+): (?:producer (?P<ended>\d+) (?P<end>commit|abort)s"
+    r"|(?P<of>\w+) (?P<partition>\S+) (?:deleted|= (?P<value>\d+))(?:, producer (?P<producer>\d+))?"
+    r"|(?P<group>\w+), (?:deleted|generation (?P<generation>\d+)))"
+)
 
 # Lesson 08: `replay_transactions`, and lesson 11: `replay`.
 
@@ -112,23 +119,22 @@ def _replay_wrongly(mistake: str, lines: Lines) -> CommittedOffsets:
     return offsets
 
 
-def _make_case(*lines: Line) -> tuple[Lines]:
-    return (Lines(lines),)
+def _read_lines(text: str) -> tuple[Lines]:
+    return (Lines(map(_read_line, text.split(" | "))),)
 
 
-def _write_offset(
-    record_offset: int,
-    value: int | None,
-    *,
-    producer: int | None = None,
-    partition: str = "orders-0",
-    group: str = "a",
-) -> Line:
-    return Line(record_offset, "offset", group, partition, value, producer)
-
-
-def _write_marker(record_offset: int, record_type: str, producer: int = 7) -> Line:
-    return Line(record_offset, record_type, producer=producer)
+def _read_line(text: str) -> Line:
+    """Read a line in its printed form."""
+    found = _LINE.fullmatch(text)
+    assert found is not None, text
+    numbers = {name: int(found[name]) for name in ("at", "ended", "value", "producer", "generation") if found[name]}
+    if found["end"]:
+        return Line(numbers["at"], found["end"], producer=numbers["ended"])
+    if found["partition"]:
+        return Line(
+            numbers["at"], "offset", found["of"], found["partition"], numbers.get("value"), numbers.get("producer")
+        )
+    return Line(numbers["at"], "group", found["group"], value=numbers.get("generation"))
 
 
 # Lesson 10: `survivors`.
@@ -156,22 +162,21 @@ def _list_survivors_wrongly(mistake: str, records: Records, active_offset: int) 
 
 # Lesson 12: `merge`.
 
-_A = ("a", "orders-0")
-_B = ("b", "orders-0")
 
-
-def prefer_right(left: PartResult, right: PartResult) -> PartResult:
-    return {**left, **right}
-
-
-def prefer_left(left: PartResult, right: PartResult) -> PartResult:
-    return {**right, **left}
-
-
-def prefer_larger_offset(left: PartResult, right: PartResult) -> PartResult:
-    merged = dict(left)
-    for key, line in right.items():
-        merged[key] = max(left.get(key, line), line, key=_read_offset_or_0)
+def _merge_wrongly(mistake: str, left: PartResult, right: PartResult) -> PartResult:
+    merged = merge_results(left, right)
+    if mistake == "prefers right":
+        merged = {**left, **right}
+    elif mistake == "prefers left":
+        merged = {**right, **left}
+    elif mistake == "prefers the larger offset":
+        merged |= {key: max(left[key], right[key], key=_read_offset_or_0) for key in left if key in right}
+    elif mistake == "drops tombstones after the merge":
+        merged = _drop_tombstones(merged)
+    elif mistake == "drops tombstones before the merge":
+        merged = merge_results(_drop_tombstones(left), _drop_tombstones(right))
+    elif mistake == "keeps only the keys of left":
+        merged = {key: merged[key] for key in left}
     return merged
 
 
@@ -184,93 +189,9 @@ def _drop_tombstones(result: PartResult) -> PartResult:
     return {key: (position, offset) for key, (position, offset) in result.items() if offset is not None}
 
 
-def drop_tombstones_after_merge(left: PartResult, right: PartResult) -> PartResult:
-    return _drop_tombstones(merge_results(left, right))
-
-
-def drop_tombstones_before_merge(left: PartResult, right: PartResult) -> PartResult:
-    return merge_results(_drop_tombstones(left), _drop_tombstones(right))
-
-
-def keep_only_keys_of_left(left: PartResult, right: PartResult) -> PartResult:
-    merged = merge_results(left, right)
-    return {key: merged[key] for key in left}
-
-
 FUNCTIONS = {
-    "replay_transactions": FunctionCases(
-        _replay_lines,
-        (
-            _make_case(_write_offset(0, 10, producer=7), _write_marker(1, "commit")),
-            _make_case(_write_offset(0, 10, producer=7), _write_marker(1, "abort")),
-            _make_case(_write_offset(0, 5), _write_offset(1, 10, producer=7)),
-            _make_case(_write_offset(0, 30, producer=7), _write_offset(1, 25), _write_marker(2, "commit")),
-            _make_case(_write_offset(0, 25), _write_offset(1, 30, producer=7), _write_marker(2, "commit")),
-            _make_case(
-                _write_offset(0, 10, producer=7),
-                _write_offset(1, 20, producer=8, partition="orders-1"),
-                _write_marker(2, "commit", producer=8),
-            ),
-            _make_case(
-                _write_offset(0, 10, producer=7),
-                _write_marker(1, "abort"),
-                _write_offset(2, 20, producer=7, partition="orders-1"),
-                _write_marker(3, "commit"),
-            ),
-            _make_case(
-                _write_offset(0, 10, producer=7),
-                _write_offset(1, 20, producer=7),
-                _write_marker(2, "commit"),
-                _write_offset(3, None),
-            ),
-        ),
-        _replay_transactions_wrongly,
-    ),
-    # Each case is the records, and the offset at which the active segment begins.
-    "survivors": FunctionCases(
-        _list_survivors,
-        (
-            ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2")], 3),
-            ([(4, "a", "1"), (9, "b", "1"), (12, "a", "2"), (13, "a", "3")], 14),
-            ([(0, "a", "1"), (1, "a", None), (2, "b", "1")], 3),
-            ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2"), (3, "a", "3")], 2),
-            ([], 0),
-        ),
-        _list_survivors_wrongly,
-    ),
-    "replay": FunctionCases(
-        partial(_replay_lines, ignores_transactions=True),
-        (
-            _make_case(_write_offset(0, 5), _write_offset(1, 9)),
-            _make_case(_write_offset(0, 5), _write_offset(1, 7, group="b")),
-            _make_case(_write_offset(0, 30), _write_offset(1, 25)),
-            _make_case(_write_offset(0, 5), _write_offset(1, 6, partition="orders-1"), _write_offset(2, None)),
-            _make_case(_write_offset(0, None), Line(1, "group", "a", value=1), _write_offset(2, 5)),
-            _make_case(_write_offset(0, 5), _write_offset(1, None), _write_offset(2, 3)),
-            _make_case(_write_offset(0, 5), Line(1, "group", "a", value=3)),
-            _make_case(
-                _write_offset(0, 5), _write_offset(1, 7, group="b"), _write_offset(2, None), Line(3, "group", "a")
-            ),
-            _make_case(
-                _write_offset(0, 5),
-                Line(1, "group", "a", value=3),
-                _write_offset(2, None),
-                Line(3, "group", "a"),
-                _write_offset(4, 8),
-            ),
-        ),
-        _replay_wrongly,
-    ),
-    "merge": FunctionCases(
-        merge_results,
-        (
-            ({_A: (3, 30)}, {_B: (5, 50)}),
-            ({_A: (3, 30)}, {_A: (5, 50)}),
-            ({_A: (5, 50)}, {_A: (3, 30)}),
-            ({_A: (3, 30)}, {_A: (5, 25)}),
-            ({_A: (3, 30)}, {_A: (5, None)}),
-            ({_A: (5, None), _B: (1, 10)}, {_A: (3, 30)}),
-            ({}, {_A: (5, None)}),
-        ),
-    ),
+    "replay_transactions": ExerciseFunction(_replay_lines, _replay_transactions_wrongly, _read_lines),
+    "survivors": ExerciseFunction(_list_survivors, _list_survivors_wrongly),
+    "replay": ExerciseFunction(partial(_replay_lines, ignores_transactions=True), _replay_wrongly, _read_lines),
+    "merge": ExerciseFunction(merge_results, _merge_wrongly),
 }

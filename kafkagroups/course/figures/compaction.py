@@ -219,27 +219,25 @@ def _draw_segments(log: Path, present: list[int], active_start: int) -> Iterator
             )
 
 
-def _draw_record(place: int, offset: int, entry: SmallRecord, result: str | None, word: str) -> list[Mark]:
+def _draw_record(place: int, offset: int, entry: SmallRecord, result: str | None, word: str) -> Iterator[Mark]:
     """A removed record leaves no gap there."""
     x, y = _find_place(place)
     middle = x + (_CELL_WIDTH - 3) / 2
     is_gone = result is not None and result.endswith("gone")
     tone = _RESULTS[result].tone if result else Tone.PLAIN
-    return [
-        Label(f"offset {offset}", middle, y - 6, str(offset), "middle", Tone.MUTED),
-        Box(
-            f"record {offset}",
-            x,
-            y,
-            _CELL_WIDTH - 3,
-            _CELL_HEIGHT,
-            (_name_entry(entry),),
-            tone,
-            is_bold=not is_gone,
-            is_dashed=bool(entry.producer and entry.topic),
-            is_gone=is_gone,
-            is_hollow=entry.value is None,
-            hue=entry.topic,
-        ),
-        Label(f"result {offset}", middle, y + _CELL_HEIGHT + 15, word, "middle", tone, 11),
-    ]
+    yield Label(f"offset {offset}", middle, y - 6, str(offset), "middle", Tone.MUTED)
+    yield Box(
+        f"record {offset}",
+        x,
+        y,
+        _CELL_WIDTH - 3,
+        _CELL_HEIGHT,
+        (_name_entry(entry),),
+        tone,
+        is_bold=not is_gone,
+        is_dashed=bool(entry.producer and entry.topic),
+        is_gone=is_gone,
+        is_hollow=entry.value is None,
+        hue=entry.topic,
+    )
+    yield Label(f"result {offset}", middle, y + _CELL_HEIGHT + 15, word, "middle", tone, 11)

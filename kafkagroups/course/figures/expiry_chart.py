@@ -118,13 +118,7 @@ _LATEST_TYPED_DAY = 10
 _LONGEST_TYPED_RETENTION = 10
 
 
-_MEMBERS = (
-    Members("orders", 4),
-    Members("orders", 9),
-    Members("orders"),
-    Members("payments"),
-    Members(""),
-)
+_MEMBERS = (Members("orders", 4), Members("orders", 9), Members("orders"), Members("payments"), Members(""))
 _COMMIT_DAYS = (0, 2, 4)
 _RETENTIONS = (7, 3)
 
@@ -281,28 +275,25 @@ def _draw_clocks(step: int, case: _Case) -> Iterator[Mark]:
         hue = _HUES["commit clock"]
         yield _draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue)
         return
-    yield from _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
+    yield _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
         x = _find_x(LAST_DAY)
         yield Label("no empty clock", x, _EMPTY_TOP + 20, "does not start", "end", Tone.MUTED)
     else:
-        yield from _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
+        yield _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
 
 
-def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Mark]:
-    start = _find_x(start_day)
+def _draw_clock(key: str, start_day: int, retention: int, top: float) -> Mark:
     width = retention * _DAY_WIDTH
     lines = fit_words(width, _SIZE, _format_days(retention))
-    return [_draw_bar(key, start, top, width, lines, hue=_HUES[key])]
+    return _draw_bar(key, _find_x(start_day), top, width, lines, hue=_HUES[key])
 
 
-def _draw_question(number: int, commit_day: int) -> list[Mark]:
+def _draw_question(number: int, commit_day: int) -> Iterator[Mark]:
     x = _find_x(commit_day)
     top = _VERSION_TOPS[number]
-    return [
-        _draw_bar(f"offset {number}", x, top, _COMMIT_WIDTH, ("offset",), tone=Tone.MUTED, is_dashed=True),
-        Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED),
-    ]
+    yield _draw_bar(f"offset {number}", x, top, _COMMIT_WIDTH, ("offset",), tone=Tone.MUTED, is_dashed=True)
+    yield Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED)
 
 
 def _draw_end(number: int, case: _Case) -> Mark:

@@ -99,14 +99,6 @@ class Content:
         scenes = {numbers: draw(*numbers) for numbers in _combine(controls)}
         return cls(title, height, controls, scenes, free_input)
 
-    def __post_init__(self) -> None:
-        expected = set(_combine(self.controls))
-        if set(self.scenes) != expected:
-            missing = sorted(expected.symmetric_difference(self.scenes))
-            raise UsageError(
-                f"figure {self.title!r}: expected one scene for each combination of options; see {missing}"
-            )
-
 
 def _combine(controls: Sequence[Control]) -> Iterator[tuple[int, ...]]:
     return product(*(range(len(control.options)) for control in controls))

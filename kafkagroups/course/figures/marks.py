@@ -263,19 +263,18 @@ def encode_data_address(svg: str) -> str:
 
 def _draw_mark(mark: Mark) -> Iterator[str]:
     colours = find_colours(mark.tone)
+    dashes = "5 4" if not isinstance(mark, Label) and mark.is_dashed else None
     if isinstance(mark, Box):
         yield from _draw_box(mark, colours)
     elif isinstance(mark, Label):
         yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark, colours.ink)
     elif isinstance(mark, Arrow):
         ends: dict[str, Any] = {"x1": mark.x1, "y1": mark.y1, "x2": mark.x2, "y2": mark.y2}
-        dashes = "5 4" if mark.is_dashed else None
         yield _draw("line", **ends, stroke=colours.line, stroke_width=1.6, stroke_dasharray=dashes)
         if mark.has_head:
             yield _draw("polygon", points=_join(_find_head(mark)), fill=colours.line)
     else:
         line = LIGHT_HUES[find_hue(mark.hue)] if mark.hue else colours.line
-        dashes = "5 4" if mark.is_dashed else None
         points = _join(mark.points)
         yield _draw("polyline", points=points, fill="none", stroke=line, stroke_width=2, stroke_dasharray=dashes)
 

@@ -131,15 +131,10 @@ def _commit(folder: Path, groups: Iterable[str], count: int) -> None:
 
 def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
     loaded = load(folder, "new", partitions=count)
-    new: dict[str, int | None] = {}
-    for group in groups:
-        cached = loaded.get(group)
-        new[group] = cached.offsets[_ORDERS_0].offset if cached else None
+    new = {group: loaded[group].offsets[_ORDERS_0].offset if group in loaded else None for group in groups}
     broker = start_broker(DiskLogs(folder), offsets_topic_num_partitions=count)
-    classic: dict[str, int | None] = {}
-    for group in groups:
-        offset = broker.offset_fetch(group, [_ORDERS_0]).value.offsets[_ORDERS_0].offset
-        classic[group] = None if offset < 0 else offset
+    fetched = {group: broker.offset_fetch(group, [_ORDERS_0]).value.offsets[_ORDERS_0].offset for group in groups}
+    classic = {group: None if offset < 0 else offset for group, offset in fetched.items()}
     return (new, classic)
 
 

@@ -71,13 +71,8 @@ class Segment(Figure):
             Control("moment", "moment", _MOMENTS),
         )
         height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + 2
-        return Content.draw(
-            "A segment: batches and what their checksums cover",
-            height,
-            controls,
-            draw,
-            FreeInput("break a byte (position=hex)", _EXAMPLE),
-        )
+        title = "A segment: batches and what their checksums cover"
+        return Content.draw(title, height, controls, draw, FreeInput("break a byte (position=hex)", _EXAMPLE))
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
@@ -117,25 +112,23 @@ class Segment(Figure):
         caption = self._make_caption(broken, recovery, moment)
         return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",))
 
-    def _draw_head(self, broken: ByteChange | None) -> list[Mark]:
+    def _draw_head(self, broken: ByteChange | None) -> Iterator[Mark]:
         words = f"{len(self.data)} bytes in {len(self.batches)} batches"
         tone = Tone.PLAIN
         if broken:
             old = self.data[broken.position]
             words = f"byte {broken.position} was {old:02x}, now {broken.byte:02x}: {self._name_place(broken.position)}"
             tone = Tone.ERROR
-        return [
-            Label("state", 4, 15, words, tone=tone, is_bold=True),
-            Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True),
-            Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11),
-            Box("legend checksum", 222, 22, 6, 14, is_solid=True),
-            Label("legend checksum words", 234, 33, "checksum", size=11),
-            Box("legend covered", 306, 22, 24, 14),
-            Label("legend covered words", 336, 33, "what the checksum covers", size=11),
-            Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11),
-            Label("head offset", 64, 55, "offset", tone=Tone.MUTED, size=11),
-            Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11),
-        ]
+        yield Label("state", 4, 15, words, tone=tone, is_bold=True)
+        yield Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True)
+        yield Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11)
+        yield Box("legend checksum", 222, 22, 6, 14, is_solid=True)
+        yield Label("legend checksum words", 234, 33, "checksum", size=11)
+        yield Box("legend covered", 306, 22, 24, 14)
+        yield Label("legend covered words", 336, 33, "what the checksum covers", size=11)
+        yield Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11)
+        yield Label("head offset", 64, 55, "offset", tone=Tone.MUTED, size=11)
+        yield Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
         if broken is None:

@@ -5,6 +5,7 @@ The reader chooses how, and in which order, the transactions of two producers en
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,7 +133,7 @@ def _find_lost(state: _State, before: _State, entries: _Entries, loaded: int) ->
     return {before.waits[last.producer]} - {state.counts}
 
 
-def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State, fate: str) -> list[Mark]:
+def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State, fate: str) -> Iterator[Mark]:
     lines = (f"{commit.value}", f"record {offset}")
     x = _WAITS_LEFT
     top = _SLOT_TOPS.get(commit.producer, _COUNTS_TOP)
@@ -147,8 +148,8 @@ def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State,
         lines = (lines[0], fate)
         style |= {"tone": Tone.DEAD, "is_gone": True}
     else:
-        return []
-    return [Box(f"value {offset}", x, top, _BOX_WIDTH, 40, lines, **style)]
+        return
+    yield Box(f"value {offset}", x, top, _BOX_WIDTH, 40, lines, **style)
 
 
 def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool) -> Mark:

@@ -113,13 +113,12 @@ def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Conte
     options = tuple(reader.words if reader else "no reader yet" for reader in readers)
     control = Control("reader", "reader", options, is_sequence=False, initial=3)
     height = _ROW_HEIGHT * len(records) + 2
-    return Content.draw(
-        "One commit in different value versions",
-        height,
-        (control,),
-        lambda number: _draw(records, readers[number]),
-        FreeInput("leader epoch of the commit", "-1"),
-    )
+    free_input = FreeInput("leader epoch of the commit", "-1")
+
+    def draw(number: int) -> Scene:
+        return _draw(records, readers[number])
+
+    return Content.draw("One commit in different value versions", height, (control,), draw, free_input)
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:

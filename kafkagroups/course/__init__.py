@@ -1,8 +1,8 @@
 """The tools of the lessons: data, learners' predictions, exercises, brokers, widgets.
 
-A lesson imports this package as `course` and uses these functions and classes. Except for the loading times
-of lesson 12, a lesson prints the same text in every run. `check`, `hint` and `solution` never raise an error, so a
-wrong answer does not stop the notebook.
+A lesson imports this package as `course` and uses these functions and classes. Except for the loading times of lesson
+12, a lesson prints the same text in every run. `check`, `hint` and `solution` never raise an error, so a wrong answer
+does not stop the notebook.
 """
 
 from kafkagroups.course.broker import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ _MODULES = {
 }
 _SECTIONS = {page.stem[:2]: read_sections(page)[1] for page in sorted(Path(__file__).parent.glob("[0-9][0-9]_*.md"))}
 
+
+def _list_sections(kind: str, sections: dict[str, str]) -> Iterator[tuple[str, str]]:
+    return ((title.removeprefix(kind), text) for title, text in sections.items() if title.startswith(kind))
+
+
 EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
-    lesson: tuple(
-        read_exercise(title[1], text, _MODULES.get(title[1]))
-        for title, text in ((title.split(), text) for title, text in sections.items())
-        if title[0] == "Exercise"
-    )
+    lesson: tuple(read_exercise(name, text, _MODULES.get(name)) for name, text in _list_sections("Exercise ", sections))
     for lesson, sections in _SECTIONS.items()
 }
 EXERCISES_BY_LESSON["14"] = tuple(question.exercise for incident in INCIDENTS for question in incident.questions)
@@ -33,10 +35,9 @@ EXERCISES: dict[str, Exercise] = {
 }
 
 MISCONCEPTIONS: dict[str, dict[Any, str]] = {
-    title.removeprefix("Prediction "): dict(read_values(text))
+    name: dict(read_values(text))
     for sections in _SECTIONS.values()
-    for title, text in sections.items()
-    if title.startswith("Prediction ")
+    for name, text in _list_sections("Prediction ", sections)
 }
 """What is wrong with a frequent wrong prediction. It is not in the lessons, because a list of wrong predictions tells a
 reader too much about the answer.

@@ -13,7 +13,7 @@ from statistics import median
 
 from benchmarks.comparisons import BASE, MILLION, WAYS, plan
 from benchmarks.plot import HEIGHT, draw_curves
-from kafkagroups.course.figures.picture import draw_svg
+from kafkagroups.course.figures.marks import draw_svg
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = Path(__file__).with_name("measured.json")

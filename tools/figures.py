@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from kafkagroups.cli import main as run_command
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import page_script
-from kafkagroups.course.figures.picture import draw_svg
+from kafkagroups.course.figures.marks import draw_svg
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "build" / "figures.html"

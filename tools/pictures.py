@@ -17,8 +17,7 @@ from pathlib import Path
 from lesson_pictures import cleaning, forensics, groups, loading, requests, start
 from lesson_pictures.shared import Picture
 
-from kafkagroups.course.figures.marks import Scene
-from kafkagroups.course.figures.picture import draw_svg
+from kafkagroups.course.figures.marks import Scene, draw_svg
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks" / "pictures"
 

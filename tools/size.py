@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 513,
     "cli": 3078,
     "coordinator": 6153,
-    "course": 8667,
+    "course": 6996,
     "engine": 2548,
     "groups": 2223,
     "history": 5080,

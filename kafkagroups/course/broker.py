@@ -22,7 +22,7 @@ from kafkagroups.coordinator import (
     TopicPartition,
 )
 from kafkagroups.coordinator.logs import AppendCallback
-from kafkagroups.coordinator.messages import CommitErrors, OffsetFetchResult
+from kafkagroups.coordinator.messages import CommitErrors
 from kafkagroups.coordinator.recorded_decisions import make_topic_id
 from kafkagroups.coordinator.request_validation import Authorizer, allow_all
 from kafkagroups.course.lesson_folders import make_scratch_folder
@@ -149,6 +149,14 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
     return broker.offset_commit(groups.pop(), offsets)
 
 
+def commit_in_transaction(
+    broker: GroupCoordinator, group: str, producer_id: int, offsets: Mapping[str, int]
+) -> ResponseFuture[CommitErrors]:
+    """Send a TxnOffsetCommit with an offset for each partition, such as "orders-0"."""
+    commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
+    return broker.txn_offset_commit(group, commits, transactional_id=group, producer_id=producer_id, producer_epoch=0)
+
+
 def end_transaction(broker: GroupCoordinator, group: str, producer_id: int, *, commits: bool) -> str:
     """Do what a transaction coordinator does at the end of a transaction: append its marker and tell the coordinator.
 
@@ -163,39 +171,12 @@ def end_transaction(broker: GroupCoordinator, group: str, producer_id: int, *, c
     return "COMMIT" if commits else "ABORT"
 
 
-class ReadCountingLogs:
-    """Logs, or a folder of partition folders, that count in `records_read` the records that were read so far."""
+class ReadCountingLogs(DiskLogs):
+    """The logs in a folder of partition folders, which count in `records_read` the records that were read so far."""
 
-    def __init__(self, logs: OffsetsLogs | str | Path) -> None:
-        self.logs = DiskLogs(logs) if isinstance(logs, str | Path) else logs
-        self.records_read = 0
-
-    def magic(self, partition: int) -> int | None:
-        return self.logs.magic(partition)
-
-    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        self.logs.append(partition, batch, callback)
+    records_read = 0
 
     def read(self, partition: int) -> Iterator[Batch]:
-        for batch in self.logs.read(partition):
+        for batch in super().read(partition):
             self.records_read += batch.count
             yield batch
-
-
-def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
-    """Return fetched offsets as in the JSON files in data/harbour.
-
-    By partition, such as "orders-0", it is a dict with the offset, the leader epoch and the metadata, or the name of an
-    error.
-    """
-    formatted: dict[str, Any] = {}
-    for partition, fetched in result.offsets.items():
-        if fetched.error:
-            formatted[str(partition)] = fetched.error.name
-        else:
-            formatted[str(partition)] = {
-                "offset": fetched.offset,
-                "leader_epoch": fetched.leader_epoch,
-                "metadata": fetched.metadata,
-            }
-    return formatted

@@ -1,24 +1,29 @@
-"""Check, hint and solution: the functions that a learner calls for an exercise.
+"""Check, hint and solution: the functions that a learner calls for an exercise. And the learner's progress.
 
 `check` compares the learner's value, or the results of the learner's function for the exercise's cases, with the
 solution's. It prints a line that begins with the result (✓ passed, ✗ failed, ! error, · not attempted), and a sentence
 about a mistake that learners often make. It stops a function that does not end (`limit_time`).
+
+The solved exercises are kept in a file next to the lessons. The environment variable KAFKAGROUPS_PROGRESS names another
+file. If it is empty, the progress is kept in memory only.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from kafkagroups.course.exercises.catalog import EXERCISES, run_solutions
+from kafkagroups.course.exercises.catalog import EXERCISES, EXERCISES_BY_LESSON, run_solutions
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.progress import note_solved
 from kafkagroups.errors import KafkagroupsError
 
 
@@ -194,3 +199,67 @@ def _shorten(value: Any) -> str:
     if " " in text:
         return textwrap.shorten(text, _MAX_SHOWN_CHARACTERS, placeholder="…")
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else text[:_MAX_SHOWN_CHARACTERS] + "…"
+
+
+FILE_NAME = ".progress.json"
+VARIABLE = "KAFKAGROUPS_PROGRESS"
+_solved_in_memory: set[str] = set()
+
+
+def progress() -> None:
+    solved = read_solved()
+    print(f"{len(solved)} of {len(EXERCISES)} exercises solved")
+    for lesson, exercises in EXERCISES_BY_LESSON.items():
+        done = sum(exercise.name in solved for exercise in exercises)
+        bar = "■" * done + "□" * (len(exercises) - done)
+        print(f"lesson {lesson}  {bar:<5} {done} of {len(exercises)}")
+
+
+def reset() -> None:
+    """Forget the progress. The notebooks keep the learner's answers."""
+    _solved_in_memory.clear()
+    path = _find_file()
+    if path is not None:
+        path.unlink(missing_ok=True)
+    print(f"0 of {len(EXERCISES)} exercises solved")
+
+
+def read_solved() -> set[str]:
+    """A file that cannot be read counts as no progress."""
+    path = _find_file()
+    if path is None:
+        return set(_solved_in_memory)
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))["solved"]
+        return {name for name in names if name in EXERCISES}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def note_solved(name: str) -> None:
+    """A folder that cannot be written is no reason to stop a lesson."""
+    path = _find_file()
+    solved = read_solved()
+    if name in solved:
+        return
+    solved.add(name)
+    if path is None:
+        _solved_in_memory.add(name)
+        return
+    # Replaced in one step, so that a crash leaves the old file or the new file.
+    new = path.with_name(path.name + ".new")
+    try:
+        new.write_text(json.dumps({"solved": sorted(solved)}, indent=1) + "\n", encoding="utf-8")
+        new.replace(path)
+    except OSError:
+        _solved_in_memory.add(name)
+
+
+def _find_file() -> Path | None:
+    """A notebook runs in its own folder, so the solved notebooks, in `solutions/`, do not count as the learner's
+    progress.
+    """
+    named = os.environ.get(VARIABLE)
+    if named is None:
+        return Path(FILE_NAME)
+    return Path(named) if named else None

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from kafkagroups import CleanerConfig, compact, load
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
-from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
-from kafkagroups.log.cleaner import read_marker
+from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
+from kafkagroups.log.cleaner import ProducerStates, add_batch
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
@@ -45,25 +45,20 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
     """Yield each record of a partition folder with its class for the cleaner: "marker", "aborted" (in an aborted
     transaction), "tombstone" or "value".
     """
-    classified: dict[int, tuple[str, LogRecord]] = {}  # The keys are offsets.
-    open_transactions: dict[int, list[LogRecord]] = {}  # The keys are producer ids.
+    producers = ProducerStates()
+    for batch in open_log(log):
+        add_batch(producers, batch)
     for batch in open_log(log):
         for record in batch.records:
-            classified[record.offset] = _classify_record(batch, record), record
-        if batch.is_control:
-            ended_records = open_transactions.pop(batch.producer_id, [])
-            if read_marker(batch) is ControlType.ABORT:
-                for record in ended_records:
-                    classified[record.offset] = "aborted", record
-        elif batch.is_transactional:
-            open_transactions.setdefault(batch.producer_id, []).extend(batch.records)
-    yield from classified.values()
-
-
-def _classify_record(batch: Batch, record: LogRecord) -> str:
-    if batch.is_control:
-        return "marker"
-    return "tombstone" if record.value is None else "value"
+            if batch.is_control:
+                yield "marker", record
+            elif any(
+                txn.producer_id == batch.producer_id and txn.first_offset <= record.offset <= txn.last_offset
+                for txn in producers.aborted
+            ):
+                yield "aborted", record
+            else:
+                yield "tombstone" if record.value is None else "value", record
 
 
 def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:

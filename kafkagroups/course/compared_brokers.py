@@ -28,9 +28,9 @@ from kafkagroups.coordinator.messages import (
     OffsetFetchResult,
     SyncGroupResult,
 )
-from kafkagroups.course.broker import end_transaction, restart_after_crash, start_broker
+from kafkagroups.course.broker import commit_in_transaction, end_transaction, restart_after_crash, start_broker
 from kafkagroups.course.group_life import format_count, format_join, format_sync
-from kafkagroups.course.protocol_lines import Names, collect_batch_names, describe_record
+from kafkagroups.course.log_lines import Names, collect_batch_names, describe_record
 from kafkagroups.groups.log_records import find_group_id, read_control_type
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import decode
@@ -155,16 +155,7 @@ def delete_while_pending(broker: GroupCoordinator, request: str = "OffsetDelete"
     group = "fraud-check"
     payments_0 = TopicPartition("payments", 0)
     yield "a plain commit of 20", broker.offset_commit(group, {payments_0: OffsetCommit(20)})
-    yield (
-        "a commit of 41 in a transaction",
-        broker.txn_offset_commit(
-            group,
-            {payments_0: OffsetCommit(41)},
-            transactional_id=group,
-            producer_id=1,
-            producer_epoch=0,
-        ),
-    )
+    yield "a commit of 41 in a transaction", commit_in_transaction(broker, group, 1, {"payments-0": 41})
     if request == "OffsetDelete":
         yield request, broker.offset_delete(group, [payments_0])
     elif request == "DeleteGroups":
@@ -240,9 +231,8 @@ def format_answer(answer: Any) -> str:
             return f"{answer.group_id} ({answer.type}, {answer.state})"
         case dict():
             return _format_answers_by_key(answer)
-    if getattr(answer, "error", None):
-        return str(answer.error.name)
-    match answer:
+        case object(error=Errors() as error) if error:
+            return error.name
         case FetchedOffset():
             return str(answer.offset)
         case OffsetFetchResult():

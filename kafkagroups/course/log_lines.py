@@ -1,11 +1,16 @@
-"""The records of a log as short lines, to print and to replay, and as bytes."""
+"""The records of a log as short lines, to print and to replay, and as bytes.
+
+Lesson 13 shows the records of consumer, share and streams groups. They contain ids, so the names are collected from the
+log first: of clients from the records of members, and of topics from those of commits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
@@ -13,7 +18,7 @@ from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.folders import open_log, open_logs
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.serde import decode
+from kafkagroups.records.serde import Record, decode
 
 
 class Line(NamedTuple):
@@ -130,3 +135,157 @@ def hexdump(data: bytes, first_position: int = 0) -> None:
         right_hex = line[8:].hex(" ")
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in line)
         print(f"{first_position + start:>6}  {left_hex:<23}  {right_hex:<23}  {text}")
+
+
+_MEMBER_TYPES = (5, 10, 19)
+_GROUP_EPOCH_TYPES = (3, 11, 17)
+_TARGET_TYPES = (7, 13, 21)
+_ASSIGNMENT_EPOCH_TYPES = (6, 12, 20)
+_CURRENT_TYPES = (8, 14, 22)
+_TEXT_BY_MEMBER_TYPE = {
+    **dict.fromkeys(_MEMBER_TYPES, "member"),
+    **dict.fromkeys(_TARGET_TYPES, "target of"),
+    **dict.fromkeys(_CURRENT_TYPES, "current assignment of"),
+}
+_TEXT_BY_TYPE = {
+    4: "topics and partitions",
+    15: "share partitions",
+    16: "regular expression",
+    23: "topology",
+}
+
+
+class Names(NamedTuple):
+    clients: dict[str, str]
+    topics: dict[str, str]
+
+
+def print_protocol_lines(path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None) -> None:
+    """Print one line for each record of a group in a partition folder, up to `last_offset` or the end of the log.
+
+    A bracket stands around the group's records in one batch, if there are several.
+    """
+    batches = [batch for log in open_logs(path) for batch in log]
+    names = collect_batch_names(batches)
+    end = math.inf if last_offset is None else last_offset
+    for batch in batches:
+        found = [(at, record) for _, at, record in _read_records([batch]) if find_group_id(record) == group]
+        bracket = "┌" + "│" * (len(found) - 2) + "└" if len(found) > 1 else " "
+        for side, (log_record, record) in zip(bracket, found, strict=False):
+            if first_offset <= log_record.offset <= end:
+                print(f"{side} {log_record.offset:>2}: type {record.type:>2}, {describe_record(record, names)}")
+
+
+def collect_names(path: str | Path) -> Names:
+    return collect_batch_names(batch for log in open_logs(path) for batch in log)
+
+
+def collect_batch_names(batches: Iterable[Batch]) -> Names:
+    names = Names({}, {})
+    for _, _, record in _read_records(batches):
+        if record.type in _MEMBER_TYPES and record.value is not None:
+            member: Any = record.value
+            names.clients[_get_member_id(record)] = member.client_id
+        topic_id = getattr(record.value, "topic_id", None)
+        if isinstance(record.key, OFFSET_KEYS) and topic_id is not None:
+            names.topics[topic_id] = record.key.topic
+        for topics in ("initializing_topics", "initialized_topics"):
+            names.topics.update({topic.topic_id: topic.topic_name for topic in getattr(record.value, topics, ())})
+    return names
+
+
+def describe_record(record: Record, names: Names) -> str:
+    text = name_record(record, names)
+    if record.value is None:
+        return text
+    if record.type in _TARGET_TYPES:
+        return f"{text}: {_list_assignment(record.value, names)}"
+    if record.type in _CURRENT_TYPES:
+        return f"{text}: {', '.join(describe_current(record.value, names))}"
+    return text
+
+
+def name_record(record: Record, names: Names) -> str:
+    """Return the text of `describe_record` without the partitions and tasks of a member."""
+    value: Any = record.value
+    if isinstance(record.key, OFFSET_KEYS):
+        text = f"offset of {record.key.topic}-{record.key.partition}"
+        return f"{text} deleted" if value is None else f"{text} = {value.offset}"
+    if isinstance(record.key, GroupMetadataKey):
+        return "classic group deleted" if value is None else f"classic group, generation {value.generation}"
+    if record.type in _GROUP_EPOCH_TYPES:
+        return "group epoch deleted" if value is None else f"group epoch {value.epoch}"
+    if record.type in _ASSIGNMENT_EPOCH_TYPES:
+        return "assignment epoch deleted" if value is None else f"assignment epoch {value.assignment_epoch}"
+    if record.type in _TEXT_BY_MEMBER_TYPE:
+        member_id = _get_member_id(record)
+        text = f"{_TEXT_BY_MEMBER_TYPE[record.type]} {names.clients.get(member_id, member_id)}"
+    elif record.type in _TEXT_BY_TYPE:
+        text = _TEXT_BY_TYPE[record.type] + _describe_group_value(record)
+    else:
+        text = f"a record of type {record.type}"
+    return f"{text} deleted" if value is None else text
+
+
+def describe_current(value: Any, names: Names) -> list[str]:
+    """Return what a member's current assignment (types 8, 14, 22) says: epoch and state, partitions, revocations."""
+    texts = [f"epoch {value.member_epoch}, state {value.state}", _list_assignment(value, names)]
+    # Only consumer groups have this list. Streams groups have three lists of tasks, which the lesson does not need.
+    revoked = _list_partitions(getattr(value, "partitions_pending_revocation", ()), names)
+    return [*texts, f"must revoke {revoked}"] if revoked else texts
+
+
+def _get_member_id(record: Record) -> str:
+    key: Any = record.key
+    member_id: str = key.member_id
+    return member_id
+
+
+def _describe_group_value(record: Record) -> str:
+    value: Any = record.value
+    key: Any = record.key
+    if record.type == 16:
+        return f" {key.regular_expression}"
+    if value is None:
+        return ""
+    if record.type == 15:
+        topics = {
+            "initializing": value.initializing_topics,
+            "initialized": value.initialized_topics,
+            "deleting": value.deleting_topics,
+        }
+        return ": " + ", ".join(f"{label} {topic.topic_name}" for label, listed in topics.items() for topic in listed)
+    if record.type == 23:
+        return f", epoch {value.epoch}, {len(value.subtopologies)} subtopologies"
+    return ""
+
+
+def _list_assignment(value: Any, names: Names) -> str:
+    if hasattr(value, "active_tasks"):
+        tasks = [f"{task.subtopology_id}_{partition}" for task in value.active_tasks for partition in task.partitions]
+        return f"tasks {' '.join(tasks)}" if tasks else "no tasks"
+    topics = getattr(value, "topic_partitions", None)
+    if topics is None:
+        topics = value.assigned_partitions
+    return _list_partitions(topics, names) or "nothing"
+
+
+def _list_partitions(topics: Sequence[Any], names: Names) -> str:
+    partitions = [
+        f"{names.topics.get(topic.topic_id, topic.topic_id)}-{partition}"
+        for topic in topics
+        for partition in topic.partitions
+    ]
+    return " ".join(partitions)
+
+
+def _read_records(batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogRecord, Record]]:
+    for batch in batches:
+        if batch.is_control:
+            continue
+        for log_record in batch.records:
+            try:
+                record = decode(log_record.key, log_record.value)
+            except BadBytes:
+                continue
+            yield batch, log_record, record

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from kafkagroups.api import load
 from kafkagroups.course.log_lines import Line, read_batch_lines
-from kafkagroups.course.small_logs import KeyAndValue, encode_commit, write_small_log
+from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.folders import open_logs
@@ -23,8 +23,7 @@ NewestLine = tuple[int, int | None]
 """The position of a line in the log, and the committed offset, or None for a tombstone."""
 PartResult = dict[Key, NewestLine]
 _MARKERS = ("commit", "abort")
-# The group, the partition and the producer id of a described log.
-_GROUP = "g"
+# The partition and the producer id of a described log.
 _TOPIC_PARTITION = TopicPartition("t", 0)
 _PRODUCER_ID = 1
 
@@ -90,18 +89,18 @@ def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:
     commits the transaction". Another text raises UsageError.
     """
     with TemporaryDirectory() as folder:
-        write_small_log(Path(folder), map(_encode_line, lines))
-        group = load(folder, coordinator).get(_GROUP)
+        write_small_log(Path(folder), (_parse_line(line).encode() for line in lines))
+        group = load(folder, coordinator).get("shop")
         committed = group.offsets.get(_TOPIC_PARTITION) if group else None
         return committed.offset if committed else None
 
 
-def _encode_line(line: str) -> tuple[KeyAndValue | ControlType, int]:
+def _parse_line(line: str) -> SmallRecord:
     kind, _, committed = line.partition(": ")
     if kind == "marker that commits the transaction":
-        return ControlType.COMMIT, _PRODUCER_ID
+        return SmallRecord(producer=_PRODUCER_ID, ends=ControlType.COMMIT)
     if kind == "tombstone":
-        return encode_commit(_GROUP, None), 0
+        return SmallRecord("t")
     if kind in ("commit", "commit in a transaction") and committed:
-        return encode_commit(_GROUP, int(committed)), 0 if kind == "commit" else _PRODUCER_ID
+        return SmallRecord("t", int(committed), 0 if kind == "commit" else _PRODUCER_ID)
     raise UsageError(f"unknown record {line!r}: the docstring of load_described_log lists the texts")

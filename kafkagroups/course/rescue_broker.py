@@ -22,10 +22,8 @@ from typing import Any
 
 from IPython.display import display
 
-from kafkagroups.course.commands import read_output
-from kafkagroups.course.exercises.incidents.incident import find_incident
-from kafkagroups.course.incident_pages import Page, write_incident
-from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
+from kafkagroups.course.exercises.incidents.incident import Page, find_incident, write_incident
+from kafkagroups.course.lesson_folders import find_data, make_scratch_folder, read_output
 from kafkagroups.course.real_broker import RealBroker, has_jars
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
@@ -25,13 +26,36 @@ KeyAndValue = tuple[bytes, bytes | None]
 _FAILING_PARTITION = "__consumer_offsets-9"
 
 
-def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
-    commit_value = None if offset is None else OffsetCommitValue(offset, -1, "", START_MS)
-    value_version = None if offset is None else 3
-    record_type = 1  # A committed offset.
-    key, value = encode(Record(record_type, OffsetCommitKey(group, topic, 0), commit_value, value_version))
+class SmallRecord(NamedTuple):
+    """A commit of partition 0 of a topic (None: a tombstone), or a marker, which ends a producer's transaction.
+
+    The producer is 0 if the commit is not in a transaction.
+    """
+
+    topic: str = ""
+    value: int | None = None
+    producer: int = 0
+    ends: ControlType | None = None
+    group: str = "shop"
+
+    def encode(self) -> tuple[KeyAndValue | ControlType, int]:
+        """Return the record as `write_small_log` takes it."""
+        if self.ends is not None:
+            return self.ends, self.producer
+        return encode_commit(self.group, self.value, self.topic), self.producer
+
+
+def encode_pair(record: Record) -> KeyAndValue:
+    key, value = encode(record)
     assert key is not None
     return key, value
+
+
+def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
+    key = OffsetCommitKey(group, topic, 0)
+    if offset is None:
+        return encode_pair(Record(1, key, None, None))
+    return encode_pair(Record(1, key, OffsetCommitValue(offset, -1, "", START_MS), 3))
 
 
 def encode_records(

@@ -14,7 +14,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.course import rescue_broker
-from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.incidents import (
     after_the_upgrade,
@@ -27,6 +26,7 @@ from kafkagroups.course.exercises.incidents import (
     parse_errors,
 )
 from kafkagroups.course.exercises.incidents.incident import INCIDENTS, SEED
+from kafkagroups.course.lesson_folders import read_output
 from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.loading.group_json import offsets_json, pending_json
 from kafkagroups.repair.edit import Clean, Marker

@@ -4,8 +4,7 @@ import functools
 
 import pytest
 
-from kafkagroups.course.exercises.incidents.incident import SEED, find_incident
-from kafkagroups.course.incident_pages import write_incident
+from kafkagroups.course.exercises.incidents.incident import SEED, find_incident, write_incident
 
 
 @pytest.fixture(scope="session")

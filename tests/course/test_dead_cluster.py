@@ -11,10 +11,10 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import dialect
 from kafkagroups.course import real_broker, rescue_broker, rescue_into_new_broker, show_worked_rescue
-from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.incidents import dead_cluster
 from kafkagroups.course.exercises.incidents.incident import SEED
+from kafkagroups.course.lesson_folders import read_output
 from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.course.rescue_broker import PLAN_COMMAND, correct_plan, read_recorded_answers
 from kafkagroups.errors import BadBytes

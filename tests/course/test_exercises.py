@@ -7,8 +7,10 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from kafkagroups.coordinator import offset_for_leader_epoch
 from kafkagroups.course import checks
 from kafkagroups.course.exercises.catalog import EXERCISES, run_solutions
+from kafkagroups.course.log_lines import Line
 from kafkagroups.records.wire import java_hash
 
 
@@ -37,6 +39,22 @@ def test_a_solution_follows_the_package(name, solved):
     """The solution that a learner reads gives what the package's function gives, in every case."""
     for arguments in EXERCISES[name].cases:
         assert outcome(solved[name], arguments) == outcome(EXERCISES[name].correct, arguments)
+
+
+def test_an_answer_that_the_package_computes_is_the_packages():
+    """The pages of the exercises have the answers as values."""
+    assert EXERCISES["home_of_promo"].correct == kg.partition_for("promo")
+    assert EXERCISES["two_partitions"].correct == (kg.partition_for("reports"), kg.partition_for("barista"))
+    epochs = ((0, 0), (2, 70), (5, 90))
+    commits = ((85, 2), (95, 2), (75, 1))
+    ends = [offset_for_leader_epoch(epochs, log_end=120, epoch=epoch)[1] for _, epoch in commits]
+    continued = tuple(min(offset, end) for (offset, _), end in zip(commits, ends, strict=True))
+    assert EXERCISES["three_restarts"].correct == continued
+    offsets = ((10, 5, None), (11, 9, 4), (12, 7, 8), (13, 6, None))
+    lines = [Line(at, "offset", "a", "orders-0", value, producer) for at, value, producer in offsets]
+    markers = [Line(14, "commit", producer=8), Line(15, "abort", producer=4)]
+    replayed = EXERCISES["replay_transactions"].correct([*lines, *markers])
+    assert EXERCISES["after_two_markers"].correct == replayed["a", "orders-0"]
 
 
 def outcome(function, arguments):

@@ -5,7 +5,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs
-from kafkagroups.course.scripts import continue_after_crash
+from kafkagroups.course.group_life import continue_after_crash
 
 CONVERSATIONS = ["1.0.1-expiry", "1.0.1-versions", "3.9.2-commits", "3.9.2-deletes", "3.9.2-expiry", "3.9.2-fetch"]
 

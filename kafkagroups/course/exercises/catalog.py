@@ -1,53 +1,47 @@
-"""Every exercise of the course by its name, in the order of the lessons."""
+"""Every exercise of the course by its name, in the order of the lessons, and what the pages say about predictions."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import crc32c
 
 import kafkagroups
-from kafkagroups.course.exercises import (
-    compaction,
-    deleting,
-    fetching,
-    group_life,
-    loading,
-    log,
-    new_protocols,
-    partitions,
-    records,
-    scaling,
-    start_here,
-    storing,
-    transactions,
-    who_may_commit,
-)
-from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.exercises import answer_functions, byte_functions, replay_functions
+from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_sections, read_values
 from kafkagroups.course.exercises.incidents.incident import INCIDENTS
 
-EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
-    "00": start_here.EXERCISES,
-    "01": records.EXERCISES,
-    "02": partitions.EXERCISES,
-    "03": log.EXERCISES,
-    "04": storing.EXERCISES,
-    "05": fetching.EXERCISES,
-    "06": group_life.EXERCISES,
-    "07": who_may_commit.EXERCISES,
-    "08": transactions.EXERCISES,
-    "09": deleting.EXERCISES,
-    "10": compaction.EXERCISES,
-    "11": loading.EXERCISES,
-    "12": scaling.EXERCISES,
-    "13": new_protocols.EXERCISES,
-    "14": tuple(question.exercise for incident in INCIDENTS for question in incident.questions),
+_MODULES = {
+    name: module for module in (byte_functions, answer_functions, replay_functions) for name in module.FUNCTIONS
 }
+_SECTIONS = {page.stem[:2]: read_sections(page)[1] for page in sorted(Path(__file__).parent.glob("[0-9][0-9]_*.md"))}
+
+
+def _list_sections(kind: str, sections: dict[str, str]) -> Iterator[tuple[str, str]]:
+    return ((title.removeprefix(kind), text) for title, text in sections.items() if title.startswith(kind))
+
+
+EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
+    lesson: tuple(read_exercise(name, text, _MODULES.get(name)) for name, text in _list_sections("Exercise ", sections))
+    for lesson, sections in _SECTIONS.items()
+}
+EXERCISES_BY_LESSON["14"] = tuple(question.exercise for incident in INCIDENTS for question in incident.questions)
 
 EXERCISES: dict[str, Exercise] = {
     exercise.name: exercise for exercises in EXERCISES_BY_LESSON.values() for exercise in exercises
 }
+
+MISCONCEPTIONS: dict[str, dict[Any, str]] = {
+    name: dict(read_values(text))
+    for sections in _SECTIONS.values()
+    for name, text in _list_sections("Prediction ", sections)
+}
+"""What is wrong with a frequent wrong prediction. It is not in the lessons, because a list of wrong predictions tells a
+reader too much about the answer.
+"""
 
 
 @functools.cache

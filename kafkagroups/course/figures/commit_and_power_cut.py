@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -153,7 +153,7 @@ class CommitAndPowerCut(Figure):
         return Scene(tuple(marks), caption, tuple(text))
 
 
-def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> list[Mark]:
+def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:
     newest_name, fetched_name = _MEMORY_NAMES[kafka]
     title = f"coordinator {kafka}: no power" if is_cut else f"coordinator {kafka}"
     frame_tone = Tone.ERROR if is_cut else Tone.MUTED
@@ -175,14 +175,12 @@ def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut:
         key = f"{kafka} {field}"
         return Box(key, x, y, 90, 46, (name, value), tone, is_bold=is_new, is_gone=is_lost, is_hollow=is_empty, hue=hue)
 
-    return [
-        Label(f"{kafka} title", 267, top + 16, title, "middle", is_bold=True),
-        Box(f"{kafka} broker", 116, top + 24, 302, 62, tone=frame_tone, is_dashed=is_cut, is_hollow=True),
-        Box(f"{kafka} answer", 6, y, 88, 46, ("answer", now.answer), answer_tone, is_bold=answer_tone is Tone.NEW),
-        draw_slot(newest_name, 124, "newest", newest_tone, is_lost=is_cut),
-        draw_slot(fetched_name, 222, "fetched", Tone.LIVE, is_lost=is_cut),
-        draw_slot("log", 320, "log", Tone.PLAIN),
-        draw_slot("its log", 455, "replica", Tone.PLAIN),
-        Arrow(f"{kafka} request", 96, top + 55, 114, top + 55, Tone.MUTED),
-        Arrow(f"{kafka} copy", 420, top + 55, 453, top + 55, Tone.MUTED),
-    ]
+    yield Label(f"{kafka} title", 267, top + 16, title, "middle", is_bold=True)
+    yield Box(f"{kafka} broker", 116, top + 24, 302, 62, tone=frame_tone, is_dashed=is_cut, is_hollow=True)
+    yield Box(f"{kafka} answer", 6, y, 88, 46, ("answer", now.answer), answer_tone, is_bold=answer_tone is Tone.NEW)
+    yield draw_slot(newest_name, 124, "newest", newest_tone, is_lost=is_cut)
+    yield draw_slot(fetched_name, 222, "fetched", Tone.LIVE, is_lost=is_cut)
+    yield draw_slot("log", 320, "log", Tone.PLAIN)
+    yield draw_slot("its log", 455, "replica", Tone.PLAIN)
+    yield Arrow(f"{kafka} request", 96, top + 55, 114, top + 55, Tone.MUTED)
+    yield Arrow(f"{kafka} copy", 420, top + 55, 453, top + 55, Tone.MUTED)

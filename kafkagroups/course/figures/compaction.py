@@ -5,6 +5,7 @@ The keys A, B, C and D are offsets of the group `shop`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +14,7 @@ from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_ho
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import (
-    HOUR_MS,
-    START_MS,
-    KeyAndValue,
-    encode_commit,
-    write_small_log,
-)
+from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.control import ControlType
 
@@ -29,7 +24,6 @@ _CELL_WIDTH = 60
 _CELL_HEIGHT = 36
 _LEFT = 10
 _ROW_TOPS = (42, 142)
-_PRODUCER = 7
 _SEGMENT_LENGTH = 4
 _PASS_HOURS = (0, 25, 50)
 _RETENTION_MS = 24 * HOUR_MS
@@ -37,34 +31,26 @@ _ACTIVE_STARTS = (16, 8)
 _TRANSACTIONS = ("committed by record 7", "still open")
 
 
-class _Entry(NamedTuple):
-    """A record of the log. `value` is None for a tombstone, and a marker has no key."""
-
-    key: str
-    value: int | None
-    is_transactional: bool = False
-
-
-_MARKER = _Entry("", None)
+_MARKER = SmallRecord(producer=7, ends=ControlType.COMMIT)
 _LOG = (
-    _Entry("A", 1),
-    _Entry("B", 1),
-    _Entry("A", 2),
-    _Entry("C", 1),
-    _Entry("B", None),
-    _Entry("A", 3, is_transactional=True),
-    _Entry("C", 2, is_transactional=True),
+    SmallRecord("A", 1),
+    SmallRecord("B", 1),
+    SmallRecord("A", 2),
+    SmallRecord("C", 1),
+    SmallRecord("B", None),
+    SmallRecord("A", 3, producer=7),
+    SmallRecord("C", 2, producer=7),
     _MARKER,
-    _Entry("A", 4),
-    _Entry("C", 3),
-    _Entry("A", 5),
-    _Entry("D", 1),
-    _Entry("A", 6),
-    _Entry("D", 2),
-    _Entry("A", 7),
-    _Entry("C", 4),
-    _Entry("A", 8),
-    _Entry("D", 3),
+    SmallRecord("A", 4),
+    SmallRecord("C", 3),
+    SmallRecord("A", 5),
+    SmallRecord("D", 1),
+    SmallRecord("A", 6),
+    SmallRecord("D", 2),
+    SmallRecord("A", 7),
+    SmallRecord("C", 4),
+    SmallRecord("A", 8),
+    SmallRecord("D", 3),
 )
 _STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50", "after pass 3")
 
@@ -118,15 +104,15 @@ class Compaction(Figure):
         super().__init__(Content.draw("Three passes of the log cleaner", _HEIGHT, controls, draw))
 
 
-def list_entries(is_open: bool) -> list[_Entry]:
-    return [_Entry("C", 9) if is_open and entry is _MARKER else entry for entry in _LOG]
+def list_entries(is_open: bool) -> list[SmallRecord]:
+    return [SmallRecord("C", 9) if is_open and entry is _MARKER else entry for entry in _LOG]
 
 
 def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerPass]:
     log = folder / "log"
     starts = range(0, active_start + 1, _SEGMENT_LENGTH)
     # All records are one hour old at the first pass.
-    write_small_log(log, map(_encode, list_entries(is_open)), starts, START_MS - HOUR_MS)
+    write_small_log(log, map(SmallRecord.encode, list_entries(is_open)), starts, START_MS - HOUR_MS)
     passes = []
     for number, hour in enumerate(_PASS_HOURS, 1):
         cleaned = folder / f"cleaned-{number}"
@@ -135,12 +121,6 @@ def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerP
         passes.append(CleanerPass(f"pass {number}", log, cleaned, result.next_dirty_offset))
         log = cleaned
     return passes
-
-
-def _encode(entry: _Entry) -> tuple[KeyAndValue | ControlType, int]:
-    if entry is _MARKER:
-        return ControlType.COMMIT, _PRODUCER
-    return encode_commit("shop", entry.value, entry.key), _PRODUCER if entry.is_transactional else 0
 
 
 def _list_offsets(log: Path) -> list[int]:
@@ -156,7 +136,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
         results = find_results(passes[step - 1])
         words = _name_results(results, passes[step - 1].log_after)
     present = _list_offsets(log)
-    marks = _draw_segments(log, present, active_start)
+    marks: list[Mark] = [*_draw_segments(log, present, active_start)]
     entries = list_entries(is_open)
     for place, offset in enumerate(present):
         marks += _draw_record(place, offset, entries[offset], results.get(offset), words.get(offset, ""))
@@ -208,10 +188,10 @@ def _explain(step: int, results: dict[int, str], active_start: int, is_open: boo
     return " ".join(sentences)
 
 
-def _name_entry(entry: _Entry) -> str:
+def _name_entry(entry: SmallRecord) -> str:
     if entry is _MARKER:
         return "marker"
-    return f"{entry.key} = {'∅' if entry.value is None else entry.value}"
+    return f"{entry.topic} = {'∅' if entry.value is None else entry.value}"
 
 
 def _find_place(place: int) -> tuple[float, float]:
@@ -219,52 +199,45 @@ def _find_place(place: int) -> tuple[float, float]:
     return _LEFT + column * _CELL_WIDTH, _ROW_TOPS[row]
 
 
-def _draw_segments(log: Path, present: list[int], active_start: int) -> list[Mark]:
+def _draw_segments(log: Path, present: list[int], active_start: int) -> Iterator[Mark]:
     words = "dashed line: a segment begins   dashed cell: in a transaction"
-    marks: list[Mark] = [Label("words", _LEFT, 220, words, tone=Tone.MUTED)]
+    yield Label("words", _LEFT, 220, words, tone=Tone.MUTED)
     bases = [int(path.stem) for path in log.glob("*.log")]
     for place, offset in enumerate(present):
         x, y = _find_place(place)
         if offset in bases and place:
             x1 = x - 1.5
-            marks.append(
-                Arrow(
-                    f"segment {offset}", x1, y - 16, x1, y + _CELL_HEIGHT + 3, Tone.NEW, is_dashed=True, has_head=False
-                )
+            yield Arrow(
+                f"segment {offset}", x1, y - 16, x1, y + _CELL_HEIGHT + 3, Tone.NEW, is_dashed=True, has_head=False
             )
         if offset >= active_start:
-            marks.append(Arrow(f"active {offset}", x, y - 20, x + 57, y - 20, Tone.NEW, has_head=False))
+            yield Arrow(f"active {offset}", x, y - 20, x + 57, y - 20, Tone.NEW, has_head=False)
         if offset == active_start:
             is_wide = x + 105 < WIDTH
-            marks.append(
-                Label(
-                    "active", x if is_wide else 550, y - 26, "active segment", "start" if is_wide else "end", Tone.NEW
-                )
+            yield Label(
+                "active", x if is_wide else 550, y - 26, "active segment", "start" if is_wide else "end", Tone.NEW
             )
-    return marks
 
 
-def _draw_record(place: int, offset: int, entry: _Entry, result: str | None, word: str) -> list[Mark]:
+def _draw_record(place: int, offset: int, entry: SmallRecord, result: str | None, word: str) -> Iterator[Mark]:
     """A removed record leaves no gap there."""
     x, y = _find_place(place)
     middle = x + (_CELL_WIDTH - 3) / 2
     is_gone = result is not None and result.endswith("gone")
     tone = _RESULTS[result].tone if result else Tone.PLAIN
-    return [
-        Label(f"offset {offset}", middle, y - 6, str(offset), "middle", Tone.MUTED),
-        Box(
-            f"record {offset}",
-            x,
-            y,
-            _CELL_WIDTH - 3,
-            _CELL_HEIGHT,
-            (_name_entry(entry),),
-            tone,
-            is_bold=not is_gone,
-            is_dashed=entry.is_transactional,
-            is_gone=is_gone,
-            is_hollow=entry.value is None,
-            hue=entry.key,
-        ),
-        Label(f"result {offset}", middle, y + _CELL_HEIGHT + 15, word, "middle", tone, 11),
-    ]
+    yield Label(f"offset {offset}", middle, y - 6, str(offset), "middle", Tone.MUTED)
+    yield Box(
+        f"record {offset}",
+        x,
+        y,
+        _CELL_WIDTH - 3,
+        _CELL_HEIGHT,
+        (_name_entry(entry),),
+        tone,
+        is_bold=not is_gone,
+        is_dashed=bool(entry.producer and entry.topic),
+        is_gone=is_gone,
+        is_hollow=entry.value is None,
+        hue=entry.topic,
+    )
+    yield Label(f"result {offset}", middle, y + _CELL_HEIGHT + 15, word, "middle", tone, 11)

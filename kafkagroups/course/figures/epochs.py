@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.log_lines import keep_first_records
-from kafkagroups.course.protocol_lines import collect_names, describe_record
+from kafkagroups.course.log_lines import Names, collect_names, describe_record, keep_first_records
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.groups.modern_group import ModernGroup
@@ -76,13 +75,9 @@ class Epochs(Figure):
                 caption = f"Record {title}. {_explain(record_type, state, before)}"
             return _draw(caption, state, before, list(last.members), epochs)
 
-        revokes = (number for number, (_, _, state) in enumerate(steps, 1) if _has_to_revoke(state))
+        revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
         super().__init__(Content.draw(f"The epochs of the consumer group {group}", height, controls, draw))
-
-
-def _has_to_revoke(state: _State) -> bool:
-    return any(member.revoking for member in state.members.values())
 
 
 def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
@@ -99,21 +94,21 @@ def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State
             loaded = combine_shards([shard], rules).get(group)
             title = f"{log_record.offset}: {describe_record(record, names)}"
             if isinstance(loaded, ModernGroup):
-                yield record.type, title, _read_state(loaded, names.clients, names.topics)
+                yield record.type, title, _read_state(loaded, names)
         earlier.append(batch)
 
 
-def _read_state(group: ModernGroup, clients: dict[str, str], topics: dict[str, str]) -> _State:
+def _read_state(group: ModernGroup, names: Names) -> _State:
     members = {}
     for member_id, member in group.members.items():
         target = group.targets.get(member_id)
         current = member.assignment
-        members[clients[member_id]] = _Member(
+        members[names.clients[member_id]] = _Member(
             member.member_epoch,
             None if current is None else member.state,
-            _list_partitions(current.assigned_partitions if current else [], topics),
-            _list_partitions(current.partitions_pending_revocation if current else [], topics),
-            _list_partitions(target.topic_partitions if target else [], topics),
+            _list_partitions(current.assigned_partitions if current else [], names.topics),
+            _list_partitions(current.partitions_pending_revocation if current else [], names.topics),
+            _list_partitions(target.topic_partitions if target else [], names.topics),
         )
     return _State(group.group_epoch, group.assignment_epoch, dict(sorted(members.items())))
 
@@ -151,34 +146,32 @@ def _draw(caption: str, state: _State, before: _State, members: list[str], epoch
     return Scene(tuple(marks), caption, tuple(text))
 
 
-def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> list[Mark]:
+def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> Iterator[Mark]:
     left = _EPOCH_LEFT + epochs.index(epoch) * _EPOCH_WIDTH
     right = _EPOCH_LEFT + len(epochs) * _EPOCH_WIDTH
     tone = Tone.NEW if epoch != before else Tone.LIVE
-    return [
-        Label(f"name {name}", 10, top + 18, name, is_bold=True),
-        Arrow(f"line {name}", _EPOCH_LEFT, top + 14, right, top + 14, Tone.MUTED, has_head=False),
-        Box(f"token {name}", left, top, 28, 28, (str(epoch),), tone, 14, is_bold=True),
-    ]
+    yield Label(f"name {name}", 10, top + 18, name, is_bold=True)
+    yield Arrow(f"line {name}", _EPOCH_LEFT, top + 14, right, top + 14, Tone.MUTED, has_head=False)
+    yield Box(f"token {name}", left, top, 28, 28, (str(epoch),), tone, 14, is_bold=True)
 
 
 def _draw_member(
     name: str, number: int, member: _Member | None, before: _Member | None, epochs: list[int]
-) -> list[Mark]:
+) -> Iterator[Mark]:
     top = _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT
     if member is None:
-        return [Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED)]
-    marks = _draw_epoch(name, top, member.epoch, before.epoch if before else 0, epochs)
-    marks.append(Label(f"state {name}", 10, top + 36, _name_state(member), size=11))
-    marks.append(Label(f"has {name}", _PARTITIONS_LEFT - 8, top + 18, "has", "end", Tone.MUTED, 11))
-    marks.append(Label(f"target {name}", _PARTITIONS_LEFT - 8, top + 52, "should have", "end", Tone.MUTED, 11))
+        yield Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED)
+        return
+    yield from _draw_epoch(name, top, member.epoch, before.epoch if before else 0, epochs)
+    yield Label(f"state {name}", 10, top + 36, _name_state(member), size=11)
+    yield Label(f"has {name}", _PARTITIONS_LEFT - 8, top + 18, "has", "end", Tone.MUTED, 11)
+    yield Label(f"target {name}", _PARTITIONS_LEFT - 8, top + 52, "should have", "end", Tone.MUTED, 11)
     for partition in member.target:
-        marks.append(_draw_partition(f"target {name} {partition}", partition, top + 36, Tone.MUTED, is_dashed=True))
+        yield _draw_partition(f"target {name} {partition}", partition, top + 36, Tone.MUTED, is_dashed=True)
     for partition in member.current:
-        marks.append(_draw_partition(f"has {partition}", partition, top, Tone.LIVE))
+        yield _draw_partition(f"has {partition}", partition, top, Tone.LIVE)
     for partition in member.revoking:
-        marks.append(_draw_partition(f"has {partition}", partition, top, Tone.ERROR, is_dashed=True))
-    return marks
+        yield _draw_partition(f"has {partition}", partition, top, Tone.ERROR, is_dashed=True)
 
 
 def _draw_partition(key: str, partition: str, top: float, tone: Tone, *, is_dashed: bool = False) -> Box:

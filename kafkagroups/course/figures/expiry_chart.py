@@ -1,16 +1,102 @@
-"""Lesson 09: the two clocks of an offset, and the day on which two rules delete it."""
+"""Lesson 09: the two clocks of an offset, and the day on which two rules delete it.
+
+A coordinator of this package with a simulated clock finds the day.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import product
 from typing import Any
 
-from kafkagroups.course.deletion_days import LAST_DAY, Members, find_deletion_days
+from kafkagroups.coordinator import GroupCoordinator
+from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
+from kafkagroups.course.group_life import GroupLife
+from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.errors import UsageError
+from kafkagroups.records.offset_commit import OffsetCommitKey
+from kafkagroups.records.serde import decode
+
+LAST_DAY = 21
+"""The day on which the simulation ends. The first day is 0."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """How the group's only member behaves, which joins on day 0. It reads `topic` ("": the group never has members),
+    and leaves on the day `leaves_on` (None: it stays).
+    """
+
+    topic: str
+    leaves_on: int | None = None
+
+
+def find_deletion_day(kafka: str, *, commit_day: int, leaves_on: int, retention: int) -> int | None:
+    """Return the day on which a Kafka version deletes an offset, or None if it stays until day 21.
+
+    The only member commits on `commit_day` the offset of a topic that it reads, and leaves on `leaves_on`.
+    """
+    return find_deletion_days(kafka, (commit_day,), (Members("orders", leaves_on),), retention)[0, 0]
+
+
+@cache
+def find_deletion_days(
+    kafka: str, commit_days: Sequence[int], members: Sequence[Members], retention: int
+) -> dict[tuple[int, int], int | None]:
+    """Return the day of the deletion, or None, for each commit day and each choice of members, by their numbers.
+
+    The members send no heartbeats, but their session timeout is longer than the simulation, so they stay until they
+    leave.
+    """
+    broker = start_broker(
+        kafka=kafka,
+        offsets_retention_ms=retention * DAY_MS,
+        # Kafka's default is ten minutes. The result is a day, and a rare check is faster.
+        offsets_retention_check_interval_ms=6 * HOUR_MS,
+        group_max_session_timeout_ms=2**31 - 1,
+        group_initial_rebalance_delay_ms=0,
+    )
+    broker.start_expiration()
+    lives: dict[tuple[int, int], GroupLife] = {}
+    for key in product(range(len(commit_days)), range(len(members))):
+        lives[key] = GroupLife(f"group {key}", broker=broker)
+    for day in range(LAST_DAY + 1):
+        broker.clock.advance_to(START_MS + day * DAY_MS)
+        for (commit_number, members_number), life in lives.items():
+            _act(life, day, commit_days[commit_number], members[members_number])
+    days: dict[tuple[int, int], int | None] = {}
+    for key, life in lives.items():
+        days[key] = _read_deletion_day(broker, life.group_id)
+    return days
+
+
+def _act(life: GroupLife, day: int, commit_day: int, members: Members) -> None:
+    if day == 0 and members.topic:
+        # The response to the first JoinGroup may contain only a member id. Then a second JoinGroup is needed.
+        while life.read_state_name() in ("Dead", "Empty"):
+            life.join("member", topics=[members.topic], session_s=(LAST_DAY + 1) * 86_400)
+        life.sync("member")
+    if day == commit_day:
+        life.commit("member" if members.topic else "", {"orders-0": 10})
+    if day == members.leaves_on:
+        life.leave("member")
+
+
+def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
+    for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
+        for record in batch.records:
+            if record.value is not None or record.key is None:
+                continue
+            key = decode(record.key, None).key
+            if isinstance(key, OffsetCommitKey) and key.group == group:
+                return (record.timestamp - START_MS) // DAY_MS
+    return None
+
 
 _HEIGHT = 250
 _LEFT = 96
@@ -32,13 +118,7 @@ _LATEST_TYPED_DAY = 10
 _LONGEST_TYPED_RETENTION = 10
 
 
-_MEMBERS = (
-    Members("orders", 4),
-    Members("orders", 9),
-    Members("orders"),
-    Members("payments"),
-    Members(""),
-)
+_MEMBERS = (Members("orders", 4), Members("orders", 9), Members("orders"), Members("payments"), Members(""))
 _COMMIT_DAYS = (0, 2, 4)
 _RETENTIONS = (7, 3)
 
@@ -127,7 +207,7 @@ def _format_days(days: int) -> str:
 
 
 def _draw(step: int, case: _Case) -> Scene:
-    marks: list[Mark] = _draw_axis()
+    marks: list[Mark] = [*_draw_axis()]
     if step == 2:
         marks += [_draw_end(number, case) for number, day in enumerate(case.deletion_days) if day is not None]
     marks += _draw_members(case.members)
@@ -149,16 +229,15 @@ def _draw(step: int, case: _Case) -> Scene:
     return Scene(tuple(marks), _explain(step, case), tuple(text))
 
 
-def _draw_axis() -> list[Mark]:
-    marks: list[Mark] = [Label("axis", 4, _AXIS_BASE - 2, "day", tone=Tone.MUTED)]
+def _draw_axis() -> Iterator[Mark]:
+    yield Label("axis", 4, _AXIS_BASE - 2, "day", tone=Tone.MUTED)
     for day in range(LAST_DAY):
         x = _find_x(day)
         is_labelled = day % 2 == 0
         if is_labelled:
-            marks.append(Label(f"day {day}", x, _AXIS_BASE - 2, str(day), "middle", Tone.MUTED, _SIZE))
+            yield Label(f"day {day}", x, _AXIS_BASE - 2, str(day), "middle", Tone.MUTED, _SIZE)
         top = _AXIS_BASE + (2 if is_labelled else 6)
-        marks.append(Arrow(f"tick {day}", x, top, x, _MEMBERS_TOP - 2, Tone.MUTED, has_head=False))
-    return marks
+        yield Arrow(f"tick {day}", x, top, x, _MEMBERS_TOP - 2, Tone.MUTED, has_head=False)
 
 
 def _draw_bar(key: str, x: float, top: float, width: float, lines: tuple[str, ...] = (), **style: Any) -> Box:
@@ -173,8 +252,8 @@ def _name_members(members: Members) -> str:
     return f"Empty since day {members.leaves_on}"
 
 
-def _draw_members(members: Members) -> list[Mark]:
-    marks: list[Mark] = [Label("members", 4, _MEMBERS_TOP + 20, "the group")]
+def _draw_members(members: Members) -> Iterator[Mark]:
+    yield Label("members", 4, _MEMBERS_TOP + 20, "the group")
     start = _find_x(0)
     end = _find_x(LAST_DAY)
     leaves_at = start
@@ -182,46 +261,39 @@ def _draw_members(members: Members) -> list[Mark]:
         leaves_at = end if members.leaves_on is None else _find_x(members.leaves_on)
         width = leaves_at - start
         lines = fit_words(width, _SIZE, f"a member reads {members.topic}", "a member")
-        marks.append(_draw_bar("member", start, _MEMBERS_TOP, width, lines))
+        yield _draw_bar("member", start, _MEMBERS_TOP, width, lines)
     if leaves_at < end:
         words = _name_members(members)
-        marks.append(_draw_bar("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, (words,), is_dashed=True))
-    return marks
+        yield _draw_bar("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, (words,), is_dashed=True)
 
 
-def _draw_clocks(step: int, case: _Case) -> list[Mark]:
+def _draw_clocks(step: int, case: _Case) -> Iterator[Mark]:
     commit_x = _find_x(case.commit_day)
-    marks: list[Mark] = [
-        Label("commit clock title", 4, _COMMIT_TOP + 20, "since commit"),
-        Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty"),
-    ]
+    yield Label("commit clock title", 4, _COMMIT_TOP + 20, "since commit")
+    yield Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty")
     if step == 0:
         hue = _HUES["commit clock"]
-        marks.append(_draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue))
-        return marks
-    marks += _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
+        yield _draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue)
+        return
+    yield _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
         x = _find_x(LAST_DAY)
-        marks.append(Label("no empty clock", x, _EMPTY_TOP + 20, "does not start", "end", Tone.MUTED))
+        yield Label("no empty clock", x, _EMPTY_TOP + 20, "does not start", "end", Tone.MUTED)
     else:
-        marks += _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
-    return marks
+        yield _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
 
 
-def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Mark]:
-    start = _find_x(start_day)
+def _draw_clock(key: str, start_day: int, retention: int, top: float) -> Mark:
     width = retention * _DAY_WIDTH
     lines = fit_words(width, _SIZE, _format_days(retention))
-    return [_draw_bar(key, start, top, width, lines, hue=_HUES[key])]
+    return _draw_bar(key, _find_x(start_day), top, width, lines, hue=_HUES[key])
 
 
-def _draw_question(number: int, commit_day: int) -> list[Mark]:
+def _draw_question(number: int, commit_day: int) -> Iterator[Mark]:
     x = _find_x(commit_day)
     top = _VERSION_TOPS[number]
-    return [
-        _draw_bar(f"offset {number}", x, top, _COMMIT_WIDTH, ("offset",), tone=Tone.MUTED, is_dashed=True),
-        Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED),
-    ]
+    yield _draw_bar(f"offset {number}", x, top, _COMMIT_WIDTH, ("offset",), tone=Tone.MUTED, is_dashed=True)
+    yield Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED)
 
 
 def _draw_end(number: int, case: _Case) -> Mark:
@@ -231,7 +303,7 @@ def _draw_end(number: int, case: _Case) -> Mark:
     return Arrow(f"end {number}", _find_x(day), clock_top + _BAR_HEIGHT, _find_x(day), _VERSION_TOPS[number], Tone.NEW)
 
 
-def _draw_result(number: int, case: _Case) -> list[Mark]:
+def _draw_result(number: int, case: _Case) -> Iterator[Mark]:
     day = case.deletion_days[number]
     top = _VERSION_TOPS[number]
     start = _find_x(case.commit_day)
@@ -239,17 +311,15 @@ def _draw_result(number: int, case: _Case) -> list[Mark]:
     key = f"offset {number}"
     if day is None:
         width = _find_x(LAST_DAY) - start
-        return [_draw_bar(key, start, top, width, ("the offset stays",), tone=Tone.LIVE, is_bold=True)]
+        yield _draw_bar(key, start, top, width, ("the offset stays",), tone=Tone.LIVE, is_bold=True)
+        return
     end = _find_x(day)
     lines = fit_words(end - start, _SIZE, f"deleted on day {day}", f"until day {day}", f"day {day}")
-    marks: list[Mark] = [
-        _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue),
-        _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True),
-    ]
+    yield _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue)
+    yield _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True)
     if not lines:
         x = end + _DAY_WIDTH + 6
-        marks.append(Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True))
-    return marks
+        yield Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True)
 
 
 def _follows_empty_clock(case: _Case, number: int) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import product
 
 from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
@@ -17,33 +18,19 @@ _PARTITION_OF_OFFSETS = 9
 _ORDERS_0 = TopicPartition("orders", 0)
 
 
-class _Question(NamedTuple):
-    """Every group of the questions is stored in partition 9."""
-
-    words: str
-    group: str
-    require_stable: bool
-
-
-_QUESTIONS = (
-    _Question("billing", "billing", False),
-    _Question("a group that never existed", "coupons", False),
-    _Question("fraud-check, only stable offsets", "fraud-check", True),
-)
-
-
-class _Phase(NamedTuple):
-    words: str
-    states: tuple[str, str, str]
-
-
-_PHASES = (
-    _Phase("broker 1 leads partition 9", ("leader", "follower", "follower")),
-    _Phase("broker 1 dies", ("dead", "follower", "follower")),
-    _Phase("broker 2 becomes the leader", ("dead", "loading", "follower")),
-    _Phase("broker 2 has loaded", ("dead", "leader", "follower")),
-    _Phase("broker 1 is back, as a follower", ("follower", "leader", "follower")),
-)
+_QUESTIONS = {
+    "billing": ("billing", False),
+    "a group that never existed": ("coupons", False),
+    "fraud-check, only stable offsets": ("fraud-check", True),
+}
+"""The group that the client asks for, and requireStable. Every group is stored in partition 9."""
+_PHASES = {
+    "broker 1 leads partition 9": ("leader", "follower", "follower"),
+    "broker 1 dies": ("dead", "follower", "follower"),
+    "broker 2 becomes the leader": ("dead", "loading", "follower"),
+    "broker 2 has loaded": ("dead", "leader", "follower"),
+    "broker 1 is back, as a follower": ("follower", "leader", "follower"),
+}
 _TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.ERROR}
 _MEANINGS = {
     "no connection": "The client asks any other broker: who is the coordinator of this group?",
@@ -58,21 +45,25 @@ class Failover(Figure):
     def __init__(self) -> None:
         brokers = [start_broker(find_data("harbour/4.3.1"), "4.3.1") for _ in range(3)]
         controls = (
-            Control("phase", "phase", tuple(phase.words for phase in _PHASES)),
+            Control("phase", "phase", tuple(_PHASES)),
             Control("broker", "ask", ("broker 1", "broker 2", "broker 3"), is_sequence=False),
-            Control("group", "for orders-0 of", tuple(question.words for question in _QUESTIONS), is_sequence=False),
+            Control("group", "for orders-0 of", tuple(_QUESTIONS), is_sequence=False),
         )
-        scenes: dict[tuple[int, ...], Scene] = {}
-        for phase_number, phase in enumerate(_PHASES):
-            for broker, state in zip(brokers, phase.states, strict=True):
+        sizes: dict[str, list[int | None]] = {}
+        answers: dict[tuple[str, int, str], str] = {}
+        for phase, states in _PHASES.items():
+            for broker, state in zip(brokers, states, strict=True):
                 _change_state(broker, state)
-            sizes = [_count_offsets(broker, state) for broker, state in zip(brokers, phase.states, strict=True)]
-            for broker_number, broker in enumerate(brokers):
-                for question_number, question in enumerate(_QUESTIONS):
-                    answer = _ask(broker, phase.states[broker_number], question)
-                    scene = _draw(phase, sizes, broker_number, question, answer)
-                    scenes[phase_number, broker_number, question_number] = scene
-        super().__init__(Content("A failover of partition 9, and a client that asks", _HEIGHT, controls, scenes))
+            sizes[phase] = [_count_offsets(broker, state) for broker, state in zip(brokers, states, strict=True)]
+            for asked, question in product(range(3), _QUESTIONS):
+                answers[phase, asked, question] = _ask(brokers[asked], states[asked], *_QUESTIONS[question])
+
+        def draw(phase_number: int, asked: int, question_number: int) -> Scene:
+            phase = list(_PHASES)[phase_number]
+            question = list(_QUESTIONS)[question_number]
+            return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
+
+        super().__init__(Content.draw("A failover of partition 9, and a client that asks", _HEIGHT, controls, draw))
 
 
 def _change_state(broker: GroupCoordinator, state: str) -> None:
@@ -95,10 +86,10 @@ def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
     )
 
 
-def _ask(broker: GroupCoordinator, state: str, question: _Question) -> str:
+def _ask(broker: GroupCoordinator, state: str, group: str, require_stable: bool) -> str:
     if state == "dead":
         return "no connection"
-    result = broker.offset_fetch(question.group, [_ORDERS_0], require_stable=question.require_stable).value
+    result = broker.offset_fetch(group, [_ORDERS_0], require_stable=require_stable).value
     if result.error is not Errors.NONE:
         return result.error.name
     answer = result.offsets[_ORDERS_0]
@@ -107,9 +98,10 @@ def _ask(broker: GroupCoordinator, state: str, question: _Question) -> str:
     return f"offset {answer.offset}".replace("-", "−")
 
 
-def _draw(phase: _Phase, sizes: list[int | None], asked: int, question: _Question, answer: str) -> Scene:
+def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: str) -> Scene:
+    states = _PHASES[phase]
     marks: list[Mark] = []
-    for number, (state, size) in enumerate(zip(phase.states, sizes, strict=True)):
+    for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
         marks += _draw_broker(number, state, size)
     middle = _COLUMN_LEFTS[asked] + _COLUMN_WIDTH / 2
     is_offset = answer.startswith("offset") and answer != "offset −1"
@@ -119,17 +111,17 @@ def _draw(phase: _Phase, sizes: list[int | None], asked: int, question: _Questio
     elif answer == "offset −1":
         tone = Tone.WAIT
     marks += [
-        Box("client", 10, 208, 200, 44, ("client: OffsetFetch", question.group), Tone.NEW),
-        Arrow("question", 110, 206, middle, 132, Tone.NEW, is_dashed=phase.states[asked] == "dead"),
+        Box("client", 10, 208, 200, 44, ("client: OffsetFetch", group), Tone.NEW),
+        Arrow("question", 110, 206, middle, 132, Tone.NEW, is_dashed=states[asked] == "dead"),
         Label("answer title", 226, 204, f"broker {asked + 1} answers"),
         Box("answer", 226, 210, 324, 42, (answer,), tone, size=14, is_bold=True, is_dashed=tone is Tone.ERROR),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
-    text = [f"phase: {phase.words}"]
-    for number, (state, size) in enumerate(zip(phase.states, sizes, strict=True), 1):
+    text = [f"phase: {phase}"]
+    for number, (state, size) in enumerate(zip(states, sizes, strict=True), 1):
         text += [f"broker {number}: {state}", f"memory of broker {number}: {_name_memory(state, size)}"]
-    text += [f"group: {question.group}", f"broker {asked + 1} answers: {answer}"]
-    return Scene(tuple(marks), f"{phase.words[0].upper()}{phase.words[1:]}. {meaning}", tuple(text))
+    text += [f"group: {group}", f"broker {asked + 1} answers: {answer}"]
+    return Scene(tuple(marks), f"{phase[0].upper()}{phase[1:]}. {meaning}", tuple(text))
 
 
 def _name_memory(state: str, size: int | None) -> str:
@@ -140,24 +132,22 @@ def _name_memory(state: str, size: int | None) -> str:
     return f"{size} offsets" if size else "empty"
 
 
-def _draw_broker(number: int, state: str, size: int | None) -> list[Mark]:
+def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
-    return [
-        Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True),
-        Box(
-            f"frame {number}",
-            left,
-            26,
-            _COLUMN_WIDTH,
-            104,
-            tone=_TONES[state],
-            is_hollow=True,
-            is_dashed=is_dead,
-            is_gone=is_dead,
-            choice=("broker", number),
-        ),
-        Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True),
-        Box(f"memory {number}", left + 12, 56, 152, 26, (f"memory: {_name_memory(state, size)}",)),
-        Box(f"log {number}", left + 12, 92, 152, 26, ("log of partition 9",)),
-    ]
+    yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
+    yield Box(
+        f"frame {number}",
+        left,
+        26,
+        _COLUMN_WIDTH,
+        104,
+        tone=_TONES[state],
+        is_hollow=True,
+        is_dashed=is_dead,
+        is_gone=is_dead,
+        choice=("broker", number),
+    )
+    yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True)
+    yield Box(f"memory {number}", left + 12, 56, 152, 26, (f"memory: {_name_memory(state, size)}",))
+    yield Box(f"log {number}", left + 12, 92, 152, 26, ("log of partition 9",))

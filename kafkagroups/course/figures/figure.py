@@ -23,9 +23,18 @@ from typing import Any
 import anywidget
 import traitlets
 
-from kafkagroups.course.figures.marks import WIDTH, Box, Curve, Mark, Scene, find_hatch
-from kafkagroups.course.figures.palette import find_hue, style_sheet
-from kafkagroups.course.figures.picture import draw_svg, encode_data_address
+from kafkagroups.course.figures.marks import (
+    WIDTH,
+    Box,
+    Curve,
+    Mark,
+    Scene,
+    draw_svg,
+    encode_data_address,
+    find_hatch,
+    find_hue,
+    style_sheet,
+)
 from kafkagroups.errors import UsageError
 
 _FOLDER = files("kafkagroups.course.figures")
@@ -89,14 +98,6 @@ class Content:
         """Return the content whose scenes `draw` makes of the numbers of the options."""
         scenes = {numbers: draw(*numbers) for numbers in _combine(controls)}
         return cls(title, height, controls, scenes, free_input)
-
-    def __post_init__(self) -> None:
-        expected = set(_combine(self.controls))
-        if set(self.scenes) != expected:
-            missing = sorted(expected.symmetric_difference(self.scenes))
-            raise UsageError(
-                f"figure {self.title!r}: expected one scene for each combination of options; see {missing}"
-            )
 
 
 def _combine(controls: Sequence[Control]) -> Iterator[tuple[int, ...]]:

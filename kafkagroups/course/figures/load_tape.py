@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -12,18 +12,17 @@ from kafkagroups.coordinator import Errors
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.figures.palette import find_hue
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, find_hue
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, write_small_log
+from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
-from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.serde import Record
 
 _HEIGHT = 318
 _LEFT = 10
@@ -137,27 +136,19 @@ class LoadTape(Figure):
             classic, new = memories[ending]
             return _draw(step, classic[step], new[step], is_broken=ending == 1)
 
-        super().__init__(
-            Content.draw("A load: the head moves, and the records drop into memory", _HEIGHT, controls, draw)
-        )
+        title = "A load: the head moves, and the records drop into memory"
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw))
 
 
 def _encode(entry: _Entry, *, is_broken: bool) -> tuple[KeyAndValue | ControlType, int]:
     if entry.ends is not None:
         return entry.ends, entry.producer
-    key, value = _encode_entry(entry)
+    if not entry.topic:
+        member = MemberMetadata("billing-1", None, "billing-1", "/10.0.0.1", 60_000, 45_000, b"", b"")
+        group_value = GroupMetadataValue("consumer", entry.value or 0, "range", "billing-1", START_MS, (member,))
+        return encode_pair(Record(2, GroupMetadataKey(entry.group), group_value, 3)), entry.producer
+    key, value = encode_commit(entry.group, entry.value, entry.topic)
     return (key, b"" if is_broken and value is None else value), entry.producer
-
-
-def _encode_entry(entry: _Entry) -> KeyAndValue:
-    if entry.topic:
-        return encode_commit(entry.group, entry.value, entry.topic)
-    member = MemberMetadata("billing-1", None, "billing-1", "/10.0.0.1", 60_000, 45_000, b"", b"")
-    assert entry.value is not None
-    value = GroupMetadataValue("consumer", entry.value, "range", "billing-1", START_MS, (member,))
-    key, value_bytes = encode(Record(2, GroupMetadataKey(entry.group), value, 3))
-    assert key is not None
-    return key, value_bytes
 
 
 def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
@@ -171,17 +162,14 @@ def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
 
 
 def _read_classic_maps(log: Path, until: int) -> _Memory:
-    batches = list(open_log(log))[:until]
-    shard = fold_batches(0, batches, dialect("classic", _CLASSIC.kafka))
+    shard = fold_batches(0, list(open_log(log))[:until], dialect("classic", _CLASSIC.kafka))
     chips: dict[int, _Chip] = {}
     for group_id in shard.groups:
         offset = _find_group_record(group_id, until)
         chips[_GROUPS.index(group_id)] = _Chip(_LOG[offset].lines, offset)
-    for group_id, offsets in shard.offsets.committed.items():
-        chips.update(_list_offset_chips(group_id, dict(offsets), _COMMITTED_COLUMNS))
-    for groups in shard.offsets.pending.values():
-        for group_id, pending in groups.items():
-            chips.update(_list_offset_chips(group_id, pending, _PENDING_COLUMNS))
+    chips |= _list_offset_chips(shard.offsets.committed.items(), _COMMITTED_COLUMNS)
+    for pending in shard.offsets.pending.values():
+        chips |= _list_offset_chips(pending.items(), _PENDING_COLUMNS)
     return _Memory(chips)
 
 
@@ -193,18 +181,20 @@ def _read_groups(log: Path, until: int, coordinator: _Coordinator = _NEW) -> _Me
         lines = (group_id, group.state.value, f"gen {group.generation}" if group.generation else "")
         record = _find_group_record(group_id, until) if group.generation else None
         chips[_GROUPS.index(group_id)] = _Chip(lines, record)
-        chips.update(_list_offset_chips(group_id, group.offsets, _COMMITTED_COLUMNS))
-        for pending in group.pending.values():
-            chips.update(_list_offset_chips(group_id, pending, _PENDING_COLUMNS))
+        chips |= _list_offset_chips([(group_id, group.offsets)], _COMMITTED_COLUMNS)
+        chips |= _list_offset_chips([(group_id, pending) for pending in group.pending.values()], _PENDING_COLUMNS)
     return _Memory(chips)
 
 
 def _list_offset_chips(
-    group: str, offsets: PartitionOffsets, columns: dict[tuple[str, str], int]
-) -> Iterator[tuple[int, _Chip]]:
-    for partition, offset in offsets.items():
-        lines = (group, str(partition), str(offset.offset))
-        yield columns[group, partition.topic], _Chip(lines, offset.record_offset)
+    offsets_of_groups: Iterable[tuple[str, Mapping[TopicPartition, OffsetAndMetadata]]],
+    columns: dict[tuple[str, str], int],
+) -> dict[int, _Chip]:
+    return {
+        columns[group, partition.topic]: _Chip((group, str(partition), str(offset.offset)), offset.record_offset)
+        for group, offsets in offsets_of_groups
+        for partition, offset in offsets.items()
+    }
 
 
 def _find_group_record(group: str, until: int) -> int:

@@ -9,8 +9,7 @@ from html import escape
 from time import perf_counter
 from typing import Any, TypeVar
 
-from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
-from kafkagroups.course.figures.picture import draw_svg, encode_data_address
+from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone, draw_svg, encode_data_address
 from kafkagroups.course.lesson_folders import find_upwards
 from kafkagroups.loading.engines import PYTHON, choose_engine
 
@@ -27,17 +26,16 @@ _BAR_DISTANCE = 34
 
 def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
     """Return the shortest of several calls in seconds, because other programs can only make a call slower."""
-    return min(_run_timed(load)[0] for _ in range(rounds))
+    seconds = []
+    for _ in range(rounds):
+        start = perf_counter()
+        load()
+        seconds.append(perf_counter() - start)
+    return min(seconds)
 
 
 def name_engine() -> str:
     return "the readable engine" if choose_engine("auto") is PYTHON else "the native engine"
-
-
-def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
-    start = perf_counter()
-    result = load()
-    return perf_counter() - start, result
 
 
 @dataclass(frozen=True)
@@ -61,12 +59,11 @@ class LoadTimes:
 
         The bar shows the shortest time.
         """
-        timed_results = [_run_timed(load) for _ in range(rounds)]
-        shortest_seconds = min(seconds for seconds, _ in timed_results)
+        results: list[Result] = []
+        seconds = measure_seconds(lambda: results.append(load()), rounds)
         note = "" if records == MILLION else f"measured with {records:,} records"
-        self._add(LoadTime(name, shortest_seconds * MILLION / records, note))
-        _, last_result = timed_results[-1]
-        return last_result
+        self._add(LoadTime(name, seconds * MILLION / records, note))
+        return results[-1]
 
     def add_benchmark(self, name: str, way: str) -> None:
         """Add the time of a way that the benchmark measured with the most records, if it has measured this way."""

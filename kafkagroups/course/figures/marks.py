@@ -1,5 +1,9 @@
-"""The marks of a picture: boxes, labels, arrows and curves, with a tone for each.
+"""The marks of a picture: boxes, labels, arrows and curves, and their colours, in light and in dark.
 
+A tone says in which state a thing is, and colours its border and its words. A hue says which group or key it belongs
+to, and fills it.
+
+`draw_svg` makes an image of a scene, for pages that run no script. It has its own background, and both sets of colours.
 If two scenes contain a mark with the same key, a browser moves the mark from its old place to its new place. Lengths
 are in pixels of a picture that is `WIDTH` pixels wide, with the origin in the upper left corner.
 
@@ -8,10 +12,107 @@ Meaning never rests on a tone alone: a mark that matters also has a word, a dash
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from html import escape
+from typing import Any, NamedTuple
+from zlib import crc32
 
-from kafkagroups.course.figures.palette import Tone as Tone
+
+class Tone(StrEnum):
+    PLAIN = "plain"
+    LIVE = "live"
+    NEW = "new"
+    """What this step changed, or what the reader chose."""
+    WAIT = "wait"
+    """Something that waits: pending, not replicated, not loaded."""
+    DEAD = "dead"
+    """Something that no longer counts."""
+    ERROR = "error"
+    """Damage, an error, a power cut."""
+    MUTED = "muted"
+    """Background: frames, axes, small notes."""
+
+
+class Colours(NamedTuple):
+    fill: str
+    line: str
+    ink: str
+
+
+PAGE_COLOUR = "#ffffff"
+_DARK_PAGE = "#14181e"
+_LIGHT_INK = "#101820"
+_DARK_INK = "#f4f7fa"
+_DARK_SHARE = 0.32
+"""How much of a hue is in the colour that fills a box on a dark page."""
+_LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#7f8996")
+_DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#6f7a86")
+"""The border of each tone, in their order. Fills and words are mixtures of it with the page and with its ink."""
+# The colours of Okabe and Ito, which people with each kind of colour blindness tell apart.
+LIGHT_HUES = ("#0072b2", "#a86500", "#00785a", "#b04f87", "#c44e00", "#5a4fb0", "#007b85", "#4d5866", "#7d7000")
+_DARK_HUES = ("#5ab4ea", "#f0ad33", "#35c79a", "#e59cc6", "#ff8f4d", "#a79df2", "#4fd0da", "#a9b4c2", "#e0d64a")
+_NAMES = ("billing", "fraud-check", "shipping", "loyalty", "mailer", "promo", "dashboard", "stock-audit", "café-☕")
+_KEYS = "ABCDEFGH"
+
+
+def find_hue(name: str) -> int:
+    """Return the number of the hue of a group or of a key: always the same one for the same name."""
+    number = name.rpartition("-")[2]
+    if number.isdecimal():
+        return int(number) % len(LIGHT_HUES)
+    for names in (_NAMES, _KEYS):
+        if name in names:
+            return names.index(name)
+    return crc32(name.encode()) % len(LIGHT_HUES)
+
+
+def find_colours(tone: Tone) -> Colours:
+    return _mix_colours(tone, _LIGHT_LINES, PAGE_COLOUR, _LIGHT_INK)
+
+
+def find_fill(hue: str) -> str:
+    return _mix(hue, PAGE_COLOUR, 0.2)
+
+
+def find_dark_colours() -> dict[str, str]:
+    pairs = [(PAGE_COLOUR, _DARK_PAGE)]
+    for tone in Tone:
+        dark = _mix_colours(tone, _DARK_LINES, _DARK_PAGE, _DARK_INK)
+        pairs += zip(find_colours(tone), dark, strict=True)
+    for light_hue, dark_hue in zip(LIGHT_HUES, _DARK_HUES, strict=True):
+        pairs += [(light_hue, dark_hue), (find_fill(light_hue), _mix(dark_hue, _DARK_PAGE, _DARK_SHARE))]
+    return dict(pairs)
+
+
+def style_sheet() -> str:
+    light = _list_rules("", _LIGHT_LINES, LIGHT_HUES, PAGE_COLOUR, _LIGHT_INK)
+    return "\n".join([*light, *_list_rules(".kg-dark ", _DARK_LINES, _DARK_HUES, _DARK_PAGE, _DARK_INK)])
+
+
+def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str, ink: str) -> Iterator[str]:
+    for tone in Tone:
+        colours = _mix_colours(tone, lines, page, ink)
+        variables = f"--fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink};"
+        yield f"{theme}.kg-tone-{tone} {{ {variables} }}"
+    for number, hue in enumerate(hues):
+        fill = _mix(hue, page, 0.2 if page == PAGE_COLOUR else _DARK_SHARE)
+        yield f"{theme}.kg-hue-{number} {{ --hue: {fill}; --hue-line: {hue}; }}"
+
+
+def _mix_colours(tone: Tone, lines: Sequence[str], page: str, ink: str) -> Colours:
+    line = lines[list(Tone).index(tone)]
+    fill = "none" if tone is Tone.MUTED else _mix(line, page, {Tone.DEAD: 0.06}.get(tone, 0.15))
+    return Colours(fill, line, _mix(line, ink, {Tone.PLAIN: 0.1, Tone.DEAD: 0.8}.get(tone, 0.6)))
+
+
+def _mix(colour: str, other: str, share: float) -> str:
+    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True)
+    return "#" + bytes(round(share * first + (1 - share) * second) for first, second in pairs).hex()
+
 
 WIDTH = 560
 """The width of every picture. On a screen of this width, a text has its full size."""
@@ -126,3 +227,104 @@ def find_hatch(box: Box) -> str:
 def fit_words(width: float, size: float, *candidates: str) -> tuple[str, ...]:
     """Return the first of these texts that is not wider, as the lines of a box; otherwise nothing."""
     return next(((words,) for words in candidates if measure_text(words, size) <= width), ())
+
+
+FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+LINE_HEIGHT = 1.3
+"""The distance of two lines of text in a box, as a part of the font size."""
+_COLOUR = re.compile(r'(fill|stroke)="(#\w{6})"')
+
+
+def draw_svg(scene: Scene, height: float, title: str) -> str:
+    size = f'viewBox="0 0 {WIDTH} {_format(height)}" width="{WIDTH}" height="{_format(height)}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{escape(FONT)}">',
+        f"<title>{escape(title)}</title>",
+        _draw("rect", width=WIDTH, height=height, rx=6, fill=PAGE_COLOUR),
+    ]
+    for mark in scene.marks:
+        parts += _draw_mark(mark)
+    parts.insert(2, _write_style("\n".join(parts)))
+    return "\n".join([*parts, "</svg>"])
+
+
+def _write_style(elements: str) -> str:
+    dark = find_dark_colours()
+    rules = [
+        f'[{name}="{colour}"]{{{name}:light-dark({colour},{dark[colour]})}}'
+        for name, colour in sorted(set(_COLOUR.findall(elements)))
+    ]
+    return f"<style>:root{{color-scheme:light dark}}{''.join(rules)}</style>"
+
+
+def encode_data_address(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def _draw_mark(mark: Mark) -> Iterator[str]:
+    colours = find_colours(mark.tone)
+    dashes = "5 4" if not isinstance(mark, Label) and mark.is_dashed else None
+    if isinstance(mark, Box):
+        yield from _draw_box(mark, colours)
+    elif isinstance(mark, Label):
+        yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark, colours.ink)
+    elif isinstance(mark, Arrow):
+        ends: dict[str, Any] = {"x1": mark.x1, "y1": mark.y1, "x2": mark.x2, "y2": mark.y2}
+        yield _draw("line", **ends, stroke=colours.line, stroke_width=1.6, stroke_dasharray=dashes)
+        if mark.has_head:
+            yield _draw("polygon", points=_join(_find_head(mark)), fill=colours.line)
+    else:
+        line = LIGHT_HUES[find_hue(mark.hue)] if mark.hue else colours.line
+        points = _join(mark.points)
+        yield _draw("polyline", points=points, fill="none", stroke=line, stroke_width=2, stroke_dasharray=dashes)
+
+
+def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
+    hue = LIGHT_HUES[find_hue(box.hue)] if box.hue else colours.line
+    line = hue if box.tone is Tone.PLAIN or box.is_solid else colours.line
+    fill = find_fill(hue) if box.hue else colours.fill
+    if box.is_solid:
+        fill = hue
+    elif box.is_hollow:
+        fill = PAGE_COLOUR
+    place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height, "rx": 3}
+    opacity = 0.4 if box.is_gone else None
+    dashes = "4 3" if box.is_dashed else None
+    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=line, stroke_dasharray=dashes)
+    if box.is_gone:
+        moved = f"translate({_format(box.x)} {_format(box.y)})"
+        yield _draw("path", transform=moved, d=find_hatch(box), stroke=colours.line, fill="none", opacity=0.35)
+    first = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2 + box.size * 0.35
+    for number, text in enumerate(box.lines):
+        y = first + number * box.size * LINE_HEIGHT
+        yield _draw_text(box.x + box.width / 2, y, text, "middle", box, colours.ink)
+
+
+def _find_head(arrow: Arrow) -> list[tuple[float, float]]:
+    across = arrow.x2 - arrow.x1
+    down = arrow.y2 - arrow.y1
+    length = (across**2 + down**2) ** 0.5 or 1
+    unit_x = across / length
+    unit_y = down / length
+    x = arrow.x2 - 8 * unit_x
+    y = arrow.y2 - 8 * unit_y
+    return [(arrow.x2, arrow.y2), (x - 4 * unit_y, y + 4 * unit_x), (x + 4 * unit_y, y - 4 * unit_x)]
+
+
+def _draw_text(x: float, y: float, text: str, anchor: str, mark: Box | Label, colour: str) -> str:
+    style = {"font_size": mark.size, "font_weight": "bold" if mark.is_bold else None, "xml:space": "preserve"}
+    return _draw("text", escape(text), x=x, y=y, text_anchor=anchor, fill=colour, **style)
+
+
+def _draw(name: str, content: str = "", **attributes: Any) -> str:
+    given = [(key.replace("_", "-"), value) for key, value in attributes.items() if value is not None]
+    words = "".join(f' {key}="{_format(value)}"' for key, value in given)
+    return f"<{name}{words}>{content}</{name}>" if content else f"<{name}{words}/>"
+
+
+def _join(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{_format(x)},{_format(y)}" for x, y in points)
+
+
+def _format(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{round(value, 2):g}"

@@ -8,7 +8,7 @@ from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import HOUR_MS, START_MS, encode_commit, write_small_log
+from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.cleaner import OffsetMap as CleanersMap
 from kafkagroups.log.folders import open_log
 
@@ -48,8 +48,9 @@ class OffsetMap(Figure):
 def _clean() -> list[int]:
     folder = make_scratch_folder()
     log = folder / "log"
-    records = [(encode_commit("shop", value, key), 0) for key, value in _RECORDS]
-    write_small_log(log, records, [start for _, start, _ in _PARTS], START_MS)
+    write_small_log(
+        log, (SmallRecord(*record).encode() for record in _RECORDS), [start for _, start, _ in _PARTS], START_MS
+    )
     config = CleanerConfig(START_MS + HOUR_MS, first_dirty=_FIRST_DIRTY, producer_expiration_ms=0)
     compact(log, folder / "cleaned", config)
     return [record.offset for batch in open_log(folder / "cleaned") for record in batch.records]

@@ -6,8 +6,9 @@ Each group commits offset 50 while the topic has 50 partitions, and 60 while it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
@@ -43,6 +44,38 @@ _PANEL_LEFT = 438
 _LONGEST_ID = 40
 
 
+class _View(NamedTuple):
+    """What one scene shows.
+
+    `homes` has the partition of each group with 50 partitions, and then with each larger number. `found` has the offset
+    that each group finds, or None, if the consumers ask in this step.
+    """
+
+    step: int
+    coordinator: int
+    groups: tuple[str, ...]
+    named: tuple[str, ...]
+    typed: str | None
+    homes: dict[str, list[int]]
+    found: Mapping[str, int | None] | None
+
+    def describe(self, group: str) -> str:
+        homes = self.homes[group]
+        if self.step == 0:
+            return f"partition {homes[-1]}"
+        has_moved = homes[-1] != homes[-2]
+        place = f"{homes[-2]} → {homes[-1]}" if has_moved else f"{homes[-1]}"
+        if self.found is None:
+            return place if has_moved else f"{place}, stays"
+        offset = self.found[group]
+        if offset is None:
+            return f"{place}: nothing"
+        return f"{place}: {offset}, old" if self.is_wrong(group) else f"{place}: offset {offset}"
+
+    def is_wrong(self, group: str) -> bool:
+        return self.found is not None and self.found[group] != (50 if self.step < 3 else 60)
+
+
 _Answers = tuple[Mapping[str, int | None], ...]
 """The offset that each group finds, or None, with each coordinator of `_COORDINATORS`."""
 
@@ -69,7 +102,8 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
 
     def draw(step: int, coordinator: int) -> Scene:
         found = answers_by_step[step][coordinator] if step in answers_by_step else None
-        return _draw(step, coordinator, groups, named, typed, found)
+        homes = {group: _list_homes(group, step) for group in [*groups, *named]}
+        return _draw(_View(step, coordinator, groups, named, typed, homes, found))
 
     controls = (
         Control("step", "step", _STEPS),
@@ -97,15 +131,10 @@ def _commit(folder: Path, groups: Iterable[str], count: int) -> None:
 
 def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
     loaded = load(folder, "new", partitions=count)
-    new: dict[str, int | None] = {}
-    for group in groups:
-        cached = loaded.get(group)
-        new[group] = cached.offsets[_ORDERS_0].offset if cached else None
+    new = {group: loaded[group].offsets[_ORDERS_0].offset if group in loaded else None for group in groups}
     broker = start_broker(DiskLogs(folder), offsets_topic_num_partitions=count)
-    classic: dict[str, int | None] = {}
-    for group in groups:
-        offset = broker.offset_fetch(group, [_ORDERS_0]).value.offsets[_ORDERS_0].offset
-        classic[group] = None if offset < 0 else offset
+    fetched = {group: broker.offset_fetch(group, [_ORDERS_0]).value.offsets[_ORDERS_0].offset for group in groups}
+    classic = {group: None if offset < 0 else offset for group, offset in fetched.items()}
     return (new, classic)
 
 
@@ -114,38 +143,23 @@ def _list_homes(group: str, step: int) -> list[int]:
     return [partition_for(group, earlier) for earlier in _COUNTS if earlier <= count]
 
 
-def _list_old_copies(group: str, step: int) -> list[int]:
-    homes = _list_homes(group, step)
-    return sorted(set(homes[:-1]) - {homes[-1]})
-
-
-def _draw(
-    step: int,
-    coordinator: int,
-    groups: tuple[str, ...],
-    named: tuple[str, ...],
-    typed: str | None,
-    found: Mapping[str, int | None] | None,
-) -> Scene:
-    count = _COUNT_BY_STEP[step]
-    homes = {group: _list_homes(group, step) for group in [*groups, *named]}
-    sizes = Counter(home[-1] for home in homes.values())
-    asks = step in (2, 4)
+def _draw(view: _View) -> Scene:
+    count = _COUNT_BY_STEP[view.step]
+    sizes = Counter(home[-1] for home in view.homes.values())
     # The beginning of the control's option, for example "Kafka 4.x".
-    kafka = _COORDINATORS[coordinator].partition(",")[0]
-    title = f"{count} partitions, {kafka}" if asks else f"{count} partitions"
+    kafka = _COORDINATORS[view.coordinator].partition(",")[0]
+    title = f"{count} partitions, {kafka}" if view.found else f"{count} partitions"
     marks: list[Mark] = [Label("title", _LEFT, 15, title, is_bold=True, size=13)]
     marks += _draw_cells(count, sizes)
-    marks += _draw_dots(groups, homes)
-    marks += _draw_named(named, homes, step)
-    marks += _draw_list(named, typed, homes, step, found)
-    text = [f"step {step + 1}, {_STEPS[step]}"]
-    if asks:
+    marks += _draw_dots(view)
+    marks += _draw_named(view)
+    marks += _draw_list(view)
+    text = [f"step {view.step + 1}, {_STEPS[view.step]}"]
+    if view.found:
         text.append(f"coordinator: {kafka}")
-    text += [f"{group}: {_describe(homes[group], step, found[group] if found else None)}" for group in named]
+    text += [f"{group}: {view.describe(group)}" for group in view.named]
     text += [f"partition {partition}, groups: {size}" for partition, size in sorted(sizes.items())]
-    caption = _explain(step, coordinator, homes, sizes, found)
-    return Scene(tuple(marks), caption, tuple(text))
+    return Scene(tuple(marks), _explain(view, sizes), tuple(text))
 
 
 def _find_place(partition: int) -> tuple[float, float]:
@@ -153,145 +167,102 @@ def _find_place(partition: int) -> tuple[float, float]:
     return _LEFT + column * _CELL_WIDTH, _TOP + row * _CELL_HEIGHT
 
 
-def _draw_cells(count: int, sizes: Mapping[int, int]) -> list[Mark]:
+def _draw_cells(count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
     last_x, last_y = _find_place(_COUNTS[-1])
-    marks: list[Mark] = [
-        Label("size legend", 426, 15, "bold: the number of groups", "end", Tone.MUTED, 11),
-        Box("dot legend", last_x + 16, last_y + 9, _DOT, _DOT),
-        Label("dot words", last_x + 28, last_y + 15, "a group", tone=Tone.MUTED, size=11),
-        Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW),
-        Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11),
-        Box("copy legend", last_x + 16, last_y + 24, _NAMED_DOT, _NAMED_DOT, is_dashed=True, is_hollow=True),
-        Label("copy words", last_x + 32, last_y + 33, "records of an old home", tone=Tone.MUTED, size=11),
-    ]
+    yield Label("size legend", 426, 15, "bold: the number of groups", "end", Tone.MUTED, 11)
+    yield Box("dot legend", last_x + 16, last_y + 9, _DOT, _DOT)
+    yield Label("dot words", last_x + 28, last_y + 15, "a group", tone=Tone.MUTED, size=11)
+    yield Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW)
+    yield Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11)
+    yield Box("copy legend", last_x + 16, last_y + 24, _NAMED_DOT, _NAMED_DOT, is_dashed=True, is_hollow=True)
+    yield Label("copy words", last_x + 32, last_y + 33, "records of an old home", tone=Tone.MUTED, size=11)
     for partition in range(count):
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
         tone = Tone.PLAIN if is_added else Tone.MUTED
         width = _CELL_WIDTH - 2
-        marks.append(Box(f"cell {partition}", x, y, width, _CELL_HEIGHT - 2, tone=tone, is_dashed=is_added))
-        marks.append(Label(f"number {partition}", x + 3, y + 10.5, str(partition), tone=Tone.MUTED, size=11))
+        yield Box(f"cell {partition}", x, y, width, _CELL_HEIGHT - 2, tone=tone, is_dashed=is_added)
+        yield Label(f"number {partition}", x + 3, y + 10.5, str(partition), tone=Tone.MUTED, size=11)
         size = sizes.get(partition, 0)
         if size:
-            marks.append(Label(f"size {partition}", x + width - 3, y + 10.5, str(size), "end", size=11, is_bold=True))
-    return marks
+            yield Label(f"size {partition}", x + width - 3, y + 10.5, str(size), "end", size=11, is_bold=True)
 
 
-def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[Mark]:
-    marks: list[Mark] = []
+def _draw_dots(view: _View) -> Iterator[Mark]:
     placed: Counter[int] = Counter()
-    for group in groups:
-        home = homes[group][-1]
+    for group in view.groups:
+        *earlier, home = view.homes[group]
         x, y = _find_place(home)
         row, column = divmod(placed[home], 6)
-        has_moved = len(homes[group]) > 1 and homes[group][-2] != home
-        tone = Tone.NEW if has_moved else Tone.PLAIN
-        marks.append(Box(f"dot {group}", x + 3 + column * 6, y + 15 + row * 6, _DOT, _DOT, tone=tone))
+        tone = Tone.NEW if earlier and earlier[-1] != home else Tone.PLAIN
+        yield Box(f"dot {group}", x + 3 + column * 6, y + 15 + row * 6, _DOT, _DOT, tone=tone)
         placed[home] += 1
-    return marks
 
 
-def _draw_named(named: tuple[str, ...], homes: Mapping[str, list[int]], step: int) -> list[Mark]:
-    places = [(group, homes[group][-1], False) for group in named]
-    places += [(group, old, True) for group in named for old in _list_old_copies(group, step)]
-    marks: list[Mark] = []
+def _draw_named(view: _View) -> Iterator[Mark]:
+    places = [(group, view.homes[group][-1], False) for group in view.named]
+    for group in view.named:
+        *earlier, home = view.homes[group]
+        places += [(group, old, True) for old in sorted(set(earlier) - {home})]
     placed: Counter[int] = Counter()
     for group, partition, is_old in places:
         x, y = _find_place(partition)
         row, column = divmod(placed[partition], 3)
         key = f"copy {group} {partition}" if is_old else f"group {group}"
-        marks.append(_draw_named_dot(key, group, x + 3 + column * 12, y + 22 + row * 12, is_old=is_old))
+        yield _draw_named_dot(key, group, x + 3 + column * 12, y + 22 + row * 12, is_old=is_old)
         placed[partition] += 1
-    return marks
 
 
 def _draw_named_dot(key: str, group: str, x: float, y: float, *, is_old: bool = False) -> Box:
     return Box(key, x, y, _NAMED_DOT, _NAMED_DOT, hue=group, is_solid=not is_old, is_dashed=is_old, is_hollow=is_old)
 
 
-def _draw_list(
-    named: tuple[str, ...],
-    typed: str | None,
-    homes: Mapping[str, list[int]],
-    step: int,
-    found: Mapping[str, int | None] | None,
-) -> list[Mark]:
-    marks: list[Mark] = []
-    for number, group in enumerate(named):
+def _draw_list(view: _View) -> Iterator[Mark]:
+    for number, group in enumerate(view.named):
         y = _TOP + 12 + number * 36
         name = group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
-        words = _describe(homes[group], step, found[group] if found else None)
-        is_wrong = found is not None and found[group] != _newest(step)
-        tone = Tone.ERROR if is_wrong else Tone.PLAIN
-        name_tone = Tone.NEW if group == typed else Tone.PLAIN
-        marks += [
-            _draw_named_dot(f"list {group}", group, _PANEL_LEFT, y - 9),
-            Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True),
-            Label(f"words {group}", _PANEL_LEFT, y + 14, words, tone=tone, size=11),
-        ]
-    return marks
+        name_tone = Tone.NEW if group == view.typed else Tone.PLAIN
+        tone = Tone.ERROR if view.is_wrong(group) else Tone.PLAIN
+        yield _draw_named_dot(f"list {group}", group, _PANEL_LEFT, y - 9)
+        yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True)
+        yield Label(f"words {group}", _PANEL_LEFT, y + 14, view.describe(group), tone=tone, size=11)
 
 
-def _newest(step: int) -> int:
-    return 50 if step < 3 else 60
-
-
-def _describe(homes: list[int], step: int, found: int | None) -> str:
-    if step == 0:
-        return f"partition {homes[-1]}"
-    has_moved = homes[-1] != homes[-2]
-    place = f"{homes[-2]} → {homes[-1]}" if has_moved else f"{homes[-1]}"
-    if step not in (2, 4):
-        return place if has_moved else f"{place}, stays"
-    if found is None:
-        return f"{place}: nothing"
-    return f"{place}: offset {found}" if found == _newest(step) else f"{place}: {found}, old"
-
-
-def _explain(
-    step: int,
-    coordinator: int,
-    homes: Mapping[str, list[int]],
-    sizes: Mapping[int, int],
-    found: Mapping[str, int | None] | None,
-) -> str:
-    total = len(homes)
-    if step == 0:
+def _explain(view: _View, sizes: Mapping[int, int]) -> str:
+    if view.found is not None:
+        return _explain_answers(view, view.found)
+    total = len(view.homes)
+    if view.step == 0:
         hottest = max(sizes, key=lambda partition: sizes[partition])
         empty = _COUNTS[0] - len(sizes)
         return (
             f"{total} groups: each one commits offset 50. Partition {hottest} has {sizes[hottest]} groups, and {empty} "
             "partitions have none. The hash decides, and nothing balances."
         )
-    moved = sum(home[-1] != home[-2] for home in homes.values())
-    if step == 1:
+    if view.step == 1:
+        moved = sum(home[-1] != home[-2] for home in view.homes.values())
         return (
             f"Brokers now look for {moved} of the {total} groups in another partition. The records do not move: "
             "the old copies (hollow) stay where they are."
         )
-    if step == 3:
-        return "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now."
-    assert found is not None
-    return _explain_answers(step, coordinator, homes, found)
+    return "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now."
 
 
-def _explain_answers(
-    step: int, coordinator: int, homes: Mapping[str, list[int]], found: Mapping[str, int | None]
-) -> str:
+def _explain_answers(view: _View, found: Mapping[str, int | None]) -> str:
     answers = Counter(found.values())
     total = len(found)
-    if step == 2 and coordinator == 0:
+    if view.step == 2 and view.coordinator == 0:
         return (
             f"Kafka 4.x looks only in the new partition. {answers[None]} of {total} groups find nothing, without an "
             "error, and auto.offset.reset decides where they start."
         )
-    if step == 2:
+    if view.step == 2:
         return (
             f"Kafka 3.9 has one cache for all partitions, so {answers[50]} of {total} groups find offset 50. If "
             "another broker leads the old partition, a moved group finds nothing."
         )
-    if coordinator == 0:
-        returned = sum(home[2] == home[0] != home[1] for home in homes.values())
+    if view.coordinator == 0:
+        returned = sum(home[2] == home[0] != home[1] for home in view.homes.values())
         return (
             f"{returned} groups are back in their first partition. They find offset 50 there, although they have "
             f"committed 60. {answers[None]} groups find nothing, and {answers[60]} find 60."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from textwrap import wrap
 
@@ -155,19 +155,18 @@ def _find_slot(story: list[Moment], second: float) -> int:
     return next((slot for slot, moment in enumerate(story) if moment.time_s >= second), _SLOT_COUNT)
 
 
-def _draw_axis(story: list[Moment], slot_count: int) -> list[Mark]:
-    marks: list[Mark] = [Label("axis", 4, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE)]
+def _draw_axis(story: list[Moment], slot_count: int) -> Iterator[Mark]:
+    yield Label("axis", 4, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE)
     for slot, moment in enumerate(story):
         if slot == 0 or story[slot - 1].time_s != moment.time_s:
             x = _find_x(slot) + _SLOT_WIDTH / 2
-            marks.append(Label(f"second {slot}", x, _AXIS_BASE, f"{moment.time_s:g}", "middle", Tone.MUTED, _SIZE))
+            yield Label(f"second {slot}", x, _AXIS_BASE, f"{moment.time_s:g}", "middle", Tone.MUTED, _SIZE)
     x = _find_x(slot_count)
-    marks.append(Arrow("now", x, _BAND_TOP, x, _AXIS_BASE + 3, Tone.NEW, has_head=False))
-    return marks
+    yield Arrow("now", x, _BAND_TOP, x, _AXIS_BASE + 3, Tone.NEW, has_head=False)
 
 
-def _draw_band(moments: list[Moment]) -> list[Mark]:
-    marks: list[Mark] = [Label("band title", 4, _BAND_TOP + 15, "state", is_bold=True)]
+def _draw_band(moments: list[Moment]) -> Iterator[Mark]:
+    yield Label("band title", 4, _BAND_TOP + 15, "state", is_bold=True)
     start = 0
     for state, group in groupby(moments, lambda moment: moment.state):
         count = len(list(group))
@@ -175,38 +174,34 @@ def _draw_band(moments: list[Moment]) -> list[Mark]:
         if state != "Dead":
             lines = fit_words(width, _SIZE, _STATE_WORDS[state])
             tone = _STATE_TONES.get(state, Tone.PLAIN)
-            marks.append(Box(f"band {start}", _find_x(start), _BAND_TOP, width, 20, lines, tone, _SIZE))
+            yield Box(f"band {start}", _find_x(start), _BAND_TOP, width, 20, lines, tone, _SIZE)
         start += count
-    return marks
 
 
-def _draw_lane(number: int, story: list[Moment], moments: list[Moment], moment_of_death: int | None) -> list[Mark]:
+def _draw_lane(number: int, story: list[Moment], moments: list[Moment], moment_of_death: int | None) -> Iterator[Mark]:
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
     lane = moments[-1].lanes[number]
     title = f"{name}, leads" if lane.is_leader else name
-    marks: list[Mark] = [
-        Label(f"name {name}", 4, top + 15, title, is_bold=True),
-        Label(f"status {name}", 4, top + 34, _name_status(number, moments), size=_SIZE),
-        Box(f"lane {name}", _LEFT, top, _SLOT_COUNT * _SLOT_WIDTH, _LANE_HEIGHT, tone=Tone.MUTED),
-    ]
+    yield Label(f"name {name}", 4, top + 15, title, is_bold=True)
+    yield Label(f"status {name}", 4, top + 34, _name_status(number, moments), size=_SIZE)
+    yield Box(f"lane {name}", _LEFT, top, _SLOT_COUNT * _SLOT_WIDTH, _LANE_HEIGHT, tone=Tone.MUTED)
     there = [slot for slot, moment in enumerate(moments) if moment.lanes[number].is_member]
     if there:
         x = _find_x(there[0])
         width = _find_x(there[-1] + 1) - x
         tone = Tone.PLAIN if lane.is_member else Tone.DEAD
-        marks.append(Box(f"present {name}", x, top + 20, width, 6, tone=tone, hue=name))
+        yield Box(f"present {name}", x, top + 20, width, 6, tone=tone, hue=name)
     if lane.session_end_s is not None:
         x = _find_x(min(_find_slot(story, lane.session_end_s - SESSION_S), len(moments) - 1))
         width = _find_x(_find_slot(story, lane.session_end_s)) - x
         lines = fit_words(width, _SIZE, f"session to {lane.session_end_s:g} s")
-        marks.append(Box(f"session {name}", x, top + 27, width, 16, lines, Tone.WAIT, _SIZE, is_dashed=True))
-    marks += _draw_requests(name, moments, top)
+        yield Box(f"session {name}", x, top + 27, width, 16, lines, Tone.WAIT, _SIZE, is_dashed=True)
+    yield from _draw_requests(name, moments, top)
     death = story[moment_of_death] if moment_of_death is not None else None
     if moment_of_death is not None and death in moments and story[moment_of_death].action.startswith(name):
         x = _find_x(moment_of_death)
-        marks.append(Box(f"death {name}", x, top + 2, 34, 16, ("dies",), Tone.ERROR, _SIZE, is_bold=True))
-    return marks
+        yield Box(f"death {name}", x, top + 2, 34, 16, ("dies",), Tone.ERROR, _SIZE, is_bold=True)
 
 
 def _joins(number: int, moments: list[Moment]) -> bool:
@@ -221,8 +216,7 @@ def _name_status(number: int, moments: list[Moment]) -> str:
     return f"{lane.status} at {end_s:g} s"
 
 
-def _draw_requests(name: str, moments: list[Moment], top: float) -> list[Mark]:
-    marks: list[Mark] = []
+def _draw_requests(name: str, moments: list[Moment], top: float) -> Iterator[Mark]:
     seen = 0
     for slot, moment in enumerate(moments):
         sent = [event for event in moment.events[seen:] if event.client == name]
@@ -235,18 +229,14 @@ def _draw_requests(name: str, moments: list[Moment], top: float) -> list[Mark]:
         tone = Tone.NEW if slot == len(moments) - 1 else Tone.PLAIN
         x = _find_x(slot) + 2
         width = _SLOT_WIDTH - 4
-        marks.append(
-            Box(f"request {slot}", x, top + 2, width, 16, (words,), tone, _SIZE, is_dashed=is_refused, hue=name)
-        )
-    return marks
+        yield Box(f"request {slot}", x, top + 2, width, 16, (words,), tone, _SIZE, is_dashed=is_refused, hue=name)
 
 
-def _draw_log(moments: list[Moment]) -> list[Mark]:
+def _draw_log(moments: list[Moment]) -> Iterator[Mark]:
     written = moments[-1].written
     before = len(moments[-2].written) if len(moments) > 1 else 0
-    marks: list[Mark] = [Label("log title", 4, _LOG_TOP + 20, "log", is_bold=True)]
+    yield Label("log title", 4, _LOG_TOP + 20, "log", is_bold=True)
     for number, lines in enumerate(written):
         tone = Tone.NEW if number >= before else Tone.PLAIN
         x = 44 + number * (_RECORD_WIDTH + 2)
-        marks.append(Box(f"append {number}", x, _LOG_TOP, _RECORD_WIDTH, 32, lines, tone, _SIZE))
-    return marks
+        yield Box(f"append {number}", x, _LOG_TOP, _RECORD_WIDTH, 32, lines, tone, _SIZE)

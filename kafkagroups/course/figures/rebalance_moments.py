@@ -13,9 +13,10 @@ from functools import cache
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.coordinator.clock import Timer
 from kafkagroups.course.broker import start_follower
-from kafkagroups.course.group_life import Event, GroupLife
-from kafkagroups.course.scripts import (
+from kafkagroups.course.group_life import (
     TWO_CONSUMERS,
+    Event,
+    GroupLife,
     ScriptRequest,
     continue_after_crash,
     describe_group,

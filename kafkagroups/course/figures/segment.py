@@ -5,10 +5,10 @@ The reader breaks one byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kafkagroups.course.figures.byte_blocks import ByteChange, parse_change
+from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
@@ -71,13 +71,8 @@ class Segment(Figure):
             Control("moment", "moment", _MOMENTS),
         )
         height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + 2
-        return Content.draw(
-            "A segment: batches and what their checksums cover",
-            height,
-            controls,
-            draw,
-            FreeInput("break a byte (position=hex)", _EXAMPLE),
-        )
+        title = "A segment: batches and what their checksums cover"
+        return Content.draw(title, height, controls, draw, FreeInput("break a byte (position=hex)", _EXAMPLE))
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
@@ -117,25 +112,23 @@ class Segment(Figure):
         caption = self._make_caption(broken, recovery, moment)
         return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",))
 
-    def _draw_head(self, broken: ByteChange | None) -> list[Mark]:
+    def _draw_head(self, broken: ByteChange | None) -> Iterator[Mark]:
         words = f"{len(self.data)} bytes in {len(self.batches)} batches"
         tone = Tone.PLAIN
         if broken:
             old = self.data[broken.position]
             words = f"byte {broken.position} was {old:02x}, now {broken.byte:02x}: {self._name_place(broken.position)}"
             tone = Tone.ERROR
-        return [
-            Label("state", 4, 15, words, tone=tone, is_bold=True),
-            Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True),
-            Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11),
-            Box("legend checksum", 222, 22, 6, 14, is_solid=True),
-            Label("legend checksum words", 234, 33, "checksum", size=11),
-            Box("legend covered", 306, 22, 24, 14),
-            Label("legend covered words", 336, 33, "what the checksum covers", size=11),
-            Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11),
-            Label("head offset", 64, 55, "offset", tone=Tone.MUTED, size=11),
-            Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11),
-        ]
+        yield Label("state", 4, 15, words, tone=tone, is_bold=True)
+        yield Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True)
+        yield Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11)
+        yield Box("legend checksum", 222, 22, 6, 14, is_solid=True)
+        yield Label("legend checksum words", 234, 33, "checksum", size=11)
+        yield Box("legend covered", 306, 22, 24, 14)
+        yield Label("legend covered words", 336, 33, "what the checksum covers", size=11)
+        yield Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11)
+        yield Label("head offset", 64, 55, "offset", tone=Tone.MUTED, size=11)
+        yield Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
         if broken is None:
@@ -184,33 +177,30 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
     return [ByteChange("file", position, data[position] ^ 1) for position in dict.fromkeys(positions)]
 
 
-def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> list[Mark]:
+def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> Iterator[Mark]:
     outside = CRC_POSITION * scale
     covered = CRC_FROM * scale
     width = batch.size * scale
     words = _find_words(batch)
     is_wide = width > _BAR_WIDTH / 2
     tone = Tone.DEAD if is_cut else Tone.PLAIN
-    marks: list[Mark] = [
-        Label(f"byte {number}", 4, y + 14, str(batch.position), size=11),
-        Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11),
-        Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True),
-        Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True),
-        Box(
-            f"covered {number}",
-            _BAR_LEFT + covered,
-            y,
-            width - covered,
-            _BAR_HEIGHT,
-            (words,) if is_wide else (),
-            tone,
-            11,
-            is_gone=is_cut,
-        ),
-    ]
+    yield Label(f"byte {number}", 4, y + 14, str(batch.position), size=11)
+    yield Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11)
+    yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
+    yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
+    yield Box(
+        f"covered {number}",
+        _BAR_LEFT + covered,
+        y,
+        width - covered,
+        _BAR_HEIGHT,
+        (words,) if is_wide else (),
+        tone,
+        11,
+        is_gone=is_cut,
+    )
     if not is_wide:
-        marks.append(Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11))
-    return marks
+        yield Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11)
 
 
 def _find_words(batch: Batch) -> str:

@@ -5,6 +5,7 @@ The reader chooses how, and in which order, the transactions of two producers en
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from kafkagroups.api import load
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.small_logs import KeyAndValue, encode_commit, write_small_log
+from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.control import ControlType
 
@@ -29,28 +30,22 @@ _FIRST_ROW = 44
 _SLOT_TOPS = {1: 70, 2: 150}
 
 
-class _Commit(NamedTuple):
-    """A commit of the partition. The producer is 0 if the commit is not in a transaction."""
-
-    producer: int
-    offset: int
-
-
-class _End(NamedTuple):
-    producer: int
-    control_type: ControlType
-
-
-_Entry = _Commit | _End
-_COMMITS: tuple[_Entry, ...] = (_Commit(0, 10), _Commit(1, 20), _Commit(0, 25), _Commit(2, 30))
-_COMMIT = ControlType.COMMIT
-_ABORT = ControlType.ABORT
-_ENDINGS: dict[str, tuple[_Entry, ...]] = {
-    "1 commits, then 2 commits": (_End(1, _COMMIT), _End(2, _COMMIT)),
-    "2 commits, then 1 commits": (_End(2, _COMMIT), _End(1, _COMMIT)),
-    "1 commits, then 2 aborts": (_End(1, _COMMIT), _End(2, _ABORT)),
-    "2 commits, 1 stays open": (_End(2, _COMMIT),),
+_COMMITS = (
+    SmallRecord("orders", 10),
+    SmallRecord("orders", 20, 1),
+    SmallRecord("orders", 25),
+    SmallRecord("orders", 30, 2),
+)
+_1_COMMITS = SmallRecord(producer=1, ends=ControlType.COMMIT)
+_2_COMMITS = SmallRecord(producer=2, ends=ControlType.COMMIT)
+_2_ABORTS = SmallRecord(producer=2, ends=ControlType.ABORT)
+_ENDINGS = {
+    "1 commits, then 2 commits": (_1_COMMITS, _2_COMMITS),
+    "2 commits, then 1 commits": (_2_COMMITS, _1_COMMITS),
+    "1 commits, then 2 aborts": (_1_COMMITS, _2_ABORTS),
+    "2 commits, 1 stays open": (_2_COMMITS,),
 }
+_Entries = tuple[SmallRecord, ...]
 _STEP_COUNT = 7
 """Nothing is loaded, and then one step for each of up to six records."""
 
@@ -79,16 +74,10 @@ class TwoMaps(Figure):
         super().__init__(Content.draw("Two maps: what counts, and what waits for a marker", _HEIGHT, controls, draw))
 
 
-def _load_states(folder: Path, entries: tuple[_Entry, ...]) -> list[_State]:
+def _load_states(folder: Path, entries: _Entries) -> list[_State]:
     log = folder / "__consumer_offsets-0"
-    write_small_log(log, map(_encode, entries))
+    write_small_log(log, map(SmallRecord.encode, entries))
     return [_load_state(log, until) for until in range(len(entries) + 1)]
-
-
-def _encode(entry: _Entry) -> tuple[KeyAndValue | ControlType, int]:
-    if isinstance(entry, _End):
-        return entry.control_type, entry.producer
-    return encode_commit(_GROUP, entry.offset, _PARTITION.topic), entry.producer
 
 
 def _load_state(log: Path, until: int) -> _State:
@@ -102,7 +91,7 @@ def _load_state(log: Path, until: int) -> _State:
     return _State(committed.record_offset, committed.offset, waits)
 
 
-def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_past_end: bool) -> Scene:
+def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: bool) -> Scene:
     state = states[loaded]
     before = states[loaded - 1] if loaded else state
     marks: list[Mark] = [
@@ -118,9 +107,9 @@ def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_pas
     marks.append(Box("slot counts", _COUNTS_LEFT, _COUNTS_TOP, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
     lost = _find_lost(state, before, entries, loaded)
     last = entries[loaded - 1]
-    fate = "aborted" if isinstance(last, _End) and last.control_type is _ABORT else "too old"
+    fate = "aborted" if last.ends is ControlType.ABORT else "too old"
     for offset, entry in enumerate(entries):
-        if isinstance(entry, _Commit):
+        if entry.ends is None:
             marks += _draw_value(offset, entry, state, before, fate if offset in lost else "")
         marks.append(_draw_record(offset, entry, loaded, is_past_end))
     stable = "UNSTABLE_OFFSET_COMMIT" if state.waits else _name_offset(state.counted_offset)
@@ -130,22 +119,22 @@ def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_pas
     ]
     text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"requireStable: {stable}"]
     text += [f"waits for producer {producer}: record {record}" for producer, record in sorted(state.waits.items())]
-    dropped = [entry for offset, entry in enumerate(entries) if offset in lost and isinstance(entry, _Commit)]
-    text += [f"{fate}: {entry.offset}" for entry in dropped]
+    dropped = [entry for offset, entry in enumerate(entries) if offset in lost and entry.ends is None]
+    text += [f"{fate}: {entry.value}" for entry in dropped]
     text += [f"the log: {_name_record(offset, entry)}" for offset, entry in enumerate(entries)]
     caption = _explain(entries, state, before, loaded, lost, is_past_end)
     return Scene(tuple(marks), caption, tuple(text))
 
 
-def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loaded: int) -> set[int]:
+def _find_lost(state: _State, before: _State, entries: _Entries, loaded: int) -> set[int]:
     last = entries[loaded - 1] if loaded else None
-    if not isinstance(last, _End):
+    if last is None or last.ends is None:
         return set()
     return {before.waits[last.producer]} - {state.counts}
 
 
-def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fate: str) -> list[Mark]:
-    lines = (f"{commit.offset}", f"record {offset}")
+def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State, fate: str) -> Iterator[Mark]:
+    lines = (f"{commit.value}", f"record {offset}")
     x = _WAITS_LEFT
     top = _SLOT_TOPS.get(commit.producer, _COUNTS_TOP)
     style: dict[str, Any] = {"hue": str(commit.producer)}
@@ -159,11 +148,11 @@ def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fat
         lines = (lines[0], fate)
         style |= {"tone": Tone.DEAD, "is_gone": True}
     else:
-        return []
-    return [Box(f"value {offset}", x, top, _BOX_WIDTH, 40, lines, **style)]
+        return
+    yield Box(f"value {offset}", x, top, _BOX_WIDTH, 40, lines, **style)
 
 
-def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> Mark:
+def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool) -> Mark:
     top = _FIRST_ROW - 14 + offset * (_ROW_HEIGHT + 8)
     line = _name_record(offset, entry)
     is_last = offset == loaded - 1 and not is_past_end
@@ -179,38 +168,36 @@ def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> 
         is_bold=is_last,
         is_dashed=offset >= loaded,
         is_hollow=offset >= loaded,
-        hue=str(entry.producer) if isinstance(entry, _Commit) else "",
+        hue=str(entry.producer) if entry.ends is None else "",
     )
 
 
-def _name_record(offset: int, entry: _Entry) -> str:
-    if isinstance(entry, _End):
-        verb = "commits" if entry.control_type is _COMMIT else "aborts"
+def _name_record(offset: int, entry: SmallRecord) -> str:
+    if entry.ends is not None:
+        verb = "commits" if entry.ends is ControlType.COMMIT else "aborts"
         return f"{offset}: producer {entry.producer} {verb}"
     if entry.producer:
-        return f"{offset}: commit {entry.offset}, producer {entry.producer}"
-    return f"{offset}: commit {entry.offset}"
+        return f"{offset}: commit {entry.value}, producer {entry.producer}"
+    return f"{offset}: commit {entry.value}"
 
 
 def _name_offset(offset: int | None) -> str:
     return "−1" if offset is None else str(offset)
 
 
-def _explain(
-    entries: tuple[_Entry, ...], state: _State, before: _State, loaded: int, lost: set[int], is_past_end: bool
-) -> str:
+def _explain(entries: _Entries, state: _State, before: _State, loaded: int, lost: set[int], is_past_end: bool) -> str:
     if loaded == 0:
         return "Four commits of the same partition, and the markers of two transactions. Load them one by one."
     offset = loaded - 1
     entry = entries[offset]
     if is_past_end:
         return "The log ends here. Producer 1's transaction is still open, so its offset waits."
-    if isinstance(entry, _Commit) and not entry.producer:
-        return f"Record {offset} is not in a transaction. Offset {entry.offset} counts immediately."
-    if isinstance(entry, _Commit):
-        waiting = f"Offset {entry.offset} waits for a marker of producer {entry.producer}."
+    if entry.ends is None and not entry.producer:
+        return f"Record {offset} is not in a transaction. Offset {entry.value} counts immediately."
+    if entry.ends is None:
+        waiting = f"Offset {entry.value} waits for a marker of producer {entry.producer}."
         return f"Record {offset} is in a transaction. {waiting}"
-    if entry.control_type is _ABORT:
+    if entry.ends is ControlType.ABORT:
         return f"Producer {entry.producer} aborts. Its offset is dropped, and will never count."
     if not lost:
         return f"Producer {entry.producer} commits. Its record is newer than the one that counted, so it counts now."

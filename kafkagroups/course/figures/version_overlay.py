@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import wrap
 
 import msgspec
 
-from kafkagroups.course.figures.byte_blocks import find_name
+from kafkagroups.course.figures.byte_ribbon import Reading, find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import read_record
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.serde import VERSION_BYTES, Record, decode, encode
-from kafkagroups.records.spans import Span, split_into_spans
-from kafkagroups.records.structs import field_specs, make_format
+from kafkagroups.records.spans import Span, annotate, split_before_error
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
 _LEFT = 7
@@ -61,20 +59,6 @@ class Reader:
     words: str
     fixed_version: int | None = None
     dialect: Dialect = DEFAULT_DIALECT
-
-
-@dataclass(frozen=True)
-class ReadField:
-    name: str
-    start: int
-    end: int
-    value: str
-
-
-@dataclass(frozen=True)
-class Reading:
-    fields: tuple[ReadField, ...]
-    error: str | None = None
 
 
 READERS = (
@@ -129,13 +113,12 @@ def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Conte
     options = tuple(reader.words if reader else "no reader yet" for reader in readers)
     control = Control("reader", "reader", options, is_sequence=False, initial=3)
     height = _ROW_HEIGHT * len(records) + 2
-    return Content.draw(
-        "One commit in different value versions",
-        height,
-        (control,),
-        lambda number: _draw(records, readers[number]),
-        FreeInput("leader epoch of the commit", "-1"),
-    )
+    free_input = FreeInput("leader epoch of the commit", "-1")
+
+    def draw(number: int) -> Scene:
+        return _draw(records, readers[number])
+
+    return Content.draw("One commit in different value versions", height, (control,), draw, free_input)
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
@@ -143,39 +126,16 @@ def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
     data = value
     if reader.fixed_version is not None:
         data = reader.fixed_version.to_bytes(VERSION_BYTES, "big") + value[VERSION_BYTES:]
+    error = None
     try:
-        record = decode(key, data, reader.dialect)
-    except BadBytes as error:
-        if error.field == "value.version":
-            return Reading((), error.reason)
-        return Reading(_skip_version(tuple(_read_until_error(data))), error.reason)
-    spans = split_into_spans(record, key, data, reader.dialect)
-    fields = tuple(_make_field(span) for span in spans if span.part == "value" and span.field)
-    return Reading(_skip_version(fields) if reader.fixed_version is not None else fields)
-
-
-def _make_field(span: Span) -> ReadField:
-    return ReadField(find_name(span), span.start, span.end, span.text)
-
-
-def _skip_version(fields: tuple[ReadField, ...]) -> tuple[ReadField, ...]:
-    return (replace(fields[0], value=_SKIPPED), *fields[1:])
-
-
-def _read_until_error(data: bytes) -> Iterator[ReadField]:
-    version = int.from_bytes(data[:VERSION_BYTES], "big")
-    message_format = make_format(OffsetCommitValue, version)
-    position = VERSION_BYTES
-    yield ReadField("version", 0, position, str(version))
-    for spec in field_specs(OffsetCommitValue):
-        if spec.tag is not None or not spec.is_in(message_format):
-            continue
-        try:
-            value, end = spec.wire.read(data, position, message_format, spec.nullable)
-        except (BadBytes, struct.error, IndexError):
-            return
-        yield ReadField(spec.json_name, position, end, str(value))
-        position = end
+        spans: list[Span] = annotate(key, data, reader.dialect)
+    except InvalidRecord as refused:
+        error = refused.reason
+        spans = split_before_error(refused, key, data, reader.dialect)
+    fields = [span for span in spans if span.part == "value" and span.field]
+    if fields and (error or reader.fixed_version is not None):
+        fields[0] = fields[0]._replace(value=_SKIPPED)
+    return Reading(fields, error)
 
 
 def _draw(records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader | None) -> Scene:
@@ -210,94 +170,94 @@ def _draw(records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader |
         if reading.error is not None:
             text.append(f"{title} refused: {reading.error}")
         else:
-            text += [f"{title} {field.name}: {_fit(field, sides)}" for field in reading.fields if _is_shown(field)]
+            for field in filter(_is_shown, reading.spans):
+                _, width = _find_block(sides, field.start, field.end)
+                text.append(f"{title} {find_name(field)}: {_fit(field.text, width)}")
     return Scene(tuple(marks), _make_caption(reader, results), tuple(text))
+
+
+def _list_columns(written: Reading) -> Iterator[tuple[float, float, list[Span]]]:
+    for names, x, width in _COLUMNS:
+        fields = [field for field in written.spans if find_name(field) in names]
+        if fields:
+            yield _LEFT + x, width, fields
 
 
 def _find_sides(written: Reading) -> dict[int, tuple[float, float]]:
     sides: dict[int, tuple[float, float]] = {}
-    for names, x, width in _COLUMNS:
-        fields = [field for field in written.fields if field.name in names]
-        if not fields:
-            continue
+    for x, width, fields in _list_columns(written):
         start = fields[0].start
         end = fields[-1].end
         byte_width = width / (end - start)
         for position in range(start, end):
-            left = _LEFT + x + byte_width * (position - start)
+            left = x + byte_width * (position - start)
             sides[position] = (left, left + byte_width)
     return sides
 
 
 def _draw_written(number: int, y: float, record: Record, value: bytes, written: Reading) -> Iterator[Mark]:
-    for names, x, width in _COLUMNS:
-        fields = [field for field in written.fields if field.name in names]
-        if not fields:
-            continue
-        name = fields[0].name
+    for x, width, fields in _list_columns(written):
+        name = find_name(fields[0])
         words = "tags: topic id" if name == "tagged fields" else _WORDS.get(name, name)
         data = value[fields[0].start : fields[-1].end]
         hex_text = data.hex() if len(data) <= 8 else f"{data[:7].hex()}…"
-        yield Box(f"written {number} {name}", _LEFT + x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE)
+        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE)
 
 
 def _draw_reading(
     number: int, y: float, size: int, sides: dict[int, tuple[float, float]], reading: Reading, wrong: set[str]
 ) -> Iterator[Mark]:
-    end = 0
-    for field in reading.fields:
-        end = max(end, field.end)
-        if not _is_shown(field):
-            continue
-        x = sides[field.start][0]
-        width = sides[field.end - 1][1] - x
-        is_wrong = field.name in wrong
+    for field in filter(_is_shown, reading.spans):
+        name = find_name(field)
+        x, width = _find_block(sides, field.start, field.end)
+        is_wrong = name in wrong
         tone = Tone.ERROR if is_wrong else Tone.LIVE
-        if field.value == _SKIPPED:
+        if field.text == _SKIPPED:
             tone = Tone.DEAD
         sign = _ERROR_SIGN if is_wrong else ""
-        words = sign + _WORDS.get(field.name, field.name)
+        words = sign + _WORDS.get(name, name)
         if measure_text(words, _SIZE) > width:
             words = sign.strip()
-        yield Box(
-            f"read {number} {field.name}",
-            x,
-            y,
-            width,
-            _BLOCK_HEIGHT,
-            (words, _fit(field, sides)),
-            tone,
-            _SIZE,
-            is_dashed=is_wrong,
-        )
+        lines = (words, _fit(field.text, width))
+        yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, is_dashed=is_wrong)
+    end = max((field.end for field in reading.spans), default=0)
+    if end == size and reading.error is None:
+        return
+    x, width = _find_block(sides, end, size)
+    key = f"rest {number}"
+    rest = fit_words(width - 6, _SIZE, "not read", "…")
+    tone = Tone.DEAD
     if reading.error is not None:
-        x = sides[end][0]
-        width = sides[size - 1][1] - x
-        lines = wrap(_ERROR_SIGN + reading.error, int(width / measure_text("0", _SIZE)))
-        yield Box(f"refused {number}", x, y, width, _BLOCK_HEIGHT, tuple(lines), Tone.ERROR, _SIZE, is_dashed=True)
-    elif end < size:
-        x = sides[end][0]
-        width = sides[size - 1][1] - x
-        unread = fit_words(width - 6, _SIZE, "not read", "…")
-        yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, unread, Tone.DEAD, _SIZE, is_dashed=True)
+        key = f"refused {number}"
+        rest = tuple(wrap(_ERROR_SIGN + reading.error, int(width / measure_text("0", _SIZE))))
+        tone = Tone.ERROR
+    yield Box(key, x, y, width, _BLOCK_HEIGHT, rest, tone, _SIZE, is_dashed=True)
 
 
-def _is_shown(field: ReadField) -> bool:
+def _is_shown(field: Span) -> bool:
     """Return whether a field has a block. The parts of the tagged fields are too narrow."""
-    return field.name not in ("tagged fields", "tag of topicId") and field.end > field.start
+    return find_name(field) not in ("tagged fields", "tag of topicId") and field.end > field.start
 
 
-def _fit(field: ReadField, sides: dict[int, tuple[float, float]]) -> str:
-    width = sides[field.end - 1][1] - sides[field.start][0]
-    text = field.value
+def _find_block(sides: dict[int, tuple[float, float]], start: int, end: int) -> tuple[float, float]:
+    x = sides[start][0]
+    return x, sides[end - 1][1] - x
+
+
+def _fit(text: str, width: float) -> str:
     while measure_text(text, _SIZE) > width and len(text) > 1:
         text = text.removesuffix("…")[:-1] + "…"
     return text
 
 
 def _find_wrong(written: Reading, reading: Reading) -> set[str]:
-    right = set(written.fields)
-    return {field.name for field in reading.fields if field.name != "version" and field not in right}
+    right = set(map(_identify, written.spans))
+    names = {find_name(field) for field in reading.spans if _identify(field) not in right}
+    return names - {"version"}
+
+
+def _identify(field: Span) -> tuple[str, int, int, str]:
+    return find_name(field), field.start, field.end, field.text
 
 
 def _describe_result(reading: Reading, wrong: set[str]) -> tuple[Tone, str]:

@@ -35,10 +35,10 @@ def write(folder: Path, seed: int) -> None:
     """Write partition 44: three days on Kafka 1.0.1, a weekend without brokers, and a morning on Kafka 2.8.2."""
     random = Random(seed)
     with IncidentLog(folder) as log:
-        old = start_broker(log.logs, OLD_KAFKA, now_ms=START_MS, topics=None, offsets_retention_ms=DAY_MS)
+        old = start_broker(log, OLD_KAFKA, now_ms=START_MS, topics=None, offsets_retention_ms=DAY_MS)
         shop = _Shop(old, random)
         shop.run(START_MS, STOP_MS).leave()
-        new = start_broker(log.logs, KAFKA, now_ms=UPGRADED_MS, topics=None)
+        new = start_broker(log, KAFKA, now_ms=UPGRADED_MS, topics=None)
         new.start_expiration(_STEP_MS)
         shop.broker = new
         shop.positions |= dict.fromkeys(LOST_GROUPS, 0)

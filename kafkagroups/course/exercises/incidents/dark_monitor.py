@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from kafkagroups.coordinator import NewBatch
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
-from kafkagroups.course.small_logs import DAY_MS, MINUTE_MS
-from kafkagroups.log.batch import TRANSACTIONAL
+from kafkagroups.course.small_logs import DAY_MS, MINUTE_MS, encode_pair
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import uuid_text
 
 START_MS = 1_773_738_000_000  # Tuesday, 2026-03-17 09:00 UTC
@@ -53,7 +51,12 @@ def write(folder: Path, seed: int) -> None:
                     time_ms = START_MS + minute * MINUTE_MS + 3000 + number * 7000 + random.randrange(5000)
                     positions[group] += random.randint(1, 30)
                     values = _make_values(group, count, positions[group], time_ms, is_upgraded, topic_ids)
-                    _append(log, partition, group, values, time_ms)
+                    pairs = list(map(encode_pair, values))
+                    if group != TRANSACTIONAL_GROUP:
+                        log.append_pairs(partition, pairs, time_ms)
+                        continue
+                    log.append_pairs(partition, pairs, time_ms, PRODUCER_ID)
+                    log.append_marker(partition, PRODUCER_ID, 0, commits=True, timestamp=time_ms + 1500)
 
 
 def _make_values(
@@ -69,15 +72,3 @@ def _make_values(
     elif is_upgraded and group != TRANSACTIONAL_GROUP:
         value = OffsetCommitValue(position, LEADER_EPOCH, note, time_ms, topic_id=topic_ids[group.split("-")[0]])
     return [Record(1, OffsetCommitKey(group, topic, number), value, version) for number in range(count)]
-
-
-def _append(log: IncidentLog, partition: int, group: str, values: list[Record], time_ms: int) -> None:
-    pairs = [(key, value) for key, value in map(encode, values) if key is not None]
-    if group != TRANSACTIONAL_GROUP:
-        log.append(partition, NewBatch(pairs, time_ms))
-        return
-    batch = NewBatch(
-        pairs, time_ms, base_sequence=0, producer_id=PRODUCER_ID, producer_epoch=0, attributes=TRANSACTIONAL
-    )
-    log.append(partition, batch)
-    log.end_transaction(partition, PRODUCER_ID, time_ms + 1500, commits=True)

@@ -14,9 +14,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from kafkagroups.coordinator import NewBatch
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
-from kafkagroups.course.small_logs import MINUTE_MS
+from kafkagroups.course.small_logs import MINUTE_MS, encode_pair
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.segment_file import partition_for, segment_name
 from kafkagroups.records.consumer_group import (
@@ -24,7 +23,7 @@ from kafkagroups.records.consumer_group import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
 )
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.serde import Record
 
 OLD_COUNT = 25
 PARTITIONS = 50
@@ -129,12 +128,13 @@ class _Night:
 
     def _write_foreign_records(self, time_ms: int) -> None:
         value = ConsumerGroupMetadataValue(3)
-        pairs = [encode(Record(3, ConsumerGroupMetadataKey(group), value, 0)) for group in FOREIGN_GROUPS]
-        key, _ = pairs[1]
-        pairs[1] = (key, b"")
-        member_key, _ = encode(Record(5, ConsumerGroupMemberMetadataKey(FOREIGN_GROUPS[4], "member-1"), None, None))
+        pairs = [encode_pair(Record(3, ConsumerGroupMetadataKey(group), value, 0)) for group in FOREIGN_GROUPS]
+        pairs[1] = (pairs[1][0], b"")
+        member_key, _ = encode_pair(
+            Record(5, ConsumerGroupMemberMetadataKey(FOREIGN_GROUPS[4], "member-1"), None, None)
+        )
         pairs[4] = (member_key, b"\x00\x09" + bytes(12))
-        self.log.append(UNREADABLE_PARTITION, NewBatch([(k, v) for k, v in pairs if k is not None], time_ms))
+        self.log.append_pairs(UNREADABLE_PARTITION, pairs, time_ms)
 
     def _write_payments(self, minute: int, time_ms: int) -> None:
         partition = partition_for(PAYMENTS, PARTITIONS)
@@ -142,14 +142,14 @@ class _Night:
         if minute == 60:
             offsets = {"refunds-0": 31}
             self.log.commit(PAYMENTS, offsets, time_ms, producer_id=ABORTED_PRODUCER_ID)
-            self.log.end_transaction(partition, ABORTED_PRODUCER_ID, time_ms + 400, commits=False)
+            self.log.append_marker(partition, ABORTED_PRODUCER_ID, 0, commits=False, timestamp=time_ms + 400)
         if minute % 5 == 0 and minute <= KILLED_MINUTE:
             offsets = {f"payments-{number}": position + number for number in range(4)}
             if minute == KILLED_MINUTE:
                 offsets["refunds-1"] = 18
             self.log.commit(PAYMENTS, offsets, time_ms, producer_id=PRODUCER_ID)
             if minute != KILLED_MINUTE:
-                self.log.end_transaction(partition, PRODUCER_ID, time_ms + 400, commits=True)
+                self.log.append_marker(partition, PRODUCER_ID, 0, commits=True, timestamp=time_ms + 400)
 
 
 def _damage_batch(segment: Path) -> None:

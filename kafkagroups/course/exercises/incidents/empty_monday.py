@@ -43,7 +43,7 @@ PARTITIONS = {"bread": 4, "oven": 3, "invoice": 2, "label": 2}
 def write(folder: Path, seed: int) -> None:
     with IncidentLog(folder) as log:
         broker = start_broker(
-            log.logs,
+            log,
             KAFKA,
             now_ms=THURSDAY_MS + BROKER_START * MINUTE_MS + 11_000,
             topics=None,

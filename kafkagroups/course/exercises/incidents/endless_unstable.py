@@ -58,15 +58,13 @@ class _Processes:
         self.append_offsets(process, producer_id, time_ms)
 
     def append_offsets(self, process: int, producer_id: int, time_ms: int) -> None:
-        offsets: dict[str, int | None] = {
-            f"receipts-{number}": self.positions[number] + RECEIPTS for number in (2 * process, 2 * process + 1)
-        }
+        offsets = {f"receipts-{number}": self.positions[number] + RECEIPTS for number in (2 * process, 2 * process + 1)}
         self.log.commit(GROUP, offsets, time_ms, producer_id=producer_id)
 
     def end_transaction(self, process: int, time_ms: int, *, commits: bool, producer_epoch: int = 0) -> None:
         """After an abort, the process goes back to its positions and uses a new producer."""
         producer_id = self.producers[process]
-        self.log.end_transaction(PARTITION, producer_id, time_ms, commits=commits, producer_epoch=producer_epoch)
+        self.log.append_marker(PARTITION, producer_id, producer_epoch, commits=commits, timestamp=time_ms)
         if commits:
             self.positions[2 * process] += RECEIPTS
             self.positions[2 * process + 1] += RECEIPTS
@@ -110,7 +108,7 @@ def _write_step(log: IncidentLog, processes: _Processes, step: int, random: Rand
             if step == DEPLOYED_STEP:
                 processes.use_new_producer(process)
     for group, (topic, partitions) in PLAIN_GROUPS.items():
-        offsets: dict[str, int | None] = {f"{topic}-{n}": 40 * step + random.randrange(40) for n in range(partitions)}
+        offsets = {f"{topic}-{n}": 40 * step + random.randrange(40) for n in range(partitions)}
         log.commit(group, offsets, time_ms + 4 * MINUTE_MS + random.randrange(20_000))
     _write_import(log, step, time_ms)
 
@@ -120,16 +118,15 @@ def _write_import(log: IncidentLog, step: int, time_ms: int) -> None:
     epoch = IMPORT_EPOCH if number <= RESTARTED_IMPORT else IMPORT_EPOCH + 2
     if part == 0:
         for chunk in range(3):
-            offsets: dict[str, int | None] = {"prices-0": 900 * number + 300 * (chunk + 1)}
+            offsets = {"prices-0": 900 * number + 300 * (chunk + 1)}
             chunk_ms = time_ms + 5 * MINUTE_MS + chunk * 2_000
             log.commit(IMPORT, offsets, chunk_ms, producer_id=IMPORT_PRODUCER, producer_epoch=epoch)
     elif part == 1 and step < STEPS - 1:
         # The new process of the restarted import has a higher epoch. So the marker has one, too.
         is_restarted = number == RESTARTED_IMPORT
         marker_ms = time_ms + 7 * MINUTE_MS
-        marker_epoch = epoch + is_restarted
-        log.end_transaction(
-            PARTITION, IMPORT_PRODUCER, marker_ms, commits=not is_restarted, producer_epoch=marker_epoch
+        log.append_marker(
+            PARTITION, IMPORT_PRODUCER, epoch + is_restarted, commits=not is_restarted, timestamp=marker_ms
         )
 
 

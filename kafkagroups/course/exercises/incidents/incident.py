@@ -7,24 +7,26 @@ prevention. `slow_failover.py` has the function `write`, which makes the log.
 from __future__ import annotations
 
 import re
+import shutil
 from ast import literal_eval
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.figures.marks import Arrow, Box, Curve, Label, Mark, Scene, Tone
-from kafkagroups.course.figures.picture import draw_svg, encode_data_address
+from IPython.display import display
+
+from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_hints, read_rows, read_sections
+from kafkagroups.course.figures.marks import Arrow, Box, Curve, Label, Mark, Scene, Tone, draw_svg, encode_data_address
+from kafkagroups.course.lesson_folders import make_scratch_folder, read_output
 from kafkagroups.errors import UsageError
 
 SEED = 14
 """The seed of the logs that `course.open_incident` writes."""
 _ALL_LINES = re.compile(r"Shown: (\d+) lines(?: from the line that begins with `(.+)`)?\.")
-_ROW = re.compile(r"^\| (?!---)(.*?) \| ?(.*?) ?\|$", re.MULTILINE)
 _STEP = re.compile(r"(.+?)\n\n```sh\n(.+?)\n```\n\n(Shown: .+?)(?:\n\n|$)", re.DOTALL)
 # The chart of an incident, in pixels of the picture.
 _HEIGHT = 220
@@ -124,11 +126,10 @@ class Incident:
 
 
 def read_incident(page: Path) -> Incident:
-    head, *parts = page.read_text(encoding="utf-8").split("\n## ")
-    sections = {title: text.strip() for title, text in (part.split("\n", 1) for part in parts)}
+    head, sections = read_sections(page)
     title, facts = head.removeprefix("# ").split("\n", 1)
     fact = dict(re.findall(r"^- (\w+): (.+)$", facts, re.MULTILINE))
-    hints = tuple(re.findall(r"^\d\. (.+)$", sections["Hints"], re.MULTILINE))
+    hints = read_hints(sections["Hints"])
     return Incident(
         int(fact["number"]),
         page.stem,
@@ -153,17 +154,14 @@ def read_incident(page: Path) -> Incident:
 
 def _read_chart(section: str) -> Chart:
     title, table = section.split("\n", 1)
-    _, *rows = _ROW.findall(table)
+    rows = read_rows(table)
     values = (literal_eval(value) if value else None for _, value in rows)
     return Chart(title, tuple(time for time, _ in rows), tuple(values))
 
 
 def _read_question(name: str, section: str, hints: tuple[str, ...]) -> Question:
-    text, rest = section.split("\n\nAnswer: `")
-    answer, table = rest.split("`\n", 1)
-    _, *rows = _ROW.findall(table)
-    mistakes = {why: literal_eval(value.strip("`")) for value, why in rows}
-    return Question(text, Exercise(name, literal_eval(answer), f"{name} = {answer}", hints, known_mistakes=mistakes))
+    text, _ = section.split("\n\nAnswer: ", 1)
+    return Question(text, replace(read_exercise(name, section), hints=hints))
 
 
 def _read_step(text: str, command: str, shown: str) -> Step:
@@ -183,3 +181,104 @@ def find_incident(name: str) -> Incident:
             return incident
     names = ", ".join(incident.name for incident in INCIDENTS)
     raise UsageError(f"there is no incident {name!r}; the incidents are {names}")
+
+
+FOLDER = Path("incidents")
+"""The folder of all incidents, in the current folder."""
+_PARTITION_FOLDERS = "__consumer_offsets-*"
+
+
+class Page:
+    """A Markdown text. JupyterLab formats it, and a terminal shows it as it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/markdown": self.text, "text/plain": self.text}
+
+
+def open_incident(name: str) -> Path:
+    """Write the log and the page of an incident, show the page, and return the folder relative to the current one.
+
+    Raises UsageError if there is no incident with this name, for example "growing_partition".
+    """
+    incident = find_incident(name)
+    folder = FOLDER / incident.folder_name
+    write_incident(incident, folder)
+    display(Page(_format_symptoms(incident)))  # type: ignore[no-untyped-call]
+    if incident.chart is not None:
+        display(incident.chart)  # type: ignore[no-untyped-call]
+    display(Page(_format_questions(incident)))  # type: ignore[no-untyped-call]
+    return folder
+
+
+def show_worked_solution(name: str) -> None:
+    """Run the commands of an incident's worked solution, and show their outputs, the cause and the prevention.
+
+    The commands run in a new copy of the incident's folder.
+    """
+    incident = find_incident(name)
+    folder = make_scratch_folder() / incident.folder_name
+    write_incident(incident, folder)
+    parts = []
+    for number, step in enumerate(incident.worked_solution, 1):
+        parts.append(f"**Step {number}.** {step.text}")
+        parts.append(f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```")
+    parts += [f"**The cause.** {incident.cause}", f"**Prevention**\n\n{incident.prevention}"]
+    display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
+
+
+def write_incident(incident: Incident, folder: Path) -> None:
+    """Write the log and the page of an incident into a folder.
+
+    Raises UsageError if the folder cannot be written, for example because there is a file with its name.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for replica in incident.replicas:
+            for old in (folder / replica).glob(_PARTITION_FOLDERS):
+                _remove(old)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+    incident.write(folder, SEED)
+    page = [f"# Incident {incident.number}: {incident.title}", _format_symptoms(incident)]
+    if incident.chart is not None:
+        (folder / "chart.svg").write_text(incident.chart.draw(), encoding="utf-8")
+        page.append(f"![{incident.chart.text}](chart.svg)")
+    page.append(_format_questions(incident))
+    (folder / "symptoms.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _format_symptoms(incident: Incident) -> str:
+    place = f"Level {incident.level}. Kafka {incident.kafka}. The log is in `{FOLDER}/{incident.folder_name}`."
+    return "\n\n".join(filter(None, (place, incident.complaint, incident.server_log)))
+
+
+def _format_questions(incident: Incident) -> str:
+    questions = (
+        f"{number}. {question.text} (`{question.exercise.name}`)"
+        for number, question in enumerate(incident.questions, 1)
+    )
+    return "\n".join(["**Questions**", "", *questions])
+
+
+def _run_step(step: Step, folder: Path) -> str:
+    lines = [line.rstrip() for line in read_output(step.command, folder).splitlines()]
+    first = next((number for number, line in enumerate(lines) if " ".join(line.split()).startswith(step.shows)), None)
+    if first is None:
+        raise UsageError(f"{step.command}: no line of the output begins with {step.shows!r}")
+    shown = lines[first : first + step.lines]
+    before = ["…"] if first > 0 else []
+    after = ["…"] if first + step.lines < len(lines) else []
+    return "\n".join([*before, *shown, *after]).rstrip()

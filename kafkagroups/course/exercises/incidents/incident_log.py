@@ -4,93 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kafkagroups.coordinator import Consumer, DiskLogs, GroupCoordinator, NewBatch, OffsetCommit
 from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.course.small_logs import KeyAndValue, encode_pair
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
+from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import Record, encode
-
-_OFFSET = 1
-KeyAndValue = tuple[bytes, bytes | None]
+from kafkagroups.records.serde import Record
 
 
-class IncidentLog:
-    """The partitions of an offsets topic in `folder`, to which batches are appended."""
+class IncidentLog(DiskLogs):
+    """The partitions of an offsets topic in `folder`. At the end of a `with` block, the files are closed."""
 
     def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
+        super().__init__(folder, segment_bytes=segment_bytes)
         self.partitions = partitions
-        self.logs = DiskLogs(folder, segment_bytes=segment_bytes)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.logs.close()
-
-    def append(self, partition: int, batch: NewBatch) -> int:
-        answers: list[tuple[Errors, int]] = []
-        self.logs.append(partition, batch, lambda error, offset: answers.append((error, offset)))
-        [(error, offset)] = answers
-        if error is not Errors.NONE:
-            raise UsageError(f"the log refused the batch: {error.name}")
-        return offset
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def commit(
         self,
         group: str,
-        offsets: Mapping[str, int | None],
+        offsets: Mapping[str, int],
         time_ms: int,
         *,
-        version: int = 3,
-        expire_ms: int = -1,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = 0,
-    ) -> int:
-        """Append one batch with a commit or a tombstone (None) for each topic-partition, and return its first offset.
-
-        `version` is the version of the values, and `expire_ms` is for version 1.
-        """
+    ) -> None:
+        """Append one batch with a commit for each topic-partition."""
         pairs = []
         for name, offset in offsets.items():
             key = OffsetCommitKey(group, *TopicPartition.parse(name))
-            value = None if offset is None else OffsetCommitValue(offset, -1, "", time_ms, expire_ms)
-            pairs.append(_encode(Record(_OFFSET, key, value, None if value is None else version)))
-        is_transactional = producer_id != NO_PRODUCER_ID
-        batch = NewBatch(
-            pairs,
-            time_ms,
-            base_sequence=0 if is_transactional else -1,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch if is_transactional else -1,
-            attributes=TRANSACTIONAL if is_transactional else 0,
-        )
-        return self.append(partition_for(group, self.partitions), batch)
+            pairs.append(encode_pair(Record(1, key, OffsetCommitValue(offset, -1, "", time_ms, -1), 3)))
+        self.append_pairs(partition_for(group, self.partitions), pairs, time_ms, producer_id, producer_epoch)
 
-    def append_records(self, group: str, pairs: Sequence[KeyAndValue], time_ms: int) -> int:
-        return self.append(partition_for(group, self.partitions), NewBatch(pairs, time_ms))
-
-    def end_transaction(
-        self, partition: int, producer_id: int, time_ms: int, *, commits: bool, producer_epoch: int = 0
-    ) -> int:
-        return self.logs.append_marker(partition, producer_id, producer_epoch, commits=commits, timestamp=time_ms)
+    def append_pairs(
+        self,
+        partition: int,
+        pairs: Sequence[KeyAndValue],
+        time_ms: int,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = 0,
+    ) -> None:
+        batch = NewBatch(pairs, time_ms)
+        if producer_id != NO_PRODUCER_ID:
+            batch = NewBatch.of_producer(pairs, time_ms, producer_id, producer_epoch)
+        error, _ = self._append(partition, batch)
+        if error is not Errors.NONE:
+            raise UsageError(f"the log refused the batch: {error.name}")
 
 
-def name_partition(group: str, partitions: int = 50) -> str:
-    return f"__consumer_offsets-{partition_for(group, partitions)}"
-
-
-def _encode(record: Record) -> KeyAndValue:
-    key, value = encode(record)
-    assert key is not None
-    return key, value
+def name_partition(group: str) -> str:
+    return f"__consumer_offsets-{partition_for(group, 50)}"
 
 
 _SESSION_TIMEOUT_MS = 30 * 60_000

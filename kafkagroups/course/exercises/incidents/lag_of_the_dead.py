@@ -50,7 +50,7 @@ PARTITIONS = {
 
 def write(folder: Path, seed: int) -> None:
     with IncidentLog(folder) as log:
-        broker = start_broker(log.logs, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
+        broker = start_broker(log, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
         shop = _Shop(broker, Random(seed))
         for minute in range(STEP, END, STEP):
             broker.clock.advance_to(START_MS + minute * MINUTE_MS)

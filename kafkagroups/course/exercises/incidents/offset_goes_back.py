@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from kafkagroups.coordinator import DiskLogs, GroupCoordinator, OffsetCommit
-from kafkagroups.course.broker import end_transaction, start_broker
-from kafkagroups.course.exercises.incidents.incident_log import commit_offsets
+from kafkagroups.course.broker import commit_in_transaction, end_transaction, start_broker
+from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, commit_offsets
 from kafkagroups.course.small_logs import MINUTE_MS
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.segment_file import partition_for
@@ -33,22 +32,17 @@ SET_BACK_TO = 3_600
 
 
 def write(folder: Path, seed: int) -> None:
-    logs = DiskLogs(folder, segment_bytes=SEGMENT_BYTES)
-    run_broker(logs, seed)
-    logs.close()
-
-
-def run_broker(logs: DiskLogs, seed: int) -> GroupCoordinator:
-    return _Friday(logs, Random(seed)).run()
+    with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
+        _Friday(log, Random(seed)).run()
 
 
 class _Friday:
-    def __init__(self, logs: DiskLogs, random: Random) -> None:
+    def __init__(self, log: IncidentLog, random: Random) -> None:
         self.random = random
-        self.broker = start_broker(logs, KAFKA, now_ms=OPEN_MS, topics=None)
+        self.broker = start_broker(log, KAFKA, now_ms=OPEN_MS, topics=None)
         self.positions = [2_715, READ_AT_CLOSING - CLOSED_STEP * RECEIPTS, STUCK_AT - STUCK_STEP * RECEIPTS, 3_240]
 
-    def run(self) -> GroupCoordinator:
+    def run(self) -> None:
         for step in range(END_STEP):
             step_ms = OPEN_MS + step * STEP_MINUTES * MINUTE_MS
             if step < CLOSED_STEP:
@@ -62,7 +56,6 @@ class _Friday:
                 offsets = {f"{topic}-{n}": 30 * step + self.random.randrange(30) for n in range(partitions)}
                 self._wait(step_ms + MINUTE_MS + 10_000 * number)
                 commit_offsets(self.broker, group, offsets)
-        return self.broker
 
     def _read_receipts(self, process: int, step: int, time_ms: int) -> None:
         """Process 2 always fails at one receipt, and aborts."""
@@ -94,13 +87,7 @@ class _Friday:
         self.broker.clock.advance_to(time_ms)
 
     def _commit_in_transaction(self, process: int, offset: int) -> None:
-        self.broker.txn_offset_commit(
-            GROUP,
-            {TopicPartition.parse(f"receipts-{process}"): OffsetCommit(offset)},
-            transactional_id=f"loyalty-ledger-{process}",
-            producer_id=FIRST_PRODUCER + process,
-            producer_epoch=0,
-        )
+        commit_in_transaction(self.broker, GROUP, FIRST_PRODUCER + process, {f"receipts-{process}": offset})
 
     def _end_transaction(self, process: int, *, commits: bool) -> None:
         end_transaction(self.broker, GROUP, FIRST_PRODUCER + process, commits=commits)

@@ -39,9 +39,8 @@ def write(folder: Path, seed: int) -> None:
             for time_ms, group, is_marker in sorted(events):
                 at_ms = time_ms + random.randrange(700)
                 if is_marker:
-                    log.end_transaction(
-                        PARTITION, PRODUCER_IDS[group], at_ms, commits=minute not in aborted[group], producer_epoch=3
-                    )
+                    commits = minute not in aborted[group]
+                    log.append_marker(PARTITION, PRODUCER_IDS[group], 3, commits=commits, timestamp=at_ms)
                     continue
                 positions[group] += random.randint(1, 25)
                 topic = group.split("-")[0] + "s"

@@ -74,7 +74,7 @@ def _copy_segments(segments: set[Path], folder: Path) -> None:
 def _write_log(folder: Path, random: Random) -> None:
     """The number of records does not depend on the random numbers."""
     with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
-        broker = start_broker(log.logs, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
+        broker = start_broker(log, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
         topics = {group.split("-")[0]: count for group, count in VIEW_GROUPS.items()}
         views = [make_consumer(broker, group, 1, topics) for group in VIEW_GROUPS]
         for view in views:

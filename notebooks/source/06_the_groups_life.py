@@ -32,7 +32,7 @@
 # | Stable | Each member has its partitions. |
 # | Dead | This broker has no such group. |
 #
-# Two consumers join the group `billing`, and later they leave. We play their 20 requests to our models, and show them in parts: request, answer, the group's new state after the word "now", and below it the appended records. (You can skip the code.)
+# Two consumers join the group `billing`, and later they leave. We play their 20 requests to our models, and show them in parts: request, answer, the group's new state after the word "now", and below it the appended records. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -81,7 +81,7 @@ written = [joined.read_record(line.record_offset).value for line in joined.log_l
 course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) for value in written))
 
 # %% [markdown]
-# The log gets members only together with their assignments. The leader of the group computes these from the subscriptions, and sends them with its SyncGroup:
+# The log gets members only together with their assignments. The leader computes these from the subscriptions, and sends them with its SyncGroup:
 
 # %%
 story[3:5]
@@ -258,7 +258,7 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Memory and log
 #
-# If the coordinator crashes, the next one has only the log. We let it crash after some of the 20 rows:
+# If the coordinator crashes, the next one has only the log. We let it crash after some rows:
 
 # %%
 def crashes(broker):

@@ -178,7 +178,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. In the log, the first record of a producer after a marker opens a new transaction, so a broker that appended the late request would open one that no client ever ends. Two protections refuse it:
+# A request with offsets can be delayed in the network until its transaction has ended. In the log, the first record of a producer after a marker opens a new transaction, so a late request would open one that no client ever ends. Two protections refuse it:
 #
 # | | how the late request is recognised | a gap |
 # |---|---|---|
@@ -278,11 +278,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. If you find such an offset, delete it again.
 #
-# <details><summary>Tombstones and group records in a transaction</summary>
-#
-# No broker writes them in a transaction, but a program that copies the topic can. They do not wait for the marker: they take effect at once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)).
-#
-# </details>
+# No broker writes tombstones or group records in a transaction, but a program that copies the topic can. They do not wait for the marker: they take effect at once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)).
 #
 # ## Where 3.9 differs
 #

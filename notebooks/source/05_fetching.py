@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** 4.x. Where 3.9 differs, a table has a second cell, and a sentence begins with "In 3.9".
+# **Which Kafka:** 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -12,29 +12,22 @@
 # ![A consumer that starts sends FindCoordinator to any broker, OffsetFetch to broker 2, and OffsetForLeaderEpoch to the partition's leader, and then reads from offset 50.](pictures/05.svg)
 
 # %% [markdown]
+# A consumer that starts asks three questions: *Who coordinates my group? Where do I continue? Are the records before this place still those that I have read?* The picture shows who answers. Most of this lesson is about the second question, the *fetch* (OffsetFetch).
+#
 # Three things to hold on to:
 #
-# 1. A broker reads the log only to **load** it, when it becomes the leader of the partition. A *fetch* (OffsetFetch, which asks for offsets, not for records) reads only the memory that the load has filled.
+# 1. A broker reads the log only to **load** it, when it becomes the partition's leader. A fetch reads only the memory that the load has filled.
 # 2. "Nothing committed" is **not an error**, because every new group gets this answer.
-# 3. A client can ask for [**stable** offsets](../docs/handbook/glossary.md#stable-offset) only. If an open transaction may still replace an offset, it gets an error instead of the offset.
-#
-# | part | begins with | who needs it |
-# |---|---|---|
-# | 1 | "A fetch reads memory" | everybody; operators need parts 1 and 4 |
-# | 2 | "Stable offsets" | those who use transactions |
-# | 3 | "The leader epoch of an offset" | developers |
-# | 4 | "Questions about groups" | operators |
+# 3. A consumer can ask for [**stable** offsets](../docs/handbook/glossary.md#stable-offset) only, which no open transaction may still replace.
 
 # %% [markdown]
 # ## A fetch reads memory
 #
-# **Part 1.** A log has no index by group, so each search for an offset would read the whole partition. Does a broker do this? Our model of 4.3.1 loads the shop's logs, which a real broker wrote, and `ReadCountingLogs` counts the records:
+# A log has no index by group, so each search for an offset would read the whole partition. Our model of 4.3.1 loads the shop's logs, and `ReadCountingLogs` counts the records:
 
 # %%
 import json
 from pathlib import Path
-
-from IPython.display import display
 
 from kafkagroups import course
 from kafkagroups.coordinator import OffsetCommit, TopicPartition
@@ -48,7 +41,7 @@ in_partition_9 = len(course.read_lines(Path(shop, "__consumer_offsets-9")))
 print(f"{loaded} records were read to load all 50 partitions, {in_partition_9} of them in partition 9")
 
 # %% [markdown]
-# *Predict*: the broker loses partition 9 to another broker, and then becomes its leader again. After that, it answers ten fetches of `billing`, which is in partition 9. How many more records does it read from the log?
+# *Predict*: the broker loses partition 9, and then becomes its leader again. After that, it answers ten fetches of `billing`, which is in partition 9. How many more records does it read from the log?
 
 # %%
 # prediction
@@ -65,11 +58,11 @@ course.reveal("read_again", read_again, logs.records_read - loaded)
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# A broker that loses a partition drops its groups, because the next leader can change them. So it had to load partition 9 again, once. The ten fetches read no record.
+# The broker loaded partition 9 again, once, because it had dropped its groups when it lost the partition: from then on, the next leader changes them. The ten fetches read no record.
 #
 # </details>
 #
-# The coordinator answers from maps in memory, one for each partition of `__consumer_offsets`. Does the model answer as the real broker did?
+# Does the model answer as the real broker did?
 
 # %%
 said = course.read_answers("harbour/4.3.1")["offsets"]
@@ -82,7 +75,7 @@ for partition, committed in sorted(ours["billing"].items()):
 # %% [markdown]
 # ## Which broker answers
 #
-# Only the broker that leads the group's partition has the group in memory, and while this broker loads, its memory is incomplete. If it answered "nothing committed", the consumer would start in the wrong place. So it refuses to answer:
+# Only the broker that leads the group's partition has the group in memory, and while it loads, this memory is incomplete. If it answered "nothing committed", the consumer would start in the wrong place, so it refuses to answer. (You can skip the script.)
 
 # %%
 ORDERS_0 = TopicPartition("orders", 0)
@@ -101,18 +94,18 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client sends FindCoordinator again, because another broker has the answer. After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again.
+# After `NOT_COORDINATOR`, the client asks the first question again, because another broker has the answer. After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again.
 #
 # <details><summary>Can two brokers answer for one group?</summary>
 #
-# Yes. Until a former leader notices that it was replaced, it answers from its memory, and its offsets may be old.
+# Yes, for a moment. Until a former leader learns that it was replaced, it answers fetches from its memory, and its offsets may be old.
 #
 # </details>
 
 # %% [markdown]
 # ## A restart, second by second
 #
-# How long does a client see these errors? A real 4.3.1 broker was restarted, and asked three questions again and again: FindCoordinator, OffsetFetch, and ListGroups, which asks a broker for the groups that it coordinates. Each line is a change of an answer, `ms` after the start:
+# How long does a client see these errors? We restarted a real 4.3.1 broker, and sent it three requests again and again; ListGroups asks a broker for its groups. A line is printed whenever an answer changes:
 
 # %%
 steps = json.loads(Path(shop, "acts.json").read_text())
@@ -124,7 +117,7 @@ for answer in answers:
 
 # %% [markdown]
 # - **FindCoordinator** answers `NONE` early, because it only looks up the partition's leader.
-# - **OffsetFetch** answers once the group's own partition is loaded, although others are still loading. The load of this small topic took 72 ms. A large one takes minutes ([lesson 11](11_loading.ipynb)).
+# - **OffsetFetch** answers once the group's own partition is loaded. This small topic took 72 ms; a large one takes minutes ([lesson 11](11_loading.ipynb)).
 # - **ListGroups** answers `NONE` with 0 groups until the broker knows that it leads these partitions. So an empty list right after a start proves nothing.
 
 # %% [markdown]
@@ -143,11 +136,13 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 # %% [markdown]
 # <details><summary>Why no error?</summary>
 #
-# The coordinator cannot see whether the group is new or its offsets were deleted. The consumer starts where `auto.offset.reset` says, so a group that loses its offsets gets no error.
+# The coordinator cannot see whether the group is new or its offsets were deleted.
 #
 # </details>
 #
-# A client can ask for partitions **by name**, as a consumer does, or for **all** partitions, as a monitor does. Here, `billing` has committed offsets of `orders-0` and `payments-1`. The client has no permission (DESCRIBE) to see `payments`:
+# With −1, the consumer starts where `auto.offset.reset` says. So a group that has lost its offsets gets no error either.
+#
+# A client can ask for partitions **by name**, as a consumer does, or for **all**, as a monitor does. Here, `billing` has committed offsets of `orders-0` and `payments-1`, and the client has no permission (DESCRIBE) to see `payments`:
 
 # %%
 PAYMENTS_1 = TopicPartition("payments", 1)
@@ -166,35 +161,48 @@ def may_see(operation, kind, name):
 course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 
 # %% [markdown]
-# Asked by name, every partition is in the answer, with an offset, −1 or an error. The answer to *all* has only partitions with a committed offset, because the coordinator cannot know which others you mean. It also leaves out, without an error, what the client may not see, so a monitor with too few permissions shows too few offsets.
+# By name, every partition is in the answer, with an offset, −1 or an error. The answer to *all* has only partitions with a committed offset that the client may see, so a monitor with too few permissions shows too few offsets.
 
 # %% [markdown]
 # ## Why the answer can be −1
 #
-# A −1 does not say why. The log of the group's partition has the reason:
+# A −1 has no reason with it. The log of the group's partition has one:
 #
 # | the reason | how to recognise it |
 # |---|---|
 # | The group is new, or a name is wrong. | The log has no commit of it. |
 # | The offset has expired or was deleted (lesson 09). | The log has a tombstone for it. |
-# | The number of partitions of `__consumer_offsets` was changed (lesson 02). | The commit is in another partition of the topic. |
+# | `__consumer_offsets` has more partitions than before (lesson 02). | The commit is in another partition. |
 # | The load has failed, on a broker up to 3.9 (lesson 11). | The commit is in the log, and `server.log` has an error. |
-# | A client, not in Java, has committed −1. | The log has a commit with −1. |
+# | A client, but not Java's, has committed −1. | The log has a commit with −1. |
 
 # %% [markdown]
 # ## Stable offsets
 #
-# **Part 2.** The program `fraud-check` reads `payments`, and writes its alarms and its offsets in one *transaction*, so either all of them count or none (lesson 08). While the transaction is open, its offsets are **pending**.
+# The program `fraud-check` writes its results and its offsets in one *transaction*, so either all of them count or none (lesson 08). While the transaction is open, its offsets are **pending**.
 #
-# Suppose that a second program takes over now. If it starts at the last committed offset, and the transaction commits a moment later, these payments are processed **twice**. So it must wait, and sets `requireStable` in its fetch. The coordinator then answers `UNSTABLE_OFFSET_COMMIT` for each partition with a pending offset, and the program asks again until the transaction ends.
+# Suppose that a second process takes over now. If it starts at the last committed offset, and the transaction commits a moment later, the same records are processed **twice**. So it sets `requireStable` in its fetch. The coordinator then answers `UNSTABLE_OFFSET_COMMIT` for each partition with a pending offset, and the process asks again until the transaction ends.
 #
-# In the night of lesson 00, `fraud-check` had an open transaction with an offset for `orders-0`, and had never committed another one.
+# In the night of lesson 00, the only offset of `fraud-check` for `orders-0` was pending.
 #
 # *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
 # %%
 # prediction
 about_orders_0 = ...
+
+# %%
+all_stable = course.format_offsets(broker.offset_fetch("fraud-check", require_stable=True).value)
+course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned"))
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# If you ask for *all*, the answer has only partitions with a committed offset. `orders-0` has only a pending one, so it is missing.
+#
+# </details>
+#
+# All four ways to ask, on two brokers. Again, `orders-0` has only a pending offset:
 
 # %%
 def open_transaction(broker):
@@ -210,18 +218,10 @@ def open_transaction(broker):
         yield f"by name{name}", broker.offset_fetch(group, list(offsets), require_stable=stable)
 
 
-all_stable = course.format_offsets(broker.offset_fetch("fraud-check", require_stable=True).value)
-with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned")):
-    display(course.compare_brokers(open_transaction))
+course.compare_brokers(open_transaction)
 
 # %% [markdown]
-# <details><summary>Why?</summary>
-#
-# If you ask for *all*, the answer has only partitions with a committed offset. `orders-0` has only a pending one, so it is missing.
-#
-# </details>
-#
-# So a program that needs stable offsets must ask by name. Java's consumer does, and it sets `requireStable` since version 2.5. The real broker was asked by name, too:
+# So a program that needs stable offsets must ask by name. Java's consumer does, and sets `requireStable`. The real broker of that night was asked in this way:
 
 # %%
 asked = course.read_answers("harbour/4.3.1")["stable_every_live_partition_named"]["fraud-check"]
@@ -230,9 +230,28 @@ ours = course.format_offsets(broker.offset_fetch("fraud-check", named, require_s
 course.compare_with_broker(ours, asked, "4.3.1")
 
 # %% [markdown]
+# ## Why a stable fetch waits
+#
+# Lesson 04 showed that a coordinator answers from its snapshot, the state that the replicas have confirmed. A stable fetch is the exception. Suppose that 5 is committed, and the commit of 6 is in flight. No crash can lose 5, so a plain fetch returns it. But 5 is not *stable*: a moment later, 6 replaces it.
+#
+# So for a stable fetch, the coordinator takes the **newest** state, with 6. A crash could still lose 6, so the answer waits for the replicas, like the answer to a commit:
+
+# %%
+def fetch_in_flight(broker):
+    broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
+    broker.manager.logs.release()
+    yield "the commit of 6", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
+    yield "a fetch", broker.offset_fetch("billing", [ORDERS_0])
+    yield "a stable fetch", broker.offset_fetch("billing", [ORDERS_0], require_stable=True)
+    broker.manager.logs.release()
+
+
+course.compare_brokers(fetch_in_flight, holds_answers=True)[1:]
+
+# %% [markdown]
 # ## All answers, in a failover
 #
-# Step through a failover, and look at the answers of both brokers:
+# Step through a failover:
 
 # %%
 # figure
@@ -241,7 +260,7 @@ course.Failover()
 # %% [markdown]
 # ## Exercise: the answer to a fetch
 #
-# Write `get_offsets(committed, pending, asked, stable)`. It returns a dictionary from partition to answer.
+# Write `get_offsets(committed, pending, asked, stable)`, which returns a dictionary from partition to answer.
 #
 # - `committed`: a dictionary from partition to offset.
 # - `pending`: the set of partitions with a pending offset.
@@ -262,9 +281,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## The leader epoch of an offset
 #
-# **Part 3.** Are the records before the committed offset still those that the consumer has read? Not always, because a new leader of the partition can lack the last records of the old leader. Consumers notice this by the *leader epoch*, a number that rises with each new leader. Each record stores the leader epoch in which it was written. A commit stores the leader epoch of the last record that the consumer has read.
-#
-# Suppose leader A writes `orders-0` up to offset 59 in leader epoch 3, but its replicas end at 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
+# The third question is for developers; others go on with "Questions about groups". Normally, only a replica in sync becomes the partition's leader, so no record is lost. If none is left, an administrator can let another replica lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). Here, A leads `orders-0` up to offset 59, B has copied only up to 39, and A's disk fails:
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
@@ -272,14 +289,16 @@ course.check("get_offsets", get_offsets)
 #  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░   ░░░░░░░   from 40 on there are other records
 # ```
 #
-# A consumer that starts at 45 would miss B's records 40 to 44.
+# If `billing` starts at 45, it misses B's records 40 to 44. It can notice this by the *leader epoch*, a number that rises with each new leader. A commit contains that of the last record that the consumer has read: here 3.
 
 # %% [markdown]
 # ## Where an epoch ends
 #
-# So the consumer first asks B, with the request `OffsetForLeaderEpoch`, where leader epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. **An epoch ends at the first offset of the next higher epoch in the list**, and the last one at the end of the log.
+# So the consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The offset 45 is beyond this end, so the consumer continues at 40. If the end were 45 or later, it would continue at 45.
 #
-# So epoch 3 ends at 40. The committed offset, 45, is beyond this end, so the consumer continues at 40. If epoch 3 ended at 45 or later, the records before 45 would still be there, and the consumer would continue at 45. It does not ask if the commit has no leader epoch, as after a reset by an operator.
+# **An epoch ends at the first offset of the next higher epoch in the list**, even if it is not in the list itself: here, epoch 1 ends at 20. The highest epoch ends with the log.
+#
+# If an operator has set the offset, the commit has no leader epoch, and the consumer does not ask.
 #
 # <details><summary>Records that were already processed</summary>
 #
@@ -296,7 +315,7 @@ course.check("get_offsets", get_offsets)
 # 2. offset 95, epoch 2
 # 3. offset 75, epoch 1
 #
-# At which offset does each consumer continue? Write three numbers, for example `(1, 2, 3)`. This leader has no record of epoch 1, so the list does not contain it.
+# At which offset does each consumer continue? Write three numbers, for example `(1, 2, 3)`.
 
 # %%
 # exercise: three_restarts
@@ -309,7 +328,7 @@ course.check("three_restarts", three_restarts)
 # %% [markdown]
 # ## Questions about groups: describe and list
 #
-# **Part 4.** A monitor also sends ListGroups, to **every** broker, because each lists only the groups that it coordinates. Then it sends DescribeGroups, for the state and the members of a group. Here, a broker has loaded the partition of `shipping`, and still loads the partition of `billing`:
+# A monitor sends ListGroups to **every** broker, because each lists only its own groups, and DescribeGroups for a group's state and members. Here, a broker has loaded the partition of `shipping`, and still loads that of `billing`:
 
 # %%
 def ask_as_monitor(broker):
@@ -328,7 +347,7 @@ def ask_as_monitor(broker):
 course.compare_brokers(ask_as_monitor, offsets_topic_num_partitions=2)
 
 # %% [markdown]
-# ListGroups asks each partition of the broker. If one of them still loads, the whole answer is an error without groups. In 3.9, the error comes with the groups that are loaded so far.
+# While one of its partitions loads, a broker of 4.x lists no groups at all.
 
 # %% [markdown]
 # ## Exercise: a decision
@@ -353,30 +372,11 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A stable fetch differs, too, while a commit outside of transactions is in flight (lesson 04). Here 5 is committed, and 6 is not confirmed yet:
-
-# %%
-def fetch_in_flight(broker):
-    broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
-    broker.manager.logs.release()
-    yield "the commit of 6", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
-    yield "a fetch", broker.offset_fetch("billing", [ORDERS_0])
-    yield "a stable fetch", broker.offset_fetch("billing", [ORDERS_0], require_stable=True)
-    broker.manager.logs.release()
-
-
-course.compare_brokers(fetch_in_flight, holds_answers=True)[1:]
-
-# %% [markdown]
-# <details><summary>Why?</summary>
-#
-# In 4.x, the answer comes from the newest memory, which already has 6, but it is sent only when the replicas have confirmed 6. So the client waits a moment. In 3.9, an offset in flight counts as pending, so the client gets the error and asks again.
-#
-# </details>
-#
-# The handbook has both coordinators, [event by event](../docs/handbook/events.md).
+# Three answers above are marked "differs": while a commit is in flight, 3.9 answers a stable fetch with an error; during a load, it lists the groups that it has; and it has no error for an unknown group.
 #
 # <details><summary>Other versions</summary>
+#
+# The handbook has both coordinators, [event by event](../docs/handbook/events.md).
 #
 # - 1.0.1 answers `NOT_COORDINATOR` to OffsetFetch while it loads, and it has no `requireStable`.
 # - Up to 3.x, version 0 of OffsetCommit and OffsetFetch used ZooKeeper, so a commit with version 0 is invisible to a fetch with version 1.
@@ -394,17 +394,16 @@ course.compare_brokers(fetch_in_flight, holds_answers=True)[1:]
 #
 # ## In five lines
 #
-# - The coordinator answers fetches from memory. The log is for the next coordinator.
-# - Only the leader of the group's partition answers, after its load.
+# - Only the leader of the group's partition answers, from memory, after its load.
 # - "Nothing committed" is −1 with `NONE`, and `auto.offset.reset` decides.
-# - `requireStable`, in a fetch by name, makes a consumer wait for open transactions.
+# - A plain fetch reads the confirmed state. A stable fetch reads the newest state, and waits for its confirmation.
+# - While a transaction is open, a stable fetch by name gets an error.
 # - The leader epoch shows a consumer that records before its offset were replaced.
 #
 # ## For your consumer
 #
-# - Set `auto.offset.reset=none` if skipping records is worse than stopping. Then a lost offset is an error.
-# - After a broker restart, Java's consumer retries `NOT_COORDINATOR` and `COORDINATOR_LOAD_IN_PROGRESS` until `default.api.timeout.ms` (60 seconds).
-# - As long as an offset is unstable, `poll` returns no records, throws nothing, and asks again.
+# - With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping.
+# - While the coordinator loads or an offset is unstable, `poll` returns no records, throws nothing, and asks again. The last row below tells this from an empty topic.
 
 # %% [markdown]
 # ## At 3 am
@@ -413,10 +412,10 @@ course.compare_brokers(fetch_in_flight, holds_answers=True)[1:]
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. | Stop the consumers before they commit again. |
-# | Why is there no offset? | `kafkagroups explain PATH --group billing` | Compare it with "Why the answer can be −1". | Reading is safe. |
-# | A monitor misses the group. | the command of row 1 | If it shows the group, the monitor lacks permissions or asked during a load. | Give its user DESCRIBE on the group and its topics. |
-# | A consumer reads nothing, and its log repeats `unstable offsets`. | `kafkagroups stats PATH` | A transaction was never ended. | See lesson 08. |
+# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. | Stop the consumers before they commit again, find the cause (row 2), and set the old offsets ([lesson 09](09_deleting.ipynb)). |
+# | Why is there no offset? | `kafkagroups explain PATH --group billing` | See "Why the answer can be −1". | Reading is safe. |
+# | A monitor misses the group. | the command of row 1 | If it shows the group, the monitor asked during a load or lacks permissions. | Give it DESCRIBE on the group and its topics. |
+# | A consumer reads nothing. | the command of row 1 | If LAG is 0, there is nothing to read. If not, and the consumer's log repeats `unstable offsets`, a transaction is open. | [Lesson 08](08_transactions.ipynb), "At 3 am". |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -433,6 +432,6 @@ course.compare_brokers(fetch_in_flight, holds_answers=True)[1:]
 #
 # ## What we left out, and why
 #
-# How a partition gets a new leader, and the member epoch in newer fetch requests (lesson 13). All terms are in the [glossary](../docs/handbook/glossary.md).
+# How a partition gets a new leader, and the member epoch in newer fetch requests (lesson 13). The [glossary](../docs/handbook/glossary.md) has all terms.
 #
 # **Next:** [06 · The group's life](06_the_groups_life.ipynb): how members join, stay and leave, and what a rebalance does.

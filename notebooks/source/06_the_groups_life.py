@@ -3,7 +3,7 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** 4.x, with *classic groups*, whose consumers use the classic protocol: it is the default, on 4.x, too. Where 3.9 differs, a table has a second cell, and a sentence begins with "In 3.9".
+# **Which Kafka:** 4.x, with *classic groups*, whose consumers use the classic protocol, the default also on 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -17,7 +17,7 @@
 # 1. The coordinator never calls a consumer. It only **answers** requests, and lets some of them wait.
 # 2. A rebalance has two phases: [**join**](../docs/handbook/glossary.md#join-phase) finds the members, and [**sync**](../docs/handbook/glossary.md#sync-phase) gives them their partitions.
 # 3. One member, the **leader of the group**, computes the assignments.
-# 4. The log has **one record for each finished rebalance**. It contains no state and no deadlines.
+# 4. At the end of each rebalance, the coordinator writes **one record** with the members. It contains no state and no deadlines.
 
 # %% [markdown]
 # ## The first member
@@ -32,7 +32,7 @@
 # | Stable | Each member has its partitions. |
 # | Dead | This broker has no such group. |
 #
-# Two consumers join the group `billing`, and we play their requests to our models of 4.3.1 and 3.9.2. Each row is a request and its answer. The group's new state follows the word "now", and appended records stand below.
+# Two consumers join the group `billing`, and later they leave. We play their 20 requests to our models, and show them in parts: request, answer, the group's new state after the word "now", and below it the appended records. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -41,7 +41,7 @@ from kafkagroups import course
 
 def two_consumers(broker):
     billing = course.GroupLife("billing", broker=broker)
-    for number, request in enumerate(course.TWO_CONSUMERS[:14], start=1):
+    for number, request in enumerate(course.TWO_CONSUMERS[:20], start=1):
         broker.clock.advance(request.delay_s * 1000)
         label, answer = getattr(billing, request.method)(*request.arguments)
         yield f"{number}. {label}", answer
@@ -51,9 +51,15 @@ story = course.compare_brokers(two_consumers)
 story[:3]
 
 # %% [markdown]
-# - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members. In 3.9, nothing is written yet.
-# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. Without this detour, a client whose answer got lost would join twice, and leave behind a member without a process. The request has the *subscription*, the topics that the consumer wants to read, and it **waits**.
+# - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members.
+# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. The request has the *subscription*, the topics that the consumer wants to read, and it **waits**.
 # - **Row 3**: an empty group gives its first members 3 seconds to gather (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then the group has *generation* 1, the number of this rebalance, and `billing-1` leads it.
+#
+# <details><summary>Why two JoinGroups?</summary>
+#
+# Suppose that the answer to a JoinGroup gets lost, and the client joins again. Without the id, the coordinator would count two members, one of which nobody runs.
+#
+# </details>
 #
 # <details><summary>Which requests create a group?</summary>
 #
@@ -75,7 +81,7 @@ written = [joined.read_record(line.record_offset).value for line in joined.log_l
 course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) for value in written))
 
 # %% [markdown]
-# The log gets members only together with their assignments. The leader of the group computes these from the subscriptions, and sends them with its SyncGroup:
+# The log gets members only together with their assignments. The leader computes these from the subscriptions, and sends them with its SyncGroup:
 
 # %%
 story[3:5]
@@ -106,12 +112,14 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
 # `billing-1` learns of the rebalance from the answer to its next [**heartbeat**](../docs/handbook/glossary.md#heartbeat), which a consumer sends every 3 seconds (`heartbeat.interval.ms`). Then it joins:
 
 # %%
-story[8:]
+story[8:14]
 
 # %% [markdown]
-# In CompletingRebalance, the coordinator refuses the commit, because nobody knows yet who will own `orders-0`.
+# In row 10, one JoinGroup ends the join phase: `billing-1` gets its answer, and `billing-2` the one for which it has waited since row 7. Now the coordinator refuses the commit, because nobody knows yet who will own `orders-0`.
 #
-# By default, a consumer stops reading before it joins, and continues after its SyncGroup. So the pause lasts until the slowest member has finished the records of its last `poll` and joined.
+# ## Why the whole group stands still
+#
+# By default, a consumer stops reading before it joins, and continues after its SyncGroup. So **all** members stand still until the slowest one has finished the records of its last `poll`.
 #
 # ## Read, but not committed
 #
@@ -137,9 +145,9 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The commit was its last sign of life. Without `billing-1`, all members have joined, so the join phase ends, too.
+# The commit was its last sign of life. Now all other members have joined, so the join phase ends, too.
 #
-# The figure plays the same rows, and what follows, with sessions of **10 seconds**:
+# The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**, and its time axis is not to scale:
 #
 # 1. A dashed bar is a session. Which events start it again?
 # 2. The box at the bottom says what a crash of the coordinator loses. When is it nothing?
@@ -153,9 +161,9 @@ course.RebalanceLanes()
 # %% [markdown]
 # ## Who chooses the assignor
 #
-# An *assignor* is the rule by which the leader computes assignments, for example `range`. Requests and records call it a [*protocol*](../docs/handbook/glossary.md#protocol). All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports.
+# An *assignor* is the rule by which the leader computes assignments, for example `range`. Requests and records call it a [*protocol*](../docs/handbook/glossary.md#protocol), which has nothing to do with the classic protocol. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports.
 #
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the one with the most votes wins. If a new client has no assignor in common with all others, it gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client without a common assignor gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
 
 # %% [markdown]
 # ## Exercise: the vote
@@ -174,20 +182,29 @@ course.check("select_protocol", select_protocol)
 # %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a thread of their own, so they prove only that the process lives. Two more deadlines find members that take no part in a rebalance:
+# A Java consumer sends heartbeats from a thread of their own. So they prove that the process lives, but not that its loop works. The coordinator has three deadlines, and the consumer watches a fourth one itself:
 #
-# | deadline | how long it lasts | at its end |
+# | what does not come | the deadline | then |
 # |---|---|---|
-# | the session of a member | its `session.timeout.ms`, from its last sign of life | The member is removed, and a rebalance begins. |
-# | the join phase | the **largest** rebalance timeout of all members | Members that have not joined are removed. The group continues. |
-# | the sync phase | the same | Members without a SyncGroup are removed, and a rebalance begins. |
+# | a sign of life | `session.timeout.ms` (45 s) | The member is removed, and a rebalance begins. |
+# | a JoinGroup, in the join phase | the **largest** rebalance timeout of all members | The member is removed. The group continues. |
+# | a SyncGroup, in the sync phase | the largest rebalance timeout of all members | The member is removed, and a rebalance begins. |
+# | a `poll` | `max.poll.interval.ms` (5 min) | The consumer leaves, and a rebalance begins. |
 #
-# The [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout) of a Java consumer is `max.poll.interval.ms` (5 minutes), because its code may work that long before it calls `poll` and joins. After that it leaves by itself. The coordinator waits for the largest of these times, so no member gets less than its own.
+# The [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout) of a Java consumer is its `max.poll.interval.ms`, because its code may work that long before it calls `poll` and joins.
 
 # %% [markdown]
 # ## A member leaves
 #
-# A consumer that closes sends **LeaveGroup**. The coordinator removes it immediately, and a rebalance begins, or the join phase ends if only this member was missing. Without members, the group becomes Empty. A killed process sends nothing, so its partitions wait until its session ends. With an *instance id*, a consumer keeps its place during a restart ([lesson 07](07_who_may_commit.ipynb)).
+# A consumer that closes sends **LeaveGroup**. The coordinator removes it immediately, and a rebalance begins. The last rows of the story:
+
+# %%
+story[14:20]
+
+# %% [markdown]
+# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19.
+#
+# A killed process sends no LeaveGroup, so its partitions wait until its session ends.
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -234,12 +251,14 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# Two records are not the end of a rebalance. Generation 0, only in 4.x, was written at the first JoinGroup. Generation 4 was written when the last member left: the group is Empty, and keeps its offsets. Nothing else writes one (except static members, lesson 07), not even the LeaveGroup of a member while others stay. So a rebalance in progress is not in the log.
+# Two of these records were not written at the end of a rebalance: generation 0, at the first JoinGroup (only in 4.x), and generation 4, when the last member left. Then the group is Empty, and keeps its offsets.
+#
+# The coordinator writes a group record only in these three cases, and when a static member is replaced (lesson 07). So a rebalance in progress is not in the log.
 
 # %% [markdown]
 # ## Memory and log
 #
-# If the coordinator crashes, the next one has only the log. In the story, `billing-1` leaves in row 16, and `billing-2` in row 20:
+# If the coordinator crashes, the next one has only the log. We let it crash after some rows:
 
 # %%
 def crashes(broker):
@@ -253,9 +272,9 @@ def crashes(broker):
 course.compare_brokers(crashes)
 
 # %% [markdown]
-# After row 10, generation 2 is only in memory, without assignments. Both members get an error from the next coordinator and join again, so a crash during a rebalance costs time and nothing else.
+# After row 10, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. Such a crash costs time, and as in every rebalance, what was read and not committed is read again.
 #
-# Row 16 wrote no record, so the next coordinator believes that `billing-1` is still there. The log has no deadlines either, so a load gives every member a full session, and `billing-1` is removed at its end. The handbook says [which state can follow which](../docs/handbook/groups.md#classic-groups).
+# Row 16 wrote no record, so the next coordinator believes that `billing-1` is still there. The log has no deadlines either, so a load gives every member a full session, and `billing-1` is removed at its end.
 
 # %% [markdown]
 # ## Exercise: after the failover
@@ -277,7 +296,7 @@ course.check("after_the_failover", after_the_failover)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# During a rebalance, an operator sees the old assignments. In 3.9, they are shown only while the group is Stable:
+# In 3.9, DescribeGroups returns assignments only while the group is Stable:
 
 # %%
 def ask_after_row_8(broker):
@@ -291,10 +310,11 @@ def ask_after_row_8(broker):
 course.compare_brokers(ask_after_row_8)[1:]
 
 # %% [markdown]
-# | | 4.x | 3.9 |
-# |---|---|---|
-# | the first JoinGroup | a record with generation 0 | no record |
-# | the replicas confirm the assignments too late | the members get `COORDINATOR_NOT_AVAILABLE` and join again | they get `REBALANCE_IN_PROGRESS` and join again |
+# <details><summary>If the replicas confirm the assignments too late</summary>
+#
+# The members get `COORDINATOR_NOT_AVAILABLE`, and in 3.9 `REBALANCE_IN_PROGRESS`. In both versions, they join again.
+#
+# </details>
 
 # %% [markdown]
 # ## Check yourself
@@ -333,9 +353,10 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # ## For your consumer
 #
-# - Commit in `onPartitionsRevoked`, which runs before the consumer joins again.
-# - After `CommitFailedException` or `RebalanceInProgressException`, do not repeat the commit, but call `poll`, which joins again.
-# - The default assignor is `range`. With `CooperativeStickyAssignor`, the consumer goes on reading the partitions that it keeps, and `onPartitionsRevoked` gets only those that it loses. A second rebalance then gives them to other members.
+# - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
+# - Override `onPartitionsLost`, which by default calls `onPartitionsRevoked`. It runs when the member was removed. Others may own its partitions, so do not commit there.
+# - For the exceptions of a commit, see lesson 07.
+# - The default assignor is `range`. With `CooperativeStickyAssignor`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
 # ## At 3 am
@@ -344,9 +365,9 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group rebalances all the time. | `kafkagroups timeline PATH --group billing` | A member comes and goes. | `kafkagroups dump PATH --group billing --type 2` shows its host. If its log has `consumer poll timeout has expired`, raise `max.poll.interval.ms`, or lower `max.poll.records`. |
-# | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason and the member id. | Read the log of this member. |
-# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` lists the members. | The one whose own log has no new line `(Re-)joining group` has not joined. | Close this process normally, so that it sends LeaveGroup. At the end of the join phase, `server.log` names it after `members who haven't joined`. |
+# | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (row 2), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
+# | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: its loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
+# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | All wait for the member whose own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes it, or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -361,6 +382,6 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # ## What we left out, and why
 #
-# How a leader computes assignments, because the coordinator never reads them. All terms are in the [glossary](../docs/handbook/glossary.md).
+# How a leader computes assignments, because the coordinator never reads them. The handbook has [which state can follow which](../docs/handbook/groups.md#classic-groups). All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

@@ -3,7 +3,7 @@
 #
 # **Which checks does a coordinator make before it stores a commit?**
 #
-# **Which Kafka:** the coordinator of 4.x, with 3.9 beside it in the tables. All groups here are *classic groups*: their clients use the classic protocol, which is their default also on 4.x.
+# **Which Kafka:** 4.x, with *classic groups*, whose clients use the classic protocol, the default also on 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -24,7 +24,7 @@
 #
 # `billing-1` and `billing-2` share the partitions of `orders`. Then `billing-2` hangs, for example in a long pause of its Java process. For 50 seconds it sends nothing, which is longer than its session timeout of 45 seconds, so the coordinator removes it and begins a rebalance. `billing-1` takes over `orders-2`, and commits what it has read.
 #
-# This script plays the story on two brokers. `course.run_silent_member` brings the group to the moment when the 50 seconds are over, and each `yield` is a row of the table that follows. You need not read the code:
+# This script plays the story on two brokers. You need not read it; its rows follow below.
 
 # %%
 from IPython.display import display
@@ -61,12 +61,14 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # The late commit is refused with `UNKNOWN_MEMBER_ID`, because `billing-2` is not a member any more. If the coordinator had stored it, the group's offset would have gone back from 31 to 20, and the next consumer would process eleven records a second time.
 #
-# Why does the coordinator not simply refuse an offset that is smaller than the stored one? Because going back is sometimes what an operator wants. All it can ask is who sends the commit, and whether this sender still owns the partitions.
+# Why does the coordinator not simply refuse an offset that is smaller than the stored one? Because going back is sometimes what an operator wants. The coordinator can only check who sends the commit, and whether the sender knows the current generation.
 
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. First come the checks that need no look at the group:
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1.
+#
+# The first five checks do not look at the group:
 #
 # | | this is wrong | the error |
 # |---|---|---|
@@ -83,13 +85,15 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # | 6 | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` | nobody can be a member of it |
 # | 7 | The group is Empty, and the generation is 0 or more. | `UNKNOWN_MEMBER_ID` | it has no members |
 # | 8 | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` | the sender is *fenced*, shut out: another process has its place |
-# | 9 | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` | the sender was removed |
+# | 9 | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` | the sender was removed, or never was a member |
 # | 10 | The group has members, and the generation is not the current one. | `ILLEGAL_GENERATION` | the member missed a rebalance |
 # | 11 | The group has members, and they do not have their new assignments yet (CompletingRebalance). | `REBALANCE_IN_PROGRESS` | nobody knows who owns the partition |
 #
-# A commit that passes them all is stored, and if its group does not exist, the coordinator creates the group. Three checks concern one partition of the request only, so the coordinator still stores the other partitions: 2, 3, and the length of the metadata, which comes last (below). Every other error refuses the whole request.
+# A commit that passes them all is stored, and if its group does not exist, the coordinator creates the group.
 #
-# The next script makes such commits; its table shows the number of the check that refuses a commit. `course.start_two_vans` starts `shipping`, a group of two members in generation 2:
+# Most errors refuse the whole request. Only the checks 2 and 3, and a check of the metadata's length (below), refuse single partitions; the others are stored.
+#
+# The next script makes such commits; you can skip it. Each row of its table begins with the check that refuses the commit, or with "accepted". `shipping` has two members, in generation 2:
 
 # %%
 ORDERS_0 = kg.TopicPartition("orders", 0)
@@ -105,16 +109,16 @@ def refused_commits(broker):
     yield "two members joined", vans.read_state_name()
     yield "3: the topic does not exist", commit("backup", partition=kg.TopicPartition("missing", 0))
     yield "6: the group does not exist, generation 0", commit("backup", 0, "member-a")
-    yield "the group does not exist, generation −1", commit("backup")
+    yield "accepted: the group does not exist, generation −1", commit("backup")
     yield "7: the group is Empty, generation 0", commit("backup", 0, "member-a")
     yield "8: the instance id van-1, another member id", commit("shipping", 2, "stranger", group_instance_id="van-1")
     yield "9: a stranger, generation 99", commit("shipping", 99, "stranger")
     yield "9: no member id, generation −1", commit("shipping")
     yield "10: van-1, generation 1", commit("shipping", 1, van_1)
-    yield "van-1, generation 2", commit("shipping", 2, van_1)
+    yield "accepted: van-1, generation 2", commit("shipping", 2, van_1)
     vans.join("van-3", instance="van-3")
     yield "a third member joins", vans.read_state_name()
-    yield "van-1, generation 2, once more", commit("shipping", 2, van_1)
+    yield "accepted: van-1, generation 2, once more", commit("shipping", 2, van_1)
     vans.join("van-1")
     vans.join("van-2")
     vans.wait(3)
@@ -125,8 +129,6 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# One answer differs: if the group does not exist, 4.x says so. In 3.9, the answer is `ILLEGAL_GENERATION`, which sounds as if only the generation were old.
-#
 # A commit that is accepted is also a sign of life: the session timeout of the member starts again.
 
 # %% [markdown]
@@ -151,19 +153,13 @@ course.check("three_refusals", three_refusals)
 # %% [markdown]
 # ## The state of the group decides, too
 #
-# A member of the current generation passes the checks 1 to 10. Whether its commit is stored then depends on the phase of the group (check 11):
-#
-# | state | current generation | why |
-# |---|---|---|
-# | PreparingRebalance | **accepted** | the members still own their partitions, and should commit before they join again |
-# | CompletingRebalance | REBALANCE_IN_PROGRESS | the new owners are not known yet |
-# | Stable | **accepted** | each partition has one owner |
+# Check 11 is about the two phases of a rebalance (lesson 06). In PreparingRebalance, the members still own their partitions, and should commit before they join again, so the commit is accepted. In CompletingRebalance, the new owners are not known yet, so it is refused.
 #
 # ## Simple commits
 #
-# Some clients commit and are not members of the group: a tool that sets an offset, as in lesson 02, or a consumer that chooses its partitions itself, with `assign` instead of `subscribe`. They send the generation −1, and the coordinator accepts such a simple commit only if the group does not exist or is Empty, because otherwise a member may be committing the same partition. That is why the table above shows the commit with generation −1 twice: it is stored for `backup`, and refused for `shipping`.
+# Some clients commit and are not members: a tool that sets an offset, as in lesson 02, or a consumer that chooses its partitions itself, with `assign` instead of `subscribe`. They send the generation −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty, because otherwise a member may be committing the same partition.
 #
-# So you cannot reset an offset while the group has a member, not even the offset of one partition.
+# So you cannot set an offset while the group has a member, not even the offset of one partition.
 
 # %% [markdown]
 # ## A static member
@@ -205,7 +201,9 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 # %% [markdown]
 # `van-1` has its old partitions again, and `skip_assignment` tells the leader that it need not compute assignments.
 #
-# The old process gets `FENCED_INSTANCE_ID`, because the instance id is checked before the member id, and `van-1` now belongs to another member id. This error tells the old process to stop. With `UNKNOWN_MEMBER_ID`, it would join again and push out the new process, the new process would then push out the old one, and so on.
+# The old process gets `FENCED_INSTANCE_ID`, because the instance id is checked before the member id, and `van-1` now belongs to another member id. This error tells the old process to stop. With `UNKNOWN_MEMBER_ID`, it would join again and push out the new process, and so on.
+#
+# But if Kubernetes starts the old process again, it is now the newer one and pushes out the other, which is started again, too: this does not end.
 #
 # A real 3.9.2 broker wrote records with the same generations in the log of the shop:
 
@@ -222,7 +220,7 @@ course.compare_with_broker(written, [line.value for line in harbour if line.reco
 #
 # Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, always in the same generation. But every few seconds, a process logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."*
 #
-# These are the group records of `shipping`, with the instance id and the member id of each member:
+# These are the group records of `shipping`, with the instance id and the member id of each member. (The offsets 4, 6 and 8 are commits.)
 
 # %%
 shipping = course.run_duplicate_static_member()
@@ -246,7 +244,7 @@ course.check("copied", copied)
 # %% [markdown]
 # ## The length of the metadata
 #
-# A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). Its limit is `offset.metadata.max.bytes`, 4,096 by default. Despite the setting's name, the broker does not count bytes:
+# The last check is not about the sender, and operators can skip it. A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). Its limit is `offset.metadata.max.bytes`, 4,096 by default. Despite this name, the broker does not count bytes:
 
 # %%
 def long_metadata(broker):
@@ -272,7 +270,7 @@ course.check("fits", fits)
 # course.hint("fits")
 
 # %% [markdown]
-# A real 3.9.2 broker got a long conversation of commits with right and wrong members, generations, partitions and metadata. The model of 3.9 in this course received the same requests:
+# A real 3.9.2 broker got many right and wrong commits, and our model of 3.9.2 got the same:
 
 # %%
 recorded = course.play_conversation("3.9.2-commits")
@@ -289,7 +287,7 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A client can see one difference: in 3.9, a member's commit to a group that does not exist gets `ILLEGAL_GENERATION`. All other checks and their order are the same, because clients depend on them. The error decides whether a consumer retries, joins again, or stops.
+# A client can see one difference: in 3.9, a member's commit to a group that does not exist gets `ILLEGAL_GENERATION`, which sounds as if only the generation were old.
 #
 # <details><summary>Other versions</summary>
 #
@@ -298,29 +296,35 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 # </details>
 
 # %% [markdown]
+# ## From the error to your code
+#
+# | error | `commitSync` of Java throws | what happened | what your code should do |
+# |---|---|---|---|
+# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members read the records again, so processing must tolerate that. |
+# | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
+# | `FENCED_INSTANCE_ID` | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
+# | checks 1 and 2 | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
+# | checks 3 to 5 | `TimeoutException`, after 60 seconds of retries | The commit is perhaps possible later. | Go on; the next commit makes up for it (lesson 04). |
+#
 # ## In five lines
 #
 # - The order of the checks: permissions, topics, right broker, group, member, generation, state.
 # - A member that was removed gets `UNKNOWN_MEMBER_ID`, so its commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
-# - If two processes have the same instance id, the newer one takes the place of the older one, which stops. If something restarts it, the same happens the other way round.
+# - If two processes have the same instance id, the newer one pushes out the older one.
 #
 # ## For your consumer
 #
 # - Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
-# - A consumer throws `CommitFailedException` after `UNKNOWN_MEMBER_ID` or `ILLEGAL_GENERATION`: the group continued without this member, and another member reads its records again. Your processing must tolerate records that come twice. After `REBALANCE_IN_PROGRESS` it throws `RebalanceInProgressException`: call `poll`, which finishes the rebalance.
-# - After a `FencedInstanceIdException` (from `FENCED_INSTANCE_ID`), do not retry. Stop the process, and look for the other one.
 
 # %% [markdown]
 # ## At 3 am
 #
-# `PATH` is a copy of the partition's folder.
-#
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A consumer throws `CommitFailedException`. | `kafkagroups timeline PATH --group billing` | The member was removed. The command shows the generation without it. | Raise `max.poll.interval.ms`, or let `poll` return fewer records (`max.poll.records`). |
-# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It prints the instance id, the consumer id (the member id) and the host of each member. If you repeat it and the consumer id of an instance id changes again and again, two processes have this instance id. | Find the second process: a copied configuration, or an old machine. Stop it. |
+# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | A hit: its loop did not `poll` for `max.poll.interval.ms`. No hit: usually its process was silent for `session.timeout.ms`, and the coordinator's `server.log` has `has failed, removing it`. | A slow loop: lower `max.poll.records`, or raise `max.poll.interval.ms`. A silent process: find the pause (Java's garbage collector, the network), or raise `session.timeout.ms`. |
+# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It prints the instance id, the consumer id (the member id) and the host of each member. If the consumer id of an instance id changes each time, two processes have it. | Find the second process: a copied configuration, or an old machine. Stop it. |
 # | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]

@@ -3,7 +3,7 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** the coordinator of 4.x. The tables show 3.9 beside it, and one prediction is about the one answer that differs.
+# **Which Kafka:** 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
-# 2. The marker decides **whether** a pending offset *counts*, which means that a fetch of the offset (OffsetFetch) can return it. If several offsets of a partition count, the one whose record is later in the log wins.
+# 2. An offset *counts* if a fetch (OffsetFetch) can return it. The marker decides **whether** a pending offset counts. If several offsets of a partition count, the one whose record is later in the log wins.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
 # 4. If no marker comes, the offset stays pending forever, and the log grows, because nothing after it can be cleaned (lesson 10).
 
@@ -36,8 +36,16 @@
 #
 # Two coordinators take part:
 #
-# - `sendOffsetsToTransaction` sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`. `groupMetadata()` contains the member and its generation, so the coordinator can make the checks of lesson 07 (but it accepts the commit in CompletingRebalance, too). If the program passes only a group id, nothing is checked, and a member that was removed can commit.
+# - `sendOffsetsToTransaction` sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`.
 # - `commitTransaction` and `abortTransaction` go to the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator), which writes a **marker** into each partition that has records of the transaction.
+#
+# **Always pass `consumer.groupMetadata()`.** It contains the member and its generation, so the coordinator can make the checks of lesson 07. With a group id alone, a removed member can overwrite the offset.
+#
+# <details><summary>One check is left out</summary>
+#
+# A commit in a transaction is accepted in CompletingRebalance, too.
+#
+# </details>
 
 # %% [markdown]
 # ## Four transactions in a real log
@@ -45,7 +53,7 @@
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
 # - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction, which is allowed, because the group has no members. Such a [*plain* commit](../docs/handbook/glossary.md#plain-commit) counts at once, without a marker, whoever sends it.
+# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction. Such a commit counts at once, without a marker. It is called a [*plain* commit](../docs/handbook/glossary.md#plain-commit), whoever sends it. (A *simple* commit, lesson 07, is one that no member sends.)
 # - The fourth transaction has no marker, because the brokers were killed before it ended.
 
 # %%
@@ -98,9 +106,9 @@ course.TwoMaps()
 # %% [markdown]
 # ## Stable offsets
 #
-# Suppose that another process of `fraud-check` takes over during the third transaction, and fetches the old offset. If the transaction is committed a moment later, this process handles payments that the transaction has already handled. Therefore the client asks for stable offsets only, with *requireStable* (lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again later.
+# A process that takes over during a transaction must not start at the old offset, so it asks for stable offsets only, with *requireStable* (lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
 #
-# Here brokers of both versions go through the third transaction; `course.end_transaction` writes the marker:
+# Here brokers of both versions go through the third transaction. (You can skip the script.)
 
 # %%
 from IPython.display import display
@@ -125,7 +133,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# 4.x and 3.9 do the same in every row. A real 4.3.1 broker, which had loaded the log of `fraud-check`, was asked for stable offsets, too:
+# A real 4.3.1 broker, which had loaded the log of `fraud-check`, was asked for stable offsets, too:
 
 # %%
 answers = course.read_answers("harbour/4.3.1")
@@ -170,9 +178,12 @@ course.check("after_two_markers", after_two_markers)
 #
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. If the broker appended it then, the record would begin a new transaction, which no client would ever end. Kafka 4.x recognises such a request, because each end of a transaction raises the producer epoch by one: the marker already has the new epoch, and a late request still has the old one, so it is refused. The client must have 4.0 or newer, too.
+# A request with offsets can be delayed in the network until its transaction has ended. In the log, the first record of a producer after a marker opens a new transaction, so a late request would open one that no client ever ends. Two protections refuse it:
 #
-# In 3.9, the epoch does not rise, so the broker asks the transaction coordinator whether the producer has an open transaction. One gap remains: if the producer has already begun its next transaction, the late offset is accepted and counts with that transaction.
+# | | how the late request is recognised | a gap |
+# |---|---|---|
+# | broker and client are 4.x | Each end of a transaction raises the producer epoch by one. The late request has the old one. | – |
+# | one of them is older, but the broker at least 3.7 | The broker asks the transaction coordinator whether the producer has an open transaction. | If the producer has already begun its **next** transaction, the late offset is accepted, and counts with that one. |
 
 # %% [markdown]
 # *Predict*: the records of the first transaction in the log above have epoch 0. Which epoch do the records of the **fourth** transaction have?
@@ -189,7 +200,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# A **load** does not compare producer epochs, because a broker did so before each append. So a marker of producer 1 ends all its pending offsets, with any epoch.
+# During a **load**, nobody compares producer epochs, because a broker did so before each append. A marker of producer 1 ends everything of producer 1 that is pending.
 
 # %% [markdown]
 # ## A transaction that hangs
@@ -198,7 +209,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
 #
 # Clients that ask for stable offsets then get `UNSTABLE_OFFSET_COMMIT` again and again. The partition grows as well, because the cleaner stops before the first record of the transaction, and the next failover takes longer.
 #
-# `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer: `Ongoing` means an open transaction, whereas after `CompleteCommit` or `CompleteAbort` no marker will come.
+# `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. So if a transaction is open in the log, and the list says `CompleteCommit` or `CompleteAbort`, it hangs.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
@@ -265,9 +276,9 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # Both logs have the same four records. In 4.x, a tombstone deletes whatever the partition has, committed or pending, so the marker finds nothing.
 #
-# In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. `DeleteGroups` and the deletion of the topic end in the same way.
+# In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. If you find such an offset, delete it again.
 #
-# Only commits wait for a marker. Tombstones and group records, which a tool can copy in a transaction, take effect at once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)).
+# No broker writes tombstones or group records in a transaction, but a program that copies the topic can. They do not wait for the marker: they take effect at once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)).
 #
 # ## Where 3.9 differs
 #
@@ -309,10 +320,10 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, its first offset and its groups | Wait for the transaction's timeout first |
+# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, its first offset and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
 # | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | It prints the `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
-# | The transaction is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --broker-id 1` | It prints hanging transactions | Find the producer before you abort |
-# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first offset of the hanging transaction | The group continues at its last offset that counts. `kafkagroups load PATH --group fraud-check` prints this offset |
+# | The transaction is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of this partition | Abort only these |
+# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first offset of the hanging transaction | The group goes back to its last offset that counts, and reads the records after it again. `kafkagroups load PATH --group fraud-check` prints this offset |
 
 # <details><summary>In Kafka</summary>
 #

@@ -3,7 +3,7 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** the coordinator of 4.x, with 3.9 beside it in the tables. The few differences stand near the end.
+# **Which Kafka:** 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -15,9 +15,9 @@
 # Four things to hold on to:
 #
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
-# 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire).
+# 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire). An Empty group without offsets is deleted, too.
 # 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
-# 4. A **classic group** (its clients use the classic protocol, their default also on 4.x) keeps its offsets for the *retention*, seven days by default, after its last member has left.
+# 4. A **classic group** (its clients use the classic protocol, the default also on 4.x) keeps its offsets for the *retention*, seven days, after its last member has left.
 
 # %% [markdown]
 # ## A group is deleted
@@ -37,7 +37,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# The broker wrote record 5 when the last member left: the group has no members, and its generation is 2. The records 6 to 9 are the deletion, with a tombstone for each offset and one for the group.
+# The broker wrote record 5 when the last member left. The records 6 to 9 are the deletion, with a tombstone for each offset and one for the group.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -56,7 +56,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 #
 # A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x nevertheless writes a tombstone for the group, which deletes nothing and does no harm.
 #
-# In 3.9, the coordinator writes the group's tombstone only if the generation is above 0. A program that reads the topic and waits for this tombstone therefore does not notice the deletion of a simple group.
+# In 3.9, the coordinator writes the group's tombstone only if the generation is above 0.
 
 # %% [markdown]
 # ## Exercise: count the tombstones, on paper
@@ -80,12 +80,13 @@ course.check("records_of_dashboard", records_of_dashboard)
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Some groups, for example the groups of Kafka Connect, have another *protocol type* than `consumer`. The coordinator cannot see what their members read, so it answers `NON_EMPTY_GROUP` as long as there are members.
+# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Groups with another *protocol type* than `consumer` do not tell the coordinator what they read, so they get `NON_EMPTY_GROUP` as long as there are members.
 #
 # Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
 # %%
 import kafkagroups as kg
+from kafkagroups.coordinator import OffsetCommit
 
 
 def deletions(broker):
@@ -108,7 +109,7 @@ def deletions(broker):
 course.compare_brokers(deletions, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The answer to `OffsetDelete` has an error for each partition. The offset of `orders-0` stays, because `billing-1` reads `orders`, whereas the offset of `payments-0` is deleted.
+# `OffsetDelete` answers for each partition separately. The offset of `orders-0` stays, because `billing-1` reads `orders`, whereas the offset of `payments-0` is deleted.
 #
 # If a **topic** is deleted, all groups immediately lose their offsets of this topic, even groups that read the topic. In the shop, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
 
@@ -118,7 +119,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(line)
 
 # %% [markdown]
-# Record 5 deletes the offset. Later, a regular check found that `promo` was Empty and had no offset, so record 6 deletes the group. [Lesson 08](08_transactions.ipynb) shows a deletion while a transaction is open.
+# Record 5 deletes the offset. Later, a regular check found that `promo` was Empty without an offset, so record 6 deletes the group. [Lesson 08](08_transactions.ipynb) shows a deletion while a transaction is open.
 
 # %% [markdown]
 # ## Time: the retention of offsets
@@ -132,16 +133,8 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | in a rebalance | do not expire | it is not known who will read what |
 # | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
 # | simple | the retention begins at the commit | only a commit shows that the group is in use |
-# | with `group.protocol=consumer` (lesson 13) | do not expire while a member reads their topic. Otherwise, the retention begins at the commit | no record stores when it became Empty |
-
-# %% [markdown]
-# The last row can surprise you: if a topic was quiet for a week and then such a group stops, its offset expires at the next check. In a classic group, it would stay for another week.
 #
-# Three cases are special:
-#
-# - If you set an offset in an **Empty** group, its retention does not start again. When the group has been Empty for six days, the new offset expires one day later.
-# - If a group has another protocol type than `consumer`, none of its offsets expire while it has members, because the coordinator cannot see what they read.
-# - A record of value version 1 (lesson 01) contains its own expiry time, which an old client or a broker before 2.1 has chosen. The offset expires at this time, except where the table says *do not expire*.
+# Two rare rules: with another protocol type than `consumer`, no offset expires while the group has members. And a commit of value version 1 (lesson 01) names its own expiry time, which counts instead of the retention, except in the rows *do not expire*.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -162,7 +155,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows two countdowns for the offset of a classic group: one from its commit, and one from the moment when the group became Empty. With *Kafka 2.4+*, the table above says which of them counts.
+# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. Its row *Kafka 2.4+* follows the table above, and *Kafka 1.0.1* the rule before 2.1.
 #
 # Step through it with *next*, then let the member stay, or read only `payments`. What changes?
 
@@ -171,7 +164,47 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 course.ExpiryChart()
 
 # %% [markdown]
-# Before Kafka 2.1, the retention always began at the commit, so a group with a quiet topic could lose its offset although its members were running.
+# With the old rule, a running group with a quiet topic could lose its offset.
+#
+# ## Offsets that you set again
+#
+# A group became Empty on day 0. If an operator sets an offset on day 6, does it get a new week? (You can skip the script.)
+
+# %%
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+def set_on_day_6(broker):
+    broker.start_expiration()
+    billing = course.GroupLife("billing", broker=broker)
+    billing.join("billing-1")
+    billing.join("billing-1")
+    billing.wait(3)
+    billing.sync("billing-1")
+    billing.commit("billing-1", {"orders-0": 5})
+    billing.leave("billing-1")
+    yield "day 0: the last member leaves", billing.events[-1].response
+    broker.clock.advance(6 * DAY_MS)
+    yield "day 6: an operator sets 3", broker.offset_commit("billing", {kg.TopicPartition("orders", 0): OffsetCommit(3)})
+    broker.clock.advance(DAY_MS + 10 * 60 * 1000)
+    yield "day 7, after a check: a fetch", broker.offset_fetch("billing")
+
+
+course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
+
+# %% [markdown]
+# It was deleted one day later, with the group. **Setting an offset does not start the retention again.** So start the consumers before it ends, and a member protects the offsets. If the group was already deleted, the offsets that you set make a simple group, and stay for a week.
+#
+# ## A quiet topic, with the new protocol
+#
+# For a group with `group.protocol=consumer` (lesson 13), no record stores when it became Empty. So if no member reads the topic, the retention begins at the **commit**. Suppose that the last order came on day 1, and was committed, and that the last member leaves on day 9:
+#
+# | the group | the offset expires |
+# |---|---|
+# | classic | on day 16, a week after the group became Empty |
+# | with `group.protocol=consumer` | on day 9, at the next check, because its commit is older than a week |
+#
+# Before you stop such a service, let it call `commitSync()`. It commits the positions of all its partitions, also of quiet ones.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -200,7 +233,7 @@ course.check("expired", expired)
 # %% [markdown]
 # ## What a real broker deleted
 #
-# A 3.9.2 broker ran with a retention of one minute and checked every two seconds. The rules of 4.x are the same. Here are three of nine groups. Each line contains the seconds since the start, the group, and what the coordinator deleted:
+# A 3.9.2 broker ran with a retention of one minute and checked every two seconds. (The rules of 4.x are the same.) Here are three of nine groups, with the seconds since the start and what was deleted:
 
 # %%
 recorded = course.play_conversation("3.9.2-expiry")
@@ -209,9 +242,9 @@ print("all groups: ", end="")
 course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2", verb="deleted")
 
 # %% [markdown]
-# - `nocommit`: a member joined and left without a commit. The group was Empty and had no offset, so the next check deleted it.
-# - `alive`: its member reads `orders`, and the group also committed an offset of `clicks`. No member reads `clicks`, so this offset expired one minute after its commit.
-# - `late`: its member left after 26 seconds. Then the group was Empty, so its offset expired one minute later.
+# - `nocommit`: a member joined and left without a commit. The group was Empty without an offset, so the next check deleted it.
+# - `alive`: its member reads `orders`, and the group also committed an offset of `clicks`, which expired one minute after its commit.
+# - `late`: its member left after 26 seconds, so its offset expired one minute later.
 
 # %% [markdown]
 # ## Exercise: gone on Monday
@@ -238,8 +271,8 @@ course.check("weekend", weekend)
 # | | 4.x | 3.9 |
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
-# | the answer to `DeleteGroups` comes | after the replicas have the tombstones | immediately. After a crash, the group can be back, although the answer was `NONE` |
-# | the retention of an offset ends while a newer offset is pending in a transaction | the old offset stays until the transaction ends | the old offset is deleted |
+# | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once. After a crash, the group can be back |
+# | an expired offset, while a transaction has a newer one pending | stays until the transaction ends | is deleted |
 #
 # <details><summary>Other versions</summary>
 #
@@ -261,7 +294,7 @@ course.check("weekend", weekend)
 # %% [markdown]
 # ## For your consumer
 #
-# - A consumer that uses `assign` is never a member, so its offsets expire if it commits nothing for 7 days. Commit regularly, even if the topic is quiet.
+# - A consumer that uses `assign` is never a member, so its offsets expire if it commits nothing for 7 days. Call `commitSync()` regularly, even if the topic is quiet.
 # - `auto.offset.reset=none` makes lost offsets visible, whereas `latest` skips records silently.
 # - Before a long stop of a service, stop its consumers, then save its offsets. With `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
@@ -271,11 +304,11 @@ course.check("weekend", weekend)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time and its cause | Stop the consumers. The next rows find the old offsets and set them |
-# | When did offsets expire? | `grep -E "Removed .* expired offsets\|Generated .* tombstone records" server.log` | 4.x writes the second text, 3.9 the first one | Reading is safe |
-# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | It shows the group and its offsets at this time, if the log still has the records | Copy the folder before the cleaner (lesson 10) removes the records. Each broker cleans at its own time, so another replica may still have them |
-# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | The file has lines like `orders,0,5` | Stop all consumers of the group first |
-# | The expiry must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other. Until its restart, a broker deletes after 7 days |
+# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time and its cause | First stop the consumers. The next rows find the old offsets and set them |
+# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, with the partition, and 3.9 the second one. Neither names the group | Reading is safe |
+# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has the records | Copy the folder before the cleaner (lesson 10) removes them. Another replica may still have them |
+# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset of the row before | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
+# | The expiry must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other |
 #
 # <details><summary>In Kafka</summary>
 #

@@ -215,11 +215,9 @@ def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bo
     return any(each.type in after_members and each.value is not None for each in request)
 
 
-def converts(tombstone: GroupRecord, following: list[GroupRecord]) -> bool:
+def converts(tombstone: GroupRecord, following: GroupRecord) -> bool:
     """Return whether the next record gives the deleted group another type."""
-    record = following[0].record
-    is_classic = record.type == CLASSIC_GROUP_TYPE
-    return record.value is not None and is_classic != (tombstone.type == CLASSIC_GROUP_TYPE)
+    return following.value is not None and CLASSIC_GROUP_TYPE in {tombstone.type} ^ {following.type}
 
 
 def read_member(member: Any, protocol_type: str) -> Member:
@@ -319,12 +317,12 @@ class GroupEvents:
 
     def apply(self, records: list[GroupRecord]) -> Iterator[Event]:
         requests = list(split_requests(records))
-        for request, following in zip(requests, [*requests[1:], None], strict=True):
+        for request, following in zip(requests, [*requests[1:], []], strict=True):
             last = request[-1]
             is_first = not self._has_generation
             self._has_generation |= last.type == CLASSIC_GROUP_TYPE
             if last.ends_group:
-                if following is not None and converts(last, following):
+                if following and converts(last, following[0]):
                     self._old_type = self.state.type or "classic"
                 else:
                     yield self._delete(last)
@@ -478,36 +476,30 @@ class GroupEvents:
     def _describe_assigned(self, old: GroupState, member_ids: Iterable[str]) -> list[str]:
         """What each of these members has now, if it is not what it had before."""
         names = {topic_id: name for name, topic_id in self.state.topic_ids.items()} | self.topic_names
-        changed = [
-            member_id
-            for member_id in member_ids
-            if member_id in self.state.members
-            and self.state.assigned.get(member_id, NOTHING) != old.assigned.get(member_id, NOTHING)
-        ]
         texts = []
-        for member_id in changed[:LISTED_NAMES]:
-            partitions = [f"{names.get(topic, topic)}-{number}" for topic, number in self.state.assigned[member_id]]
-            has = list_names(sorted(partitions)) if partitions else "nothing"
-            texts.append(f"{self.state.members[member_id].name} has {has}")
-        more = len(changed) - LISTED_NAMES
-        return [*texts, f"{count_of(more, 'more member')} with another assignment"] if more > 0 else texts
+        for member_id in member_ids:
+            assigned = self.state.assigned.get(member_id, NOTHING)
+            if member_id in self.state.members and assigned != old.assigned.get(member_id, NOTHING):
+                partitions = sorted(f"{names.get(topic, topic)}-{number}" for topic, number in assigned)
+                texts.append(f"{self.state.members[member_id].name} has {list_names(partitions) or 'nothing'}")
+        return _limit(texts, "with another assignment")
 
     def _describe_subscriptions(self, old: GroupState, record_offset: int) -> list[str]:
         lost = self.state.note_subscriptions(old, record_offset)
-        changed = describe_changed(old.members, self.state.members)
-        more = count_of(len(changed) - LISTED_NAMES, "more member")
-        texts = (
-            *changed[:LISTED_NAMES],
-            f"{more} with other topics" if len(changed) > LISTED_NAMES else "",
-            f"no member subscribes to {list_names(lost)} any longer" if lost else "",
-        )
-        return list(filter(None, texts))
+        changed = _limit(describe_changed(old.members, self.state.members), "with other topics")
+        return [*changed, f"no member subscribes to {list_names(lost)} any longer"] if lost else changed
 
     def make_event(self, at: Place, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
         members = tuple((member_id, self.state.members[member_id]) for member_id in who.members_joined)
         place = (self.partition, at.offset, get_time(at))
         fields = {"generation": self.state.generation, "members": members} | who._asdict() | fields
-        return Event(*place, name, what, **fields)
+        return Event(*place, name, what=what, **fields)
+
+
+def _limit(texts: list[str], rest: str) -> list[str]:
+    """Return the first of some texts, each about one member, and how many members more there are."""
+    more = len(texts) - LISTED_NAMES
+    return [*texts[:LISTED_NAMES], f"{count_of(more, 'more member')} {rest}"] if more > 0 else texts
 
 
 def _describe_gone(names: Sequence[str]) -> str:

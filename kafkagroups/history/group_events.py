@@ -186,15 +186,14 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
     return change
 
 
-def split_requests(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
+def split_requests(records: list[GroupRecord]) -> list[list[GroupRecord]]:
     """Split the group records of one batch into those of each request."""
-    request: list[GroupRecord] = []
+    requests: list[list[GroupRecord]] = []
     for group_record in records:
-        if request and _begins_request(group_record, request):
-            yield request
-            request = []
-        request.append(group_record)
-    yield request
+        if not requests or _begins_request(group_record, requests[-1]):
+            requests.append([])
+        requests[-1].append(group_record)
+    return requests
 
 
 def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bool:
@@ -217,7 +216,8 @@ def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bo
 
 def converts(tombstone: GroupRecord, following: GroupRecord) -> bool:
     """Return whether the next record gives the deleted group another type."""
-    return following.value is not None and CLASSIC_GROUP_TYPE in {tombstone.type} ^ {following.type}
+    types = {tombstone.type, following.type}
+    return following.value is not None and CLASSIC_GROUP_TYPE in types and len(types) == 2
 
 
 def read_member(member: Any, protocol_type: str) -> Member:
@@ -283,14 +283,12 @@ def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> li
             continue
         lost = sorted(before.topics - member.topics)
         gained = sorted(member.topics - before.topics)
-        pattern = f"now subscribes to the pattern {member.pattern}" if member.pattern else "has no pattern"
-        parts = (
-            f"no longer subscribes to {list_names(lost)}" if lost else "",
-            f"now subscribes to {list_names(gained)}" if gained else "",
-            pattern if (before.pattern or None) != (member.pattern or None) else "",
-        )
-        if any(parts):
-            texts.append(f"{member.name} {' and '.join(filter(None, parts))}")
+        parts = [f"no longer subscribes to {list_names(lost)}"] if lost else []
+        parts += [f"now subscribes to {list_names(gained)}"] if gained else []
+        if (before.pattern or None) != (member.pattern or None):
+            parts.append(f"now subscribes to the pattern {member.pattern}" if member.pattern else "has no pattern")
+        if parts:
+            texts.append(f"{member.name} {' and '.join(parts)}")
     return texts
 
 
@@ -316,7 +314,7 @@ class GroupEvents:
         """The ids of the members of which the log had a member record before."""
 
     def apply(self, records: list[GroupRecord]) -> Iterator[Event]:
-        requests = list(split_requests(records))
+        requests = split_requests(records)
         for request, following in zip(requests, [*requests[1:], []], strict=True):
             last = request[-1]
             is_first = not self._has_generation

@@ -25,7 +25,7 @@ CEILINGS = {
     "course": 6996,
     "engine": 2548,
     "groups": 2223,
-    "history": 5080,
+    "history": 4992,
     "html_report": 491,
     "kafka_tools": 426,
     "loading": 2161,

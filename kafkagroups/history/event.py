@@ -6,8 +6,8 @@ often commits the same offset again. A position that stands still can have no ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -69,20 +69,16 @@ class Member(NamedTuple):
     @property
     def settings(self) -> dict[str, str]:
         """What a new process of the same static member can have changed, by the name in a sentence."""
-        session, rebalance = (
-            "" if ms is None else f"{ms} ms" for ms in (self.session_timeout_ms, self.rebalance_timeout_ms)
-        )
         settings = {"client id": self.client_id, "host": self.host.removeprefix("/"), "rack": self.rack}
-        settings |= {"session timeout": session, "rebalance timeout": rebalance}
+        timeouts = {"session timeout": self.session_timeout_ms, "rebalance timeout": self.rebalance_timeout_ms}
+        settings |= {name: None if ms is None else f"{ms} ms" for name, ms in timeouts.items()}
         return {name: setting or "none" for name, setting in settings.items()}
 
     def describe_changes(self, old: Member) -> str:
         """The settings that differ from those of the old process, for example "rack a -> none"."""
-        return ", ".join(
-            f"{name} {before} -> {setting}"
-            for (name, setting), before in zip(self.settings.items(), old.settings.values(), strict=True)
-            if setting != before
-        )
+        before = old.settings
+        changes = {name: setting for name, setting in self.settings.items() if setting != before[name]}
+        return ", ".join(f"{name} {before[name]} -> {setting}" for name, setting in changes.items())
 
 
 class Recreation(NamedTuple):
@@ -116,8 +112,6 @@ class Event:
         The name of the event: "generation", "empty", "deleted", "commit", "rewind", "skip", "expired",
         "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch", "storm" or
         "standing_still".
-    what
-        One sentence about the event and about what the log does not say.
     generation
         The generation (classic group) or the group epoch (newer groups) after the event, if a record has it.
     members_joined, members_left
@@ -132,6 +126,8 @@ class Event:
         would commit. For a gap: the first and last offset of the range.
     producer_id
         The producer of a transaction.
+    what
+        One sentence about the event and about what the log does not say.
     members
         The ids and the data of the members that joined, or of the one whose offset stands still.
     replaced_instances
@@ -148,7 +144,6 @@ class Event:
     offset: int
     timestamp_ms: int | None
     event: str
-    what: str
     generation: int | None = None
     members_joined: tuple[str, ...] = ()
     members_left: tuple[str, ...] = ()
@@ -158,6 +153,7 @@ class Event:
     from_offset: int | None = None
     to_offset: int | None = None
     producer_id: int | None = None
+    what: str = ""
     members: tuple[tuple[str, Member], ...] = ()
     replaced_instances: tuple[str, ...] = ()
     can_be_request: bool = False
@@ -165,41 +161,31 @@ class Event:
     is_routine: bool = False
 
 
+_NOT_IN_JSON = ("can_be_request", "origin", "is_routine")
+
+
 def event_json(event: Event) -> dict[str, Any]:
-    """Return an event as JSON, for the output of `timeline`."""
-    names = ("partition", "offset", "timestamp_ms", "event", "generation")
-    return {
-        **{name: getattr(event, name) for name in names},
-        "members_joined": list(event.members_joined),
-        "members_left": list(event.members_left),
-        "leader": event.leader,
-        "protocol": event.protocol,
-        "topic_partition": None if event.topic_partition is None else str(event.topic_partition),
-        "from": event.from_offset,
-        "to": event.to_offset,
-        "producer_id": event.producer_id,
-        "what": event.what,
-        "members": [{"member_id": member_id} | member.to_json() for member_id, member in event.members],
-        "replaced_instances": list(event.replaced_instances),
-    }
+    """Return an event as JSON, for the output of `timeline`: its attributes, in their order."""
+    names = [each.name for each in fields(event) if each.name not in _NOT_IN_JSON]
+    content = {name.removesuffix("_offset"): getattr(event, name) for name in names}
+    content |= {name: list(content[name]) for name in ("members_joined", "members_left", "replaced_instances")}
+    content["members"] = [{"member_id": member_id} | member.to_json() for member_id, member in event.members]
+    return content | {"topic_partition": event.topic_partition and str(event.topic_partition)}
 
 
 SKIPS_TOGETHER_MS = 60_000
 """Skips of several partitions within this time are one act: of a tool, or of consumers that began at the end."""
 
 
-def join_skips(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the skips that belong together, in their order. The other events are left out."""
-    together: list[Event] = []
+def join_skips(events: Iterable[Event]) -> list[list[Event]]:
+    """Return the skips that belong together, in their order. The other events are left out."""
+    parts: list[list[Event]] = []
     for event in events:
-        if event.event != "skip":
-            continue
-        if together and (event.timestamp_ms or 0) - (together[0].timestamp_ms or 0) > SKIPS_TOGETHER_MS:
-            yield together
-            together = []
-        together.append(event)
-    if together:
-        yield together
+        if event.event == "skip":
+            if not parts or (event.timestamp_ms or 0) - (parts[-1][0].timestamp_ms or 0) > SKIPS_TOGETHER_MS:
+                parts.append([])
+            parts[-1].append(event)
+    return parts
 
 
 def describe_skips(skips: Sequence[Event]) -> str:
@@ -400,8 +386,8 @@ class Position:
         what = f"{self.topic_partition}: {self.now} stands still, {self.describe_last_move()}."
         place = (self.partition, self.moved_record, self.moved_ms)
         members = () if self.member is None else (self.member,)
-        fields: dict[str, Any] = {"topic_partition": self.topic_partition, "to_offset": self.now, "members": members}
-        return Event(*place, "standing_still", what, **fields)
+        about: dict[str, Any] = {"topic_partition": self.topic_partition, "to_offset": self.now, "members": members}
+        return Event(*place, "standing_still", what=what, **about)
 
 
 def sort_rewound(positions: Iterable[Position]) -> list[Position]:

@@ -10,7 +10,7 @@ because a broker never answers between two records of one batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -24,7 +24,7 @@ from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.history.event import Event, sort_rewound
+from kafkagroups.history.event import sort_rewound
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.group_events import EPOCHS
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, load_group_logs
@@ -101,7 +101,10 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
         entries = list(run)
         history = walk(group_log, partition, start_offset=0, skips_routine=True, retention_ms=retention_ms)
         histories[partition] = history
-        sentences = _join_sentences(history.events)
+        sentences: dict[int, list[str]] = {}
+        for event in history.events:
+            if event.event in _SHOWN_EVENTS:
+                sentences.setdefault(event.offset, []).append(event.what)
         contents = read_group_records(group_log, history)
         for entry in entries:
             if entry.committed is not None and not entry.is_unreadable:
@@ -111,21 +114,13 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
                 entry.what = (history.offsets.rewinds | history.offsets.skips).get(entry.offset)
             if entry.fate in (Fate.IGNORED, Fate.MARKER):
                 continue
-            entry.what = sentences.get(entry.offset, entry.what)
+            entry.what = " ".join(sentences.get(entry.offset, ())) or entry.what
             if entry.key is None:
                 entry.group_record = contents.get(entry.offset)
             if entry.fate is Fate.TOMBSTONE:
                 entry.cause = history.offsets.causes.get(entry.offset)
         _explain_survivors(entries, is_classic=dialect.coordinator == "classic")
     return histories
-
-
-def _join_sentences(events: Iterable[Event]) -> dict[int, str]:
-    sentences: dict[int, list[str]] = {}
-    for event in events:
-        if event.event in _SHOWN_EVENTS:
-            sentences.setdefault(event.offset, []).append(event.what)
-    return {offset: " ".join(texts) for offset, texts in sentences.items()}
 
 
 def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:

@@ -23,11 +23,11 @@ from itertools import groupby
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
 from kafkagroups.groups.replay import fold_batches
-from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned
+from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
 from kafkagroups.history.finding import Finding, count_of, join_words, list_names
-from kafkagroups.history.passes import Follower, Partition
+from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.loading.load import OpenTopic, read_unloaded_group
+from kafkagroups.loading.load import read_unloaded_group
 from kafkagroups.log.batch import Batch, LogRecord, record_count
 from kafkagroups.log.damage import Outcome, Start, judge_start
 from kafkagroups.log.segment_file import partition_for
@@ -51,11 +51,7 @@ def find_gaps(partition: Partition) -> Iterator[Finding]:
         missing = f"; offset {last} is missing" if last == gap.from_offset else ""
         missing = f"; offsets {gap.from_offset} to {last} are missing" if last > gap.from_offset else missing
         what = f"{gap.bytes} bytes are damaged from byte {gap.position} of {gap.file} on: {gap.reason}{missing}."
-        remedy = (
-            "A broker that recovers the log cuts it here and loses everything behind it. Copy the partition's folder "
-            "first; kafkagroups load PATH --past-damage reads the groups and offsets on both sides of the gap."
-        )
-        yield partition.finding(gap.from_offset, "damage", what, remedy)
+        yield partition.finding(gap.from_offset, "damage", what)
 
 
 def find_damage(partition: Partition) -> Iterator[Finding]:
@@ -91,10 +87,7 @@ def find_zeros(partition: Partition) -> Iterator[Finding]:
         f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on, and it depends on "
         f"the start what a Kafka {partition.dialect.kafka} broker does: {starts}."
     )
-    remedy = (
-        "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the zeros "
-        "off; before a failover to it, restart it so."
-    )
+    remedy = ""
     if zeros.later_segments:
         remedy = (
             "Let the broker copy the partition from another replica: recovery can delete the "
@@ -108,15 +101,14 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     if failure is None:
         return
     what = f"No broker starts with this log: its recovery of {failure.file} ends the process ({failure.reason})."
-    if failure.offset is None:
-        remedy = f"Move {failure.file} out of the partition's folder."
-        yield partition.finding(None, "does_not_start", what, remedy)
-        return
-    command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
-    remedy = (
-        "Let the broker copy the partition from another replica. Without one, a copy that ends before offset "
-        f"{failure.offset} starts ({join_words(command)})."
-    )
+    command = None
+    remedy = f"Move {failure.file} out of the partition's folder."
+    if failure.offset is not None:
+        command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
+        remedy = (
+            "Let the broker copy the partition from another replica. Without one, a copy that ends before offset "
+            f"{failure.offset} starts ({join_words(command)})."
+        )
     yield partition.finding(failure.offset, "does_not_start", what, remedy, command=command)
 
 
@@ -143,7 +135,7 @@ class FailedLoad(Follower):
         self.partition = partition
         self._offset = partition.loaded.record_offset
         self._keys = LogKeys(partition.dialect)
-        self._every_key = LogKeys(dialect("new", CHECKED_VERSIONS["new"][-1]))
+        self._every_key = LogKeys(EVERY_TYPE)
         self._group_ids: set[str] = set()
         self._group: str | None = None
         self._cut_records = 0
@@ -192,15 +184,16 @@ class FailedLoad(Follower):
         remedy = self._find_loading_releases()
         command = None
         if self._offset is not None:
-            command = ["kafkagroups", "edit", self.partition.log.path, "--out", "COPY", "--cut", str(self._offset)]
-            of_groups = f" of {list_names(sorted(self._cut_groups))}" if self._cut_groups else ""
-            lost_records = f"{count_of(self._cut_records, 'record')}{of_groups}"
-            cut = f"A copy that ends before offset {self._offset} loads ({join_words(command)}), but it loses"
             cleaning = self._find_cleaning()
+            options = cleaning or ["--cut", str(self._offset)]
+            command = ["kafkagroups", "edit", self.partition.log.path, "--out", "COPY", *options]
             if cleaning is None:
-                remedy += f" {cut} {lost_records}."
+                of_groups = f" of {list_names(sorted(self._cut_groups))}" if self._cut_groups else ""
+                remedy += (
+                    f" A copy that ends before offset {self._offset} loads ({join_words(command)}), but it loses "
+                    f"{count_of(self._cut_records, 'record')}{of_groups}."
+                )
             else:
-                command = ["kafkagroups", "edit", self.partition.log.path, "--out", "COPY", *cleaning]
                 remedy += (
                     f" A copy that the log cleaner has passed over loads, and loses nothing of {self._group} "
                     f"({join_words(command)})."
@@ -245,7 +238,7 @@ class FailedLoad(Follower):
             return None
         with suppress(UsageError, BadBytes):
             for cleaned in list_cleaned(log):
-                after = OpenTopic([cleaned.log], self.partition.dialect, engine="auto").load()
+                after = load_alone(cleaned.log, self.partition.dialect)
                 if cleaned.options.count("--clean") == 1 and not after.failed and self._group in after:
                     return cleaned.options if cleaned.is_whole else None
         return None
@@ -274,10 +267,8 @@ class FailedLoad(Follower):
         first_offset = None
         command = None
         if group.partition == number:
-            transactions = (
-                each for each in self.partition.counts.open_transactions if each.producer_id in group.pending
-            )
-            transaction = min(transactions, key=lambda each: each.first_offset, default=None)
+            open_here = self.partition.counts.open_transactions
+            transaction = next((each for each in open_here if each.producer_id in group.pending), None)
             first_offset = None if transaction is None else transaction.first_offset
             command = abort_command(number, self.partition.dialect.version, transaction)
             why = "a transaction with offsets of it is still open"
@@ -301,11 +292,7 @@ class FailedLoad(Follower):
 def _keep(batch: Batch, records: Iterable[LogRecord]) -> Batch:
     """The batch with only these of its records."""
     kept = tuple(records)
-
-    def parse_records(_: Batch) -> tuple[LogRecord, ...]:
-        return kept
-
-    return replace(batch, parse_records=parse_records)
+    return replace(batch, parse_records=lambda _: kept)
 
 
 def _describe_key(key: DecodedKey) -> str:
@@ -315,7 +302,7 @@ def _describe_key(key: DecodedKey) -> str:
 
 def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:
     def can_load(kafka: str) -> bool:
-        return not OpenTopic([log], dialect(coordinator, kafka), engine="auto").load().failed
+        return not load_alone(log, dialect(coordinator, kafka)).failed
 
     for loads, run in groupby(versions, can_load):
         if loads:

@@ -98,14 +98,29 @@ TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
 REMEDIES = {
     "busy_group": "Find the program first, because two programs can share a group id: kafkagroups stats --by writer "
     "shows who commits. Let that one commit less often, for example every 5 s and not after each record.",
+    "damage": "A broker that recovers the log cuts it here and loses everything behind it. Copy the partition's folder "
+    "first; kafkagroups load PATH --past-damage reads the groups and offsets on both sides of the gap.",
+    "deleted_segments": "Before a broker restarts or the leadership moves, write down the offsets: "
+    "kafka-consumer-groups.sh still shows them, as long as a coordinator has them in memory. The topic needs "
+    "cleanup.policy=compact and nothing else:",
     "early_expiry": "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has "
     "written the records. Let the groups commit again before that time, with a client that leaves the time to the "
     "broker.",
     "expiry_in_use": "Let the program that commits join the group (subscribe instead of assign), give it a group id "
     "of its own, or let it commit every offset again from time to time; a longer offsets.retention.minutes holds for "
     "all groups.",
+    "fails_after_cleaning": "Keep a copy of the partition's folder as it is now, and save the offsets of its groups "
+    "while they load:",
+    "group_family": "Give the program that creates these groups one fixed group id, or let it delete its group at its "
+    "end. A shorter offsets.retention.minutes removes them, too, but it applies to all groups. Then delete the old "
+    "groups. At first the log grows, because each deleted offset gets a tombstone. The size falls when the cleaner has "
+    "passed over these tombstones, and once more after delete.retention.ms:",
+    "hanging_transaction": "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show "
+    "the transaction of this producer id as Ongoing, end it:",
     "large_commits": "Look at a record with kafkagroups dump. The metadata of a commit is no place for state: a "
     "smaller offset.metadata.max.bytes refuses such commits. Of many members, each generation is one large record.",
+    "load_failure": "Run kafkagroups check without --to first: the groups of this partition have no answers to "
+    "compare.",
     "load_memory": "Upgrade to 4.0.2, 4.1.1 or a newer release first. If that is not possible, let the cleaner "
     "compact the partition, and give the brokers more heap, before the next election.",
     "look_alike_groups": "See with kafkagroups timeline which group the consumers use, and what was done to the other "
@@ -133,8 +148,13 @@ REMEDIES = {
     "unassigned_partition": "Read the log of the group's leader (with the new protocol: of the coordinator), which "
     "computes the assignment: a member with another assignor, or metadata that miss the partition, can be the cause. "
     "A restart of the leader computes it anew.",
+    "uncleaned": "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
+    "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped.",
     "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck. If you end it, "
     "the other members get the partitions at once, and read again what it has not committed.",
+    "unsubscribed_offsets": "If no consumer comes back to this topic, delete them:",
+    "zeros": "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the zeros "
+    "off; before a failover to it, restart it so.",
 }
 """What to do about the kinds of findings whose remedy does not depend on what was found."""
 
@@ -173,6 +193,21 @@ class Finding:
     remedy: str
     command: list[str] | None = None
 
+    @classmethod
+    def make(
+        cls, partition: int | None, offset: int | None, kind: str, what: str, remedy: str = "", **about: Any
+    ) -> Finding:
+        """Return a finding. `about` has its `group`, `topic_partition` and `command`, if there are any.
+
+        Without a `remedy`, it is that of the kind. If it ends with a colon, the command follows.
+        """
+        remedy = remedy or REMEDIES[kind]
+        key = about.get("topic_partition")
+        command = about.get("command")
+        if remedy.endswith(":") and command is not None:
+            remedy += f" {join_words(command)}"
+        return cls(partition, offset, about.get("group"), key and str(key), kind, what, remedy, command)
+
     @property
     def advice(self) -> str:
         """The remedy without a command at its end, so that the command can have a line of its own."""
@@ -181,8 +216,7 @@ class Finding:
     @property
     def command_line(self) -> str:
         """The text of the command at the end of the remedy, if there is one, and otherwise ""."""
-        is_last = self.command is not None and self.advice != self.remedy
-        return join_words(self.command or ()) if is_last else ""
+        return self.remedy[len(self.advice) + 1 :]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

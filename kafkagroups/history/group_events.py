@@ -186,15 +186,14 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
     return change
 
 
-def split_requests(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
+def split_requests(records: list[GroupRecord]) -> list[list[GroupRecord]]:
     """Split the group records of one batch into those of each request."""
-    request: list[GroupRecord] = []
+    requests: list[list[GroupRecord]] = []
     for group_record in records:
-        if request and _begins_request(group_record, request):
-            yield request
-            request = []
-        request.append(group_record)
-    yield request
+        if not requests or _begins_request(group_record, requests[-1]):
+            requests.append([])
+        requests[-1].append(group_record)
+    return requests
 
 
 def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bool:
@@ -215,11 +214,10 @@ def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bo
     return any(each.type in after_members and each.value is not None for each in request)
 
 
-def converts(tombstone: GroupRecord, following: list[GroupRecord]) -> bool:
+def converts(tombstone: GroupRecord, following: GroupRecord) -> bool:
     """Return whether the next record gives the deleted group another type."""
-    record = following[0].record
-    is_classic = record.type == CLASSIC_GROUP_TYPE
-    return record.value is not None and is_classic != (tombstone.type == CLASSIC_GROUP_TYPE)
+    types = {tombstone.type, following.type}
+    return following.value is not None and CLASSIC_GROUP_TYPE in types and len(types) == 2
 
 
 def read_member(member: Any, protocol_type: str) -> Member:
@@ -285,14 +283,12 @@ def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> li
             continue
         lost = sorted(before.topics - member.topics)
         gained = sorted(member.topics - before.topics)
-        pattern = f"now subscribes to the pattern {member.pattern}" if member.pattern else "has no pattern"
-        parts = (
-            f"no longer subscribes to {list_names(lost)}" if lost else "",
-            f"now subscribes to {list_names(gained)}" if gained else "",
-            pattern if (before.pattern or None) != (member.pattern or None) else "",
-        )
-        if any(parts):
-            texts.append(f"{member.name} {' and '.join(filter(None, parts))}")
+        parts = [f"no longer subscribes to {list_names(lost)}"] if lost else []
+        parts += [f"now subscribes to {list_names(gained)}"] if gained else []
+        if (before.pattern or None) != (member.pattern or None):
+            parts.append(f"now subscribes to the pattern {member.pattern}" if member.pattern else "has no pattern")
+        if parts:
+            texts.append(f"{member.name} {' and '.join(parts)}")
     return texts
 
 
@@ -318,13 +314,13 @@ class GroupEvents:
         """The ids of the members of which the log had a member record before."""
 
     def apply(self, records: list[GroupRecord]) -> Iterator[Event]:
-        requests = list(split_requests(records))
-        for request, following in zip(requests, [*requests[1:], None], strict=True):
+        requests = split_requests(records)
+        for request, following in zip(requests, [*requests[1:], []], strict=True):
             last = request[-1]
             is_first = not self._has_generation
             self._has_generation |= last.type == CLASSIC_GROUP_TYPE
             if last.ends_group:
-                if following is not None and converts(last, following):
+                if following and converts(last, following[0]):
                     self._old_type = self.state.type or "classic"
                 else:
                     yield self._delete(last)
@@ -478,36 +474,30 @@ class GroupEvents:
     def _describe_assigned(self, old: GroupState, member_ids: Iterable[str]) -> list[str]:
         """What each of these members has now, if it is not what it had before."""
         names = {topic_id: name for name, topic_id in self.state.topic_ids.items()} | self.topic_names
-        changed = [
-            member_id
-            for member_id in member_ids
-            if member_id in self.state.members
-            and self.state.assigned.get(member_id, NOTHING) != old.assigned.get(member_id, NOTHING)
-        ]
         texts = []
-        for member_id in changed[:LISTED_NAMES]:
-            partitions = [f"{names.get(topic, topic)}-{number}" for topic, number in self.state.assigned[member_id]]
-            has = list_names(sorted(partitions)) if partitions else "nothing"
-            texts.append(f"{self.state.members[member_id].name} has {has}")
-        more = len(changed) - LISTED_NAMES
-        return [*texts, f"{count_of(more, 'more member')} with another assignment"] if more > 0 else texts
+        for member_id in member_ids:
+            assigned = self.state.assigned.get(member_id, NOTHING)
+            if member_id in self.state.members and assigned != old.assigned.get(member_id, NOTHING):
+                partitions = sorted(f"{names.get(topic, topic)}-{number}" for topic, number in assigned)
+                texts.append(f"{self.state.members[member_id].name} has {list_names(partitions) or 'nothing'}")
+        return _limit(texts, "with another assignment")
 
     def _describe_subscriptions(self, old: GroupState, record_offset: int) -> list[str]:
         lost = self.state.note_subscriptions(old, record_offset)
-        changed = describe_changed(old.members, self.state.members)
-        more = count_of(len(changed) - LISTED_NAMES, "more member")
-        texts = (
-            *changed[:LISTED_NAMES],
-            f"{more} with other topics" if len(changed) > LISTED_NAMES else "",
-            f"no member subscribes to {list_names(lost)} any longer" if lost else "",
-        )
-        return list(filter(None, texts))
+        changed = _limit(describe_changed(old.members, self.state.members), "with other topics")
+        return [*changed, f"no member subscribes to {list_names(lost)} any longer"] if lost else changed
 
     def make_event(self, at: Place, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:
         members = tuple((member_id, self.state.members[member_id]) for member_id in who.members_joined)
         place = (self.partition, at.offset, get_time(at))
         fields = {"generation": self.state.generation, "members": members} | who._asdict() | fields
-        return Event(*place, name, what, **fields)
+        return Event(*place, name, what=what, **fields)
+
+
+def _limit(texts: list[str], rest: str) -> list[str]:
+    """Return the first of some texts, each about one member, and how many members more there are."""
+    more = len(texts) - LISTED_NAMES
+    return [*texts[:LISTED_NAMES], f"{count_of(more, 'more member')} {rest}"] if more > 0 else texts
 
 
 def _describe_gone(names: Sequence[str]) -> str:

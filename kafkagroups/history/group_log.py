@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -141,8 +142,6 @@ class GroupLog:
         self.steps: dict[int | None, list[Step]] = {}
         self._records: dict[int, RecordFate] = {}
         """The records, and the markers that ended their transactions, by Python's `id`."""
-        self._writers: dict[int | None, list[tuple[int, list[VersionRange]]]] = {}
-        """The result of `_find_writers` in each partition that was asked for; the log is complete by then."""
         self._ended: dict[int, set[TopicPartition]] = {}
         """The topic partitions in each ended transaction, by Python's `id` of its marker."""
 
@@ -186,21 +185,13 @@ class GroupLog:
         ended = self._ended
         return [entry for entry in self if any(map(selects, [entry.key] if entry.key else ended.get(id(entry), ())))]
 
-    def _find_writers(self, partition: int | None) -> list[tuple[int, list[VersionRange]]]:
-        """Return the ranges of the group's records in a partition, each with the versions that can have written it."""
-        if partition in self._writers:
-            return self._writers[partition]
-        stretches = Stretches()
-        possible: dict[object, VersionRange] = {}
-        for each in self.steps.get(partition, ()):
-            if isinstance(each, GroupRecord):
-                form = each.form if each.is_offset else each.offset
-                if form not in possible:
-                    possible[form] = writers_of(each.record, is_transactional=each.is_pending)
-                if not possible[form].is_empty():
-                    stretches.add(each.offset, each.leader_epoch, possible[form])
-        self._writers[partition] = stretches.join()
-        return self._writers[partition]
+    @cached_property
+    def _writers(self) -> dict[int | None, list[tuple[int, list[VersionRange]]]]:
+        """The ranges of the group's records in each partition, with the versions that can have written each of them.
+
+        The log is complete when somebody asks for them.
+        """
+        return {partition: _find_writers(steps) for partition, steps in self.steps.items()}
 
     def find_classic_ranges(self, partition: int | None) -> list[tuple[int, bool]]:
         """Return the first offset of each range, and whether the classic coordinator wrote it.
@@ -212,15 +203,14 @@ class GroupLog:
         is_classic = self.dialect.coordinator == "classic"
         return [
             (first, is_classic if any(kafka in each for each in versions) else _is_old(versions))
-            for first, versions in self._find_writers(partition) or [(0, [EVERY_VERSION])]
+            for first, versions in self._writers.get(partition) or [(0, [EVERY_VERSION])]
         ]
 
     def describe_writers(self) -> str | None:
         """Return a line if several Kafka versions wrote the group's records, or one that the rules do not fit: a newer
         one, or one whose coordinator ends transactions in another way.
         """
-        found = [versions for partition in self.steps for _, versions in self._find_writers(partition)]
-        ranges = {each for versions in found for each in versions}
+        ranges = {each for found in self._writers.values() for _, versions in found for each in versions}
         common = VersionRange.common_to(ranges)
         rules = f"the rules of Kafka {self.dialect.kafka}"
         newest = max((each.since for each in ranges), default=(0,))
@@ -243,6 +233,19 @@ class GroupLog:
             and any(written_by_classic != is_classic for _, written_by_classic in self.find_classic_ranges(partition))
             for partition, steps in self.steps.items()
         )
+
+
+def _find_writers(steps: Iterable[Step]) -> list[tuple[int, list[VersionRange]]]:
+    stretches = Stretches()
+    possible: dict[object, VersionRange] = {}
+    for each in steps:
+        if isinstance(each, GroupRecord):
+            form = each.form if each.is_offset else each.offset
+            if form not in possible:
+                possible[form] = writers_of(each.record, is_transactional=each.is_pending)
+            if not possible[form].is_empty():
+                stretches.add(each.offset, each.leader_epoch, possible[form])
+    return stretches.join()
 
 
 def _is_old(versions: Iterable[VersionRange]) -> bool:

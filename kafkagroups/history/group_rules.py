@@ -26,7 +26,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import category, name, normalize
 
 from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS, FIRST_WITH_KIP_211, find_expirations
@@ -34,16 +34,7 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import TopicPartition, find_expiring
 from kafkagroups.history.event import MIN_STANDSTILL_MS, Recreation
-from kafkagroups.history.finding import (
-    GROUPS_TOOL,
-    REMEDIES,
-    Finding,
-    count_of,
-    describe_time,
-    join_words,
-    list_groups,
-    list_names,
-)
+from kafkagroups.history.finding import GROUPS_TOOL, Finding, count_of, describe_time, list_groups, list_names
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.totals import describe_settings
@@ -109,9 +100,8 @@ def find_unsubscribed_offsets(partition: Partition, group_id: str, parts: GroupP
             f"last commit is {age_ms // DAY_MS} days old."
         )
         command = [*GROUPS_TOOL, "--delete-offsets", f"--group={group_id}", f"--topic={topic}"]
-        remedy = f"If no consumer comes back to this topic, delete them: {join_words(command)}"
-        place = {"group": group_id, "topic_partition": str(first)}
-        yield partition.finding(record, "unsubscribed_offsets", what, remedy, **place, command=command)
+        about: dict[str, Any] = {"group": group_id, "topic_partition": first, "command": command}
+        yield partition.finding(record, "unsubscribed_offsets", what, **about)
 
 
 class ExpiryInUse(NamedTuple):
@@ -164,9 +154,8 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
                 early.append((expire_ms, group_id, key, offset.record_offset))
         found = find_expiry_in_use(group, rules, partition.counts.last_timestamp_ms or 0) if is_long else None
         if found is not None:
-            place = {"group": group_id, "topic_partition": str(found.first)}
             record = group.offsets[found.first].record_offset
-            yield partition.finding(record, "expiry_in_use", found.what, **place)
+            yield partition.finding(record, "expiry_in_use", found.what, group=group_id, topic_partition=found.first)
     if not early:
         return
     expire_ms, group_id, key, record = min(early)
@@ -177,7 +166,7 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
         f"{describe_time(expire_ms)}."
     )
     only_group = group_id if len(groups) == 1 else None
-    yield partition.finding(record, "early_expiry", what, group=only_group, topic_partition=str(key))
+    yield partition.finding(record, "early_expiry", what, group=only_group, topic_partition=key)
 
 
 def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Iterator[Finding]:
@@ -206,7 +195,7 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
             "gone, and a consumer would skip new ones or start at auto.offset.reset. With auto.offset.reset=latest, a "
             "group has skipped the first records of the new topic: set it back to 0 if it needs them."
         )
-        finding = Finding(partition, first.record, min(groups), None, "topic_created_again", what, remedy)
+        finding = Finding.make(partition, first.record, "topic_created_again", what, remedy, group=min(groups))
         yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)
 
 
@@ -237,28 +226,24 @@ def find_assigned(group: AnyGroup) -> set[TopicPartition] | None:
     return assigned
 
 
-class Unowned(NamedTuple):
-    """The partitions of a group that nobody has, and those that somebody has and that were never committed."""
+def find_unowned(group: AnyGroup) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """Return the partitions of a group that nobody has, and those that somebody has and that were never committed.
 
-    unassigned: list[TopicPartition]
-    uncommitted: list[TopicPartition]
-
-
-def find_unowned(group: AnyGroup) -> Unowned:
-    """Compare the offsets of a group with what its members have, if it commits MIN_STANDSTILL_MS after a rebalance."""
+    There are none if the group does not commit MIN_STANDSTILL_MS after a rebalance.
+    """
     newest_ms = max((offset.commit_timestamp for offset in group.offsets.values()), default=0)
     since_ms = group.current_state_timestamp if isinstance(group, Group) else group.assignment_timestamp
     subscribed = find_subscribed_topics(group) if newest_ms - (since_ms or 0) >= MIN_STANDSTILL_MS else None
     assigned = find_assigned(group) if subscribed else None
     if not assigned:
-        return Unowned([], [])
+        return [], []
     unassigned = [
         key
         for key, offset in sorted(group.offsets.items())
         if key.topic in (subscribed or ()) and key not in assigned
         if newest_ms - offset.commit_timestamp >= MIN_STANDSTILL_MS
     ]
-    return Unowned(unassigned, sorted(assigned - group.offsets.keys()))
+    return unassigned, sorted(assigned - group.offsets.keys())
 
 
 def find_unassigned(partition: Partition, group_id: str, parts: GroupParts) -> Iterator[Finding]:
@@ -268,15 +253,14 @@ def find_unassigned(partition: Partition, group_id: str, parts: GroupParts) -> I
     if not members.members or is_complete:
         return
     group = parts.build()
-    found = find_unowned(group).unassigned
+    found, _ = find_unowned(group)
     if found:
         what = (
             f"Group {group_id} subscribes to {list_names(sorted({key.topic for key in found}))}, and no member has "
             f"{list_names(found)}, while its other offsets move on."
         )
-        place = {"group": group_id, "topic_partition": str(found[0])}
         record = group.offsets[found[0]].record_offset
-        yield partition.finding(record, "unassigned_partition", what, **place)
+        yield partition.finding(record, "unassigned_partition", what, group=group_id, topic_partition=found[0])
 
 
 def find_in_groups(partition: Partition) -> Iterator[Finding]:
@@ -337,13 +321,8 @@ def choose_families(stats: Stats) -> dict[str, Family]:
         if group.idle_records:
             members.setdefault(find_prefix(group_id) or "", []).append(group.idle_records)
     families = {prefix: Family(len(records), sum(records)) for prefix, records in sorted(members.items())}
-    return {
-        prefix: family
-        for prefix, family in families.items()
-        if family.groups >= MIN_GROUPS
-        and family.records >= MIN_FAMILY_RECORDS
-        and 2 * family.records > stats.live_records
-    }
+    least = max(MIN_FAMILY_RECORDS, stats.live_records // 2 + 1)
+    return {prefix: each for prefix, each in families.items() if each.groups >= MIN_GROUPS and each.records >= least}
 
 
 def find_families(stats: Stats) -> Iterator[Finding]:
@@ -357,13 +336,7 @@ def find_families(stats: Stats) -> Iterator[Finding]:
             f"{family.groups} groups {names} have no members. They hold {family.records} of "
             f"{stats.live_records} live records ({percent} %). The cleaner cannot remove live records."
         )
-        remedy = (
-            "Give the program that creates these groups one fixed group id, or let it delete its group at its end. A "
-            "shorter offsets.retention.minutes removes them, too, but it applies to all groups. Then delete the old "
-            "groups. At first the log grows, because each deleted offset gets a tombstone. The size falls when the "
-            f"cleaner has passed over these tombstones, and once more after delete.retention.ms: {join_words(command)}"
-        )
-        yield Finding(partition, None, None, None, "group_family", what, remedy, command)
+        yield Finding.make(partition, None, "group_family", what, command=command)
 
 
 def fold(group_id: str) -> str:
@@ -404,7 +377,7 @@ def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding
         what = f"These group ids look the same but are different groups: {', '.join(names)}. "
         what += _describe_differences(sorted(group_ids))
         partition = known_groups[group_ids[0]].partition if len(set(numbers.values())) == 1 else None
-        yield Finding(partition, None, None, None, "look_alike_groups", what, REMEDIES["look_alike_groups"])
+        yield Finding.make(partition, None, "look_alike_groups", what)
 
 
 def _describe_differences(group_ids: list[str]) -> str:

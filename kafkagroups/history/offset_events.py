@@ -55,8 +55,7 @@ class Commit:
 
     @property
     def offset(self) -> int:
-        offset: int = self.group_record.value.offset
-        return offset
+        return int(self.group_record.value.offset)
 
 
 class Deletion(NamedTuple):
@@ -121,18 +120,18 @@ class OffsetEvents:
         offset: int = record.value.offset
         old = self.committed.get(key)
         new_id = self._note_topic_id(key, record)
-        is_routine = old is not None and offset >= old.offset and old.hole_count == self.group.hole_count and not new_id
-        position = self.positions.get(key)
-        is_told = position is not None and old is not None and old.hole_count == self.group.hole_count
-        usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
+        moved: dict[str, Any] = {"from_offset": None if old is None else old.offset, "to_offset": offset}
+        is_continued = old is not None and old.hole_count == self.group.hole_count
+        is_routine = old is not None and is_continued and offset >= old.offset and not new_id
+        position = self.positions.get(key) if is_continued else None
+        usual = position.longest_step if position is not None and position.skips(offset) else None
         is_skipped = is_routine and self.skips_routine and usual is None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
         if old is None and key in self._deleted and offset > self._deleted[key].commit.offset and not new_id:
             self.skips[record.offset] = what
         self._store(key, record, offset, old)
         if not is_skipped:
-            fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
-            yield self._event(at, name, what, key, is_routine=is_routine, **fields)
+            yield self._event(at, name, what, key, is_routine=is_routine, **moved, **fields)
         if old is not None and (usual is not None or offset < old.offset):
             is_back = offset < old.offset
             origin = self._describe_origin(old, record)
@@ -142,8 +141,7 @@ class OffsetEvents:
             what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{new_id}."
             marked = self.rewinds if is_back else self.skips
             marked[record.offset] = what
-            moved: dict[str, Any] = {"from_offset": old.offset, "to_offset": offset, "origin": origin}
-            yield self._event(at, "rewind" if is_back else "skip", what, key, **moved)
+            yield self._event(at, "rewind" if is_back else "skip", what, key, origin=origin, **moved)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
         if old is None and key in self._deleted:

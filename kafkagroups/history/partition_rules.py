@@ -48,19 +48,12 @@ from kafkagroups.history.finding import (
     count_of,
     describe_duration,
     describe_time,
-    join_words,
     list_groups,
     list_names,
     time_or_none,
 )
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
-from kafkagroups.history.stats import (
-    RECORDS_LOADED_PER_SECOND,
-    MovedOffset,
-    PartitionStats,
-    Stats,
-    WriterRange,
-)
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, MovedOffset, PartitionStats, Stats, WriterRange
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
@@ -120,17 +113,14 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
                 f" They were closed at {describe_time(closed_ms)} at the latest; at {describe_time(proofs[0][0])} or "
                 f"later, the cleaner ran over partition {proofs[0][1]}."
             )
-        remedy = (
-            "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
-            "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
-        )
+        remedy = REMEDIES["uncleaned"]
         if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
             remedy += (
                 f" Kafka {rules.kafka} also gives a partition up at a record in a compressed "
                 "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
                 "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
             )
-        yield Finding(number, counts.cleaned_up_to or 0, None, None, "uncleaned", what, remedy)
+        yield Finding.make(number, counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 
 
 def _describe_last_pass(counts: PartitionStats) -> str:
@@ -152,12 +142,7 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
     )
     command = ["kafka-configs.sh", *GROUPS_TOOL[1:], "--describe", "--entity-type", "topics"]
     command += ["--entity-name", "__consumer_offsets", "--all"]
-    remedy = (
-        "Before a broker restarts or the leadership moves, write down the offsets: kafka-consumer-groups.sh still "
-        "shows them, as long as a coordinator has them in memory. The topic needs cleanup.policy=compact and nothing "
-        f"else: {join_words(command)}"
-    )
-    yield partition.finding(start, "deleted_segments", what, remedy, command=command)
+    yield partition.finding(start, "deleted_segments", what, command=command)
 
 
 def find_too_large(partition: Partition) -> Iterator[Finding]:
@@ -181,24 +166,23 @@ def find_staying_tombstones(partition: Partition) -> Iterator[Finding]:
 
 
 def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
-    newest: WriterRange | None = None
     between: list[WriterRange] = []
     newest_before: WriterRange | None = None
     ranges = partition.counts.written_by_ranges
-    for index, part in enumerate(ranges):
-        if newest is None or part.writers.until > newest.writers.since:
-            if newest is None or part.writers.since > newest.writers.since:
-                newest = part
-        elif any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
+    for index, part in enumerate(ranges[1:], start=1):
+        newest = max(ranges[:index], key=lambda each: each.writers.since)
+        if part.writers.until > newest.writers.since:
+            continue
+        if any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
             between.append(part)
             newest_before = newest_before or newest
-        else:
-            what = (
-                f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
-                f"one ({newest.versions.strip()})."
-            )
-            yield partition.finding(part.first, "mixed_writers", what)
-            break
+            continue
+        what = (
+            f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer one "
+            f"({newest.versions.strip()})."
+        )
+        yield partition.finding(part.first, "mixed_writers", what)
+        break
     if newest_before is None:
         return
     # Older records stand between newer ones.
@@ -305,7 +289,7 @@ class ClockJump(Follower):
         else:
             what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."
             remedy = "Compare the clocks of all brokers, and correct the one that is wrong. This shows the records:"
-        return self.partition.finding(first, "clock_jump", what, f"{remedy} {join_words(command)}", command=command)
+        return self.partition.finding(first, "clock_jump", what, remedy, command=command)
 
     def _describe_late(self, step: StepBack, size: str) -> Finding:
         what = (
@@ -330,7 +314,7 @@ class ClockJump(Follower):
             command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
             remedy += (
                 " Before these groups start again, set the offsets that should not have expired. This shows the "
-                f"offsets before the range: {join_words(command)}"
+                "offsets before the range:"
             )
         else:
             remedy += (
@@ -449,7 +433,7 @@ def find_count_change(change: PartitionCountChange) -> Finding:
         "After a start, a broker with the classic coordinator answers from the partition that it loads first, which "
         "can be the old one; the new coordinator ignores offsets that are only in the old one."
     )
-    return Finding(None, None, None, None, "partition_count_changed", what, REMEDIES["partition_count_changed"])
+    return Finding.make(None, None, "partition_count_changed", what)
 
 
 def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:

@@ -15,13 +15,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkagroups.errors import BadBytes, ForeignLog
 from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
-from kafkagroups.history.finding import REMEDIES, Finding
+from kafkagroups.history.finding import Finding
 from kafkagroups.history.stats import Count, PartitionStats
 from kafkagroups.history.totals import Totals
 from kafkagroups.loading import native
@@ -138,11 +139,10 @@ class Partition:
                 yield group_id, parts
 
     def finding(self, offset: int | None, kind: str, what: str, remedy: str = "", **fields: Any) -> Finding:
-        place = {"group": None, "topic_partition": None} | fields
-        return Finding(self.number, offset, kind=kind, what=what, remedy=remedy or REMEDIES[kind], **place)
+        return Finding.make(self.number, offset, kind, what, remedy, **fields)
 
 
-_EVERY_TYPE = dialect("new", CHECKED_VERSIONS["new"][-1])
+EVERY_TYPE = dialect("new", CHECKED_VERSIONS["new"][-1])
 SHOWN_BYTES = 16
 
 
@@ -175,21 +175,15 @@ def _describe_keys(batch: Batch) -> Iterator[tuple[LogRecord, str]]:
         if record.key is None:
             continue
         if batch.is_control:
-            name = _name_control(record.key)
+            name = ControlType.UNKNOWN.name
+            with suppress(BadBytes):
+                name = decode_control_key(record.key).name
             if name not in (ControlType.COMMIT.name, ControlType.ABORT.name):
                 yield record, f"a control record {name}, which no log of this topic has"
             continue
-        try:
-            is_known = decode_key(record.key, _EVERY_TYPE).type in RECORD_TYPES
-        except BadBytes:
-            is_known = False
+        is_known = False
+        with suppress(BadBytes):
+            is_known = decode_key(record.key, EVERY_TYPE).type in RECORD_TYPES
         shown = record.key[:SHOWN_BYTES]
         more = "…" if len(record.key) > SHOWN_BYTES else ""
         yield record, "" if is_known else f"the key {shown.hex()}{more} ({str(shown)[2:-1]}{more})"
-
-
-def _name_control(key: bytes) -> str:
-    try:
-        return decode_control_key(key).name
-    except BadBytes:
-        return ControlType.UNKNOWN.name

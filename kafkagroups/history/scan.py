@@ -27,7 +27,7 @@ from kafkagroups.history.stats import WRITER, Count, PartitionStats, Stats, sort
 from kafkagroups.history.storms import find_storms
 from kafkagroups.history.timeline import find_waiting_members, walk
 from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
-from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging, has_had_members_since
+from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
 from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Answers, GroupParts
@@ -77,22 +77,20 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
     for waiting in find_waiting_members(history):
         if waiting.partitions:
             what = f"Group {group}: {waiting.what}"
-            place = {"topic_partition": waiting.partitions[0]}
-            found = find(waiting.offset, "unrevoked_partition", what, **place)
+            found = find(waiting.offset, "unrevoked_partition", what, topic_partition=waiting.partitions[0])
             stats.waiting.append((waiting.since_ms, found))
     stats.recreated += [(partition.number, group, sign) for sign in history.offsets.recreated.values()]
-    skips = list(join_skips(history.events))
+    skips = join_skips(history.events)
     if skips:
         first = skips[0][0]
         time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
         more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
         what = f"Group {group} has skipped records{time}: {describe_skips(skips[0])}{more}"
-        yield find(first.offset, "skipped_records", what, topic_partition=str(first.topic_partition))
+        yield find(first.offset, "skipped_records", what, topic_partition=first.topic_partition)
     for position in history.offsets.positions.values():
         if position.has_two_writers and position.rereads:
             what = f"Group {group}: {position.describe_rewound()}"
-            key = str(position.topic_partition)
-            yield find(position.record, "two_writers", what, topic_partition=key)
+            yield find(position.record, "two_writers", what, topic_partition=position.topic_partition)
             return
 
 
@@ -145,7 +143,7 @@ class CountedTopic:
         for log in self.topic.logs:
             stats = Stats(self.by, problems=problems[log.partition])
             partition = self._count(log, stats, parts, answers)
-            details = TransactionDetails(partition.counts.open_transactions)
+            details = TransactionDetails(partition)
             ranges = WriterRanges(partition)
             version_counter = VersionCounter()
             writers = WriterCounter(partition.dialect)
@@ -158,11 +156,6 @@ class CountedTopic:
             stats.value_versions = version_counter.counts
             stats.writers = writers.finish(log.partition)
             stats.known_groups = group_rules.list_known_groups(partition)
-            for transaction in partition.counts.open_transactions:
-                here = {name: parts[name].decode_group() for name in transaction.groups if name in parts}
-                transaction.groups_with_members = [
-                    name for name, group in here.items() if has_had_members_since(group, transaction.since_ms)
-                ]
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
             found = (*found, watch_groups(partition, self.topic, stats) if watches_groups else ())
             stats.findings = list(chain.from_iterable(found))

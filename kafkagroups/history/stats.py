@@ -25,7 +25,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.event import Recreation
 from kafkagroups.history.finding import Finding
 from kafkagroups.loading.partition_count import TopicPartitions
-from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.damage import Gap
 from kafkagroups.records.versions import VersionRange
@@ -112,11 +112,11 @@ class SegmentCount:
         if batch.base_offset > previous_end:
             self.trace_end = batch.base_offset
         is_sparse = batch.last_offset - batch.base_offset + 1 > record_count(batch)
-        has_horizon = batch.magic >= 2 and bool(batch.attributes & DELETE_HORIZON)
-        if has_horizon or (is_sparse and batch.base_offset >= previous_end):
+        horizon_ms = batch.delete_horizon_ms
+        if horizon_ms is not None or (is_sparse and batch.base_offset >= previous_end):
             self.trace_end = batch.next_offset
-        if has_horizon:
-            self.horizon_ms = max(self.horizon_ms, batch.base_timestamp)
+        if horizon_ms is not None:
+            self.horizon_ms = max(self.horizon_ms, horizon_ms)
             self.newest_ms = max(self.newest_ms, batch.max_timestamp)
 
 
@@ -248,10 +248,8 @@ class WriterCount:
     @property
     def commits_per_minute(self) -> float | None:
         """The rate from the first to the last commit; None if there is only one time."""
-        if self.first_timestamp_ms is None or self.last_timestamp_ms in (None, self.first_timestamp_ms):
-            return None
-        assert self.last_timestamp_ms is not None
-        return (self.commits - 1) * 60_000 / (self.last_timestamp_ms - self.first_timestamp_ms)
+        span_ms = (self.last_timestamp_ms or 0) - (self.first_timestamp_ms or 0)
+        return (self.commits - 1) * 60_000 / span_ms if span_ms else None
 
 
 @dataclass(frozen=True)

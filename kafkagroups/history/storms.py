@@ -59,7 +59,8 @@ class Storm(NamedTuple):
     def event(self) -> Event:
         """The storm as an event of the group, at its first rebalance."""
         first = self.rebalances[0]
-        return Event(first.partition, first.offset, first.timestamp_ms, "storm", f"{self.what}.", first.generation)
+        place = (first.partition, first.offset, first.timestamp_ms)
+        return Event(*place, "storm", first.generation, what=f"{self.what}.")
 
 
 @dataclass

@@ -54,7 +54,7 @@ def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecor
     if isinstance(hole, DamagedHole):
         place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
         what = f"The bytes of {place} are damaged; any record of this group can be there."
-    return Event(partition, hole.first, None, "gap", what, from_offset=hole.first, to_offset=hole.last)
+    return Event(partition, hole.first, None, "gap", what=what, from_offset=hole.first, to_offset=hole.last)
 
 
 def _describe_range(hole: Hole, start_offset: int) -> str:

@@ -26,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import PartitionOffsets
-from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, describe_time, join_words, list_names
+from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, describe_time, list_names
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
@@ -46,12 +47,16 @@ FIRST_WITH_DESCRIBE_PRODUCERS: Version = (2, 8)
 
 
 class TransactionDetails(Follower):
-    """Sets `producer_epoch`, `aborted_at` and `aborted_ms` of the open transactions of a log in a second pass.
+    """Sets what the open transactions of a log have apart from their totals: their epochs, aborts and members.
 
     Only the batches of their producers count, up to the last first batch of them.
     """
 
-    def __init__(self, transactions: list[OpenTransaction]) -> None:
+    def __init__(self, partition: Partition) -> None:
+        transactions = partition.counts.open_transactions
+        for each in transactions:
+            known = {name: partition.parts[name].decode_group() for name in each.groups if name in partition.parts}
+            each.groups_with_members = [name for name in known if _has_had_members(known[name], each.since_ms)]
         self._open = {transaction.producer_id: transaction for transaction in transactions}
         self._epochs: dict[int, int] = {}
         """By producer: the epoch of the transaction that is open at this place of the log."""
@@ -95,9 +100,9 @@ def _read_coordinator_epoch(batch: Batch) -> int:
     return 0
 
 
-def has_had_members_since(group: AnyGroup, time_ms: int) -> bool:
+def _has_had_members(group: AnyGroup, since_ms: int) -> bool:
     """Return whether a group has members, or lost the last one after a time (ms since the epoch)."""
-    return bool(group.members) or (isinstance(group, Group) and (group.current_state_timestamp or 0) > time_ms)
+    return bool(group.members) or (isinstance(group, Group) and (group.current_state_timestamp or 0) > since_ms)
 
 
 def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
@@ -112,10 +117,11 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         is_blocking = age_ms >= LATE_OPEN_MS and bool(transaction.groups_with_members)
         if transaction.since_ms < 0 or not (is_hanging or is_blocking):
             continue
+        first_offset = transaction.first_offset
         group_ids = transaction.groups
         names = f" with offsets of {', '.join(group_ids)}" if group_ids else ""
         what = (
-            f"The transaction of producer {transaction.producer_id} from offset {transaction.first_offset}{names} is "
+            f"The transaction of producer {transaction.producer_id} from offset {first_offset}{names} is "
             f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. The cleaner stops at it, and "
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
         )
@@ -129,7 +135,7 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
                 "producer is gone, and its successor has another transactional.id, only this time-out ends it. Look at "
                 "the log again after that time."
             )
-            yield Finding(number, transaction.first_offset, group, None, "open_transaction", what, remedy)
+            yield Finding.make(number, first_offset, "open_transaction", what, remedy, group=group)
             continue
         if is_late:
             what += (
@@ -138,11 +144,7 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
                 "commit looks that arrived after the end of its transaction: then no coordinator ends it."
             )
         command = abort_command(number, version, transaction)
-        remedy = (
-            "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show the transaction "
-            f"of this producer id as Ongoing, end it: {join_words(command)}"
-        )
-        yield Finding(number, transaction.first_offset, group, None, "hanging_transaction", what, remedy, command)
+        yield Finding.make(number, first_offset, "hanging_transaction", what, group=group, command=command)
 
 
 def abort_command(partition: object, version: Version, transaction: OpenTransaction | None) -> list[str]:
@@ -155,13 +157,13 @@ def abort_command(partition: object, version: Version, transaction: OpenTransact
     if version >= FIRST_WITH_DESCRIBE_PRODUCERS:
         return _join_abort(partition, start_offset="OFFSET" if transaction is None else transaction.first_offset)
     if transaction is None:
-        return _join_abort(partition, producer_id="ID", producer_epoch="EPOCH", coordinator_epoch="EPOCH")
-    return _join_abort(
-        partition,
-        producer_id=transaction.producer_id,
-        producer_epoch=transaction.producer_epoch or 0,
-        coordinator_epoch=transaction.coordinator_epoch,
-    )
+        return _abort_producer(partition, "ID", "EPOCH", "EPOCH")
+    epochs = (transaction.producer_epoch or 0, transaction.coordinator_epoch)
+    return _abort_producer(partition, transaction.producer_id, *epochs)
+
+
+def _abort_producer(partition: object, number: object, epoch: object, coordinator_epoch: object) -> list[str]:
+    return _join_abort(partition, producer_id=number, producer_epoch=epoch, coordinator_epoch=coordinator_epoch)
 
 
 def _join_abort(partition: object, **options: object) -> list[str]:
@@ -208,8 +210,7 @@ class EndlessCommits(Follower):
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
             "offset does not show it."
         )
-        number = self.partition.number
-        command = _join_abort(number, producer_id=producer_id, producer_epoch=epoch, coordinator_epoch=0)
+        command = _abort_producer(self.partition.number, producer_id, epoch, 0)
         remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
         if group_id in self.partition.groups:
             remedy += (
@@ -218,6 +219,7 @@ class EndlessCommits(Follower):
             )
         else:
             remedy += "Write"
-        remedy += f" an abort marker, which drops the pending offsets: {join_words(command)}"
-        place = {"group": group_id, "topic_partition": str(keys[0]) if len(keys) == 1 else None}
-        return self.partition.finding(first_offset, "endless_pending_commit", what, remedy, **place, command=command)
+        remedy += " an abort marker, which drops the pending offsets:"
+        key = keys[0] if len(keys) == 1 else None
+        about: dict[str, Any] = {"group": group_id, "topic_partition": key, "command": command}
+        return self.partition.finding(first_offset, "endless_pending_commit", what, remedy, **about)

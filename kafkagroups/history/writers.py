@@ -161,15 +161,12 @@ class WriterRanges(Follower):
         ranges = self._stretches.join() or [(start_offset, [EVERY_VERSION])]
         firsts = [start_offset, *(first for first, _ in ranges[1:])]
         ends = [*firsts[1:], next_offset]
-        return [
-            WriterRange(
-                first,
-                end - 1,
-                " or ".join(describe_writers([versions]) for versions in possible),
-                VersionRange(min(each.since for each in possible), max(each.until for each in possible)),
-            )
-            for first, end, (_, possible) in zip(firsts, ends, ranges, strict=True)
-        ]
+        found = []
+        for first, end, (_, possible) in zip(firsts, ends, ranges, strict=True):
+            names = " or ".join(describe_writers([versions]) for versions in possible)
+            versions = VersionRange(min(each.since for each in possible), max(each.until for each in possible))
+            found.append(WriterRange(first, end - 1, names, versions))
+        return found
 
 
 def _split(stretches: list[_Stretch], next_writers: VersionRange | None) -> list[tuple[int, VersionRange | None]]:

@@ -666,10 +666,10 @@ def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path, mon
 
     assert all(judge(HARBOUR))
     assert judge(tmp_path / "log") == [True, True]
-    monkeypatch.setattr("kafkagroups.history.check.MAX_TOTAL_SIZE", sum(sizes) - 1)
+    monkeypatch.setattr("kafkagroups.history.cleanings.MAX_TOTAL_SIZE", sum(sizes) - 1)
     assert judge(tmp_path / "log") == [True, False]
     assert judge(folders[1]) == [True]
-    monkeypatch.setattr("kafkagroups.history.check.MAX_SIZE", 1)
+    monkeypatch.setattr("kafkagroups.history.cleanings.MAX_SIZE", 1)
     assert judge(tmp_path / "log") == [False, False]
     assert judge(tmp_path / "log", "classic") == [True, True]
     assert judge(tmp_path / "old") == [True]

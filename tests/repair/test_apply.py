@@ -13,7 +13,7 @@ pytest.importorskip("kafka", reason="no kafka-python")
 import kafkagroups as kg
 from kafkagroups import UsageError
 from kafkagroups.cli import rescue
-from kafkagroups.repair import apply_plan as applying, client
+from kafkagroups.repair import apply_plan as applying
 from kafkagroups.repair.client import TOPIC
 from kafkagroups.repair.plan import parse_plan
 from tests.command import main
@@ -62,12 +62,6 @@ def apply(broker):
         }
 
     return call
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Short waits between the attempts."""
-    monkeypatch.setattr(client, "RETRY_DELAYS", (0.01, 0.01))
 
 
 def results(rows):
@@ -334,9 +328,8 @@ def test_an_old_broker(broker, apply):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["metadata", "listoffsets", "findcoordinator", "describegroups", "offsetfetch"])
-def test_silence(broker, apply, monkeypatch, name):
+def test_silence(broker, apply, early_reports, name):
     """A broker that never answers: one limit for all groups together, and one line for each offset or one error."""
-    monkeypatch.setattr(client, "MIN_REPORTED_SECONDS", 0.2)
     setattr(broker, f"answer_{name}", lambda response: SILENT)
     reports = []
     start = time.monotonic()

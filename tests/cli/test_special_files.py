@@ -189,16 +189,6 @@ def test_an_unreadable_file_is_named(run, tmp_path, monkeypatch):
     assert run("dump", broken)[::2] == (2, f"kafkagroups: {segment}: Permission denied\n")
 
 
-def test_an_output_that_cannot_be_written_is_named(run, tmp_path, monkeypatch):
-    """The same for files that a command writes."""
-
-    def refuse(*arguments, **options):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/full/path")
-
-    monkeypatch.setattr("kafkagroups.topic.clean", refuse)
-    assert run("compact", LOG, "--out", tmp_path / "out") == (1, "", "kafkagroups: /full/path: Permission denied\n")
-
-
 def test_a_segment_that_disappears(tmp_path):
     """A file that is deleted after the folder was listed, for example by the cleaner, is named too."""
     shutil.copytree(LOG, tmp_path / "log")

@@ -6,24 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.cli import main
-
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 EXPLAIN = ["explain", str(DATA / "3.9.2"), "--group", "fraud-check", "--topic", "payments", "--partition", "0"]
 
 
 @pytest.mark.parametrize("command", [["check", str(DATA / "4.3.1"), "--to", "3.9.2"], EXPLAIN])
-def test_a_terminal_gets_the_same_text_with_colours(command, monkeypatch, capsys):
+def test_a_terminal_gets_the_same_text_with_colours(command, monkeypatch, run):
     """NO_COLOR switches them off (no-color.org)."""
     monkeypatch.setenv("COLUMNS", "80")
-    main(command)
-    plain = capsys.readouterr().out
+    _, plain, _ = run(*command)
     assert "\x1b" not in plain
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    main(command)
-    coloured = capsys.readouterr().out
+    _, coloured, _ = run(*command)
     assert "\x1b[1;32m" in coloured
     assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == plain
     monkeypatch.setenv("NO_COLOR", "1")
-    main(command)
-    assert capsys.readouterr().out == plain
+    assert run(*command)[1] == plain

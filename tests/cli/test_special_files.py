@@ -1,6 +1,7 @@
 """Files that are no ordinary segments: pipes, devices, folders, unreadable, vanished and sparse files."""
 
 import errno
+import io
 import json
 import os
 import shutil
@@ -14,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log import segment_file
 from tests.handmade import LogRecord, encode_batch, write_segment
 
 ROOT = Path(__file__).parents[2]
@@ -177,22 +177,16 @@ def test_an_unreadable_file_is_named(run, tmp_path, monkeypatch):
     assert run("load", tmp_path / "log") == (2, "", f"kafkagroups: {broken}: Permission denied\n")
     monkeypatch.undo()
 
-    def refuse_segment(path, flags):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-
-    monkeypatch.setattr(segment_file, "_open_without_waiting", refuse_segment)
     segment = broken / f"{0:020}.log"
+    os_open = os.open
+
+    def refuse_segment(path, flags, *more, **options):
+        if path == str(segment):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return os_open(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse_segment)
     assert run("dump", broken)[::2] == (2, f"kafkagroups: {segment}: Permission denied\n")
-
-
-def test_an_output_that_cannot_be_written_is_named(run, tmp_path, monkeypatch):
-    """The same for files that a command writes."""
-
-    def refuse(*arguments, **options):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/full/path")
-
-    monkeypatch.setattr("kafkagroups.topic.clean", refuse)
-    assert run("compact", LOG, "--out", tmp_path / "out") == (1, "", "kafkagroups: /full/path: Permission denied\n")
 
 
 def test_a_segment_that_disappears(tmp_path):
@@ -209,12 +203,17 @@ def test_a_segment_that_disappears(tmp_path):
 def test_an_error_while_a_segment_is_read(run, monkeypatch):
     """An error of the disk is one line with the path of the segment."""
 
-    def fail(file, buffer):
-        with segment_file.segment_errors(file._path):
+    segment = LOG / f"{0:020}.log"
+    open_file = open
+
+    class BrokenFile(io.FileIO):
+        def read(self, size=-1):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(segment_file.SegmentFile, "read", fail)
-    segment = LOG / f"{0:020}.log"
+    monkeypatch.setattr(
+        "builtins.open",
+        lambda path, *more, **options: BrokenFile(path) if path == str(segment) else open_file(path, *more, **options),
+    )
     assert run("load", LOG, "--engine", "python")[::2] == (2, f"kafkagroups: {segment}: Input/output error\n")
 
 

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.records import consumer_group
 from tests import handmade
 from tests.handmade import (
     START,
@@ -17,6 +16,7 @@ from tests.handmade import (
     classic_member,
     commit_record,
     consumer_epoch,
+    consumer_group,
     consumer_member,
     encode_batch,
     encode_marker,

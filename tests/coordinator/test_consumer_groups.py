@@ -7,9 +7,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.coordinator import Errors, HeldLogs, OffsetCommit, TopicPartition
-from kafkagroups.coordinator.simulated_consumers import write_assignment, write_subscription
 from tests.coordinator.consumer_world import IDS, World, owned
-from tests.coordinator.world import subscription
+from tests.coordinator.world import subscription, write_assignment, write_subscription
 
 
 @pytest.fixture

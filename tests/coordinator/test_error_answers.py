@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from kafkagroups.coordinator import Errors, GroupCoordinator, ResponseFuture
-from kafkagroups.coordinator.conversation import read_conversation
-from kafkagroups.coordinator.player import Player
 from tests.captured import captured
 from tests.command import main
 from tests.coordinator.situations import NEWEST, OLD_SITUATIONS, SITUATIONS, make_broker
@@ -89,16 +87,22 @@ def watching():
         yield pairs
 
 
+def replay(cases, tmp_path_factory):
+    """Play recorded conversations."""
+    for case in sorted(cases):
+        out = tmp_path_factory.mktemp("conversation") / "log"
+        with redirect_stdout(io.StringIO()) as printed:
+            assert main(["replay", str(case / "conversation.jsonl"), "--out", str(out)]) == 0
+        assert printed.getvalue()
+
+
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory):
     """What the classic coordinator answered in the golden scripts, the conversations and the situations."""
     with watching() as pairs:
         for script in sorted(SCRIPTS.glob("*.txt")):
             play(script.read_text(encoding="utf-8"), tmp_path_factory.mktemp("golden"))
-        for case in sorted((captured("conversations") / "conversations").glob("[1-3]*")):
-            out = tmp_path_factory.mktemp("conversation") / "log"
-            with redirect_stdout(io.StringIO()):
-                assert main(["replay", str(case / "conversation.jsonl"), "--out", str(out)]) == 0
+        replay((captured("conversations") / "conversations").glob("[1-3]*"), tmp_path_factory)
         for situation in (*SITUATIONS, *OLD_SITUATIONS):
             situation(lambda **options: make_broker(tmp_path_factory.mktemp("broker"), **options))
     return pairs
@@ -108,13 +112,8 @@ def answered(tmp_path_factory):
 def newly_answered(tmp_path_factory):
     """What the new coordinator answered in the conversations and the situations."""
     with watching() as pairs:
-        cases = [*(captured("conversations") / "conversations").glob(f"{NEWEST}-*")]
-        cases += (captured("new_conversations") / "conversations_new").glob(f"{NEWEST}-*")
-        for case in sorted(cases):
-            out = tmp_path_factory.mktemp("conversation") / "log"
-            player = Player(*read_conversation(case / "conversation.jsonl"), out, recorded_log=case / "log")
-            assert list(player.play())
-            player.logs.close()
+        replay((captured("conversations") / "conversations").glob(f"{NEWEST}-*"), tmp_path_factory)
+        replay((captured("new_conversations") / "conversations_new").glob(f"{NEWEST}-*"), tmp_path_factory)
         for situation in SITUATIONS:
             situation(lambda **options: make_broker(tmp_path_factory.mktemp("broker"), NEWEST, **options))
     return pairs

@@ -15,9 +15,8 @@ from hypothesis import settings as profile
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafkagroups.coordinator import Errors, MemberIdentity, OffsetCommit, ResponseFuture, TopicPartition
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.group import ClassicState as State
-from tests.coordinator.world import World, positions, subscription
+from tests.coordinator.world import World, note_changes, positions, subscription
+from tools.handbook_pages.facts import read_transitions
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 STEPS = 50
@@ -27,15 +26,7 @@ PARTITIONS = [TopicPartition(topic, n) for topic, count in TOPICS.items() for n 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
 RETENTION_MS = 60_000
-LEGAL = {
-    (State.EMPTY, State.PREPARING_REBALANCE),
-    (State.STABLE, State.PREPARING_REBALANCE),
-    (State.COMPLETING_REBALANCE, State.PREPARING_REBALANCE),
-    (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE),
-    (State.COMPLETING_REBALANCE, State.STABLE),
-    (State.PREPARING_REBALANCE, State.EMPTY),
-    *((state, State.DEAD) for state in State),
-}
+LEGAL = {each.change for each in read_transitions().transitions["classic"]}
 """GroupMetadata.validPreviousStates (3.9)."""
 FAILURES = [
     Errors.REQUEST_TIMED_OUT,
@@ -72,7 +63,6 @@ class Coordinator(RuleBasedStateMachine):
         self.waiting = []  # (answer, what was asked)
         self.dropped = []  # responses that never come: Kafka forgets the SyncGroup of a member that leaves
         self.generations = {}
-        self.transitions = []
         self.answered_twice = []
         self.commits = 0
         self.epoch = 0
@@ -81,20 +71,16 @@ class Coordinator(RuleBasedStateMachine):
 
     def watch(self):
         """Note each transition, and each response that is completed a second time."""
-        self.unwatched = ClassicGroup.transition_to, ResponseFuture.complete
-        transition_to, complete = self.unwatched
-
-        def watched_transition(group, state, now_ms):
-            self.transitions.append((group.state, state))
-            transition_to(group, state, now_ms)
+        self.patch = pytest.MonkeyPatch()
+        self.transitions = note_changes(self.patch)
+        complete = ResponseFuture.complete
 
         def watched_complete(answer, value):
             if answer.done:
                 self.answered_twice.append((answer, value))
             complete(answer, value)
 
-        ClassicGroup.transition_to = watched_transition
-        ResponseFuture.complete = watched_complete
+        self.patch.setattr(ResponseFuture, "complete", watched_complete)
 
     @property
     def coordinator(self):
@@ -349,12 +335,8 @@ class Coordinator(RuleBasedStateMachine):
             assert group.static_members == statics
             assert all(member.member_id == name for name, member in group.members.items())
             assert group.pending_sync <= group.members.keys()
-            assert not group.members or group.state in (
-                State.PREPARING_REBALANCE,
-                State.COMPLETING_REBALANCE,
-                State.STABLE,
-            )
-            assert group.members or group.state in (State.EMPTY, State.PREPARING_REBALANCE)
+            with_members = ("PreparingRebalance", "CompletingRebalance", "Stable")
+            assert group.state.value in (with_members if group.members else ("Empty", "PreparingRebalance"))
 
     @invariant()
     def offsets_are_the_newest_that_were_answered(self):
@@ -384,7 +366,7 @@ class Coordinator(RuleBasedStateMachine):
                 assert answer.done or answer in self.dropped, "a request was never answered"
             self.offsets_are_the_newest_that_were_answered()
         finally:
-            ClassicGroup.transition_to, ResponseFuture.complete = self.unwatched
+            self.patch.undo()
             logging.getLogger("kafkagroups.coordinator").disabled = False
             shutil.rmtree(self.folder)
 

@@ -21,7 +21,11 @@ from kafkagroups.coordinator import (
     start_broker,
 )
 from kafkagroups.coordinator.coordinator import number_member_ids
-from kafkagroups.groups.classic_group import NotAppended as NotAppended
+from kafkagroups.coordinator.simulated_consumers import (
+    write_assignment as write_assignment,
+    write_subscription as write_subscription,
+)
+from kafkagroups.groups.classic_group import ClassicGroup, NotAppended as NotAppended
 from kafkagroups.groups.group import ClassicState, Member
 from tests.handmade import ConsumerProtocolSubscription, GroupMetadataKey, VersionedMessage, encode_versioned
 
@@ -48,6 +52,20 @@ def clean(disk, now_ms, delete_retention_ms):
 def subscription(*topics):
     """Return the bytes of a consumer's subscription."""
     return encode_versioned(VersionedMessage(1, ConsumerProtocolSubscription(topics=topics)))
+
+
+def note_changes(patch):
+    """Return a list that gets the states of a classic group before and after each change, until `patch` is undone."""
+    changes = []
+    transition_to = ClassicGroup.transition_to
+
+    def note(group, state, now_ms):
+        before = group.state
+        transition_to(group, state, now_ms)
+        changes.append((before.value, state.value))
+
+    patch.setattr(ClassicGroup, "transition_to", note)
+    return changes
 
 
 @dataclass(eq=False)

@@ -12,7 +12,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.log.folders import UNFINISHED, new_file, new_folder
 from tests.command import main
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +26,7 @@ WRITERS = {
     "parquet": ["load", LOG, "--to"],
 }
 """By name: the words of a command that writes an output, without the output."""
+UNFINISHED = "unfinished"
 FOLDERS = ("synth", "compact", "edit", "parquet")
 FULL_DISK = """
 import resource, sys
@@ -109,15 +109,16 @@ def test_a_page_replaces_a_page_and_a_link_stays(tmp_path):
     assert (tmp_path / "link.html").is_symlink() and page.read_text().startswith("<!DOCTYPE html>")
 
 
-def test_an_error_of_the_writer_deletes_what_it_wrote(tmp_path):
+def test_an_error_of_the_writer_deletes_what_it_wrote(tmp_path, monkeypatch):
     """Any exception leaves an empty folder, or no file."""
-    with pytest.raises(ValueError, match="stop"), new_folder(tmp_path / "folder") as folder:
-        (folder / "part").mkdir()
-        (folder / "part" / "file").touch()
+
+    def stop(*arguments):
+        assert len(list(tmp_path.rglob("*"))) > 1
         raise ValueError("stop")
-    with pytest.raises(ValueError, match="stop"), new_file(tmp_path / "file") as file:
-        file.write(b"half")
-        raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        synth.write(tmp_path / "folder", 2_000, partitions=2, progress=stop)
+    monkeypatch.setattr(os, "fsync", stop)
+    with pytest.raises(ValueError, match="stop"):
+        kg.report(LOG, tmp_path / "page.html", coordinator="classic")
     assert list(tmp_path.rglob("*")) == [tmp_path / "folder"]
-    with pytest.raises(FileExistsError), new_file(tmp_path / "folder"):
-        pass

@@ -7,9 +7,9 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import value_version
-from kafkagroups.records.written_versions import describe_writers, parse_writer, writers_of
 from tests.captured import captured
 from tests.cases import case
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 TABLE = json.loads((captured("records") / "writer_versions.json").read_text())
 WRITERS = TABLE["summary"]
@@ -48,21 +48,26 @@ def check_writer(version, what, written, condition):
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_the_broker_of_a_run_is_among_those_that_can_have_written_its_records(run):
+    """One range means that every record can have been written by one version."""
     version, _, name = run.name.partition("-")
-    writer = "0.9.0" if name == "ibp-0.9.0" else version
-    ranges = []
+    writer = numbers("0.9.0" if name == "ibp-0.9.0" else version)
+    seen = set()
     for file in sorted(run.glob("**/*.log")):
-        for batch in kg.open_log(file):
-            for record in () if batch.is_control else batch.records:
-                try:
-                    decoded = kg.decode(record.key, record.value)
-                except kg.InvalidRecord:
-                    assert "craft" in name, "every record that a broker wrote is read"
-                    continue
-                if "craft" not in name:
-                    assert parse_writer(writer) in writers_of(decoded), (file.name, record.offset, decoded)
-                ranges.append(writers_of(decoded))
-    assert ranges and " – " in describe_writers(ranges)
+        (partition,) = kg.stats(file).partitions.values()
+        seen.add(partition.written_by)
+        if "craft" in name:
+            continue
+        for record in (record for batch in kg.open_log(file) if not batch.is_control for record in batch.records):
+            kg.decode(record.key, record.value)  # Every record that a broker wrote is read.
+        for written in partition.written_by_ranges:
+            assert written.versions == partition.written_by
+            first, last = map(numbers, written.versions.partition(" – ")[::2])
+            assert first <= writer and (not last or writer[: len(last)] <= last), (file.name, written)
+    assert any(" – " in text for text in seen)
+
+
+def numbers(version):
+    return tuple(map(int, version.split("."))) if version else ()
 
 
 @pytest.mark.parametrize(
@@ -75,17 +80,18 @@ def test_the_broker_of_a_run_is_among_those_that_can_have_written_its_records(ru
         (["1.0.1-basic", "4.3.1-main"], "0.9 – "),
     ],
 )
-def test_a_log_tells_the_range_of_kafkas_that_can_have_written_it(runs, said):
+def test_a_log_tells_the_range_of_kafkas_that_can_have_written_it(runs, said, tmp_path):
     """One range if one version can have written everything (FACTS-legacy.md, 7), else from the oldest to the newest."""
-    ranges = [
-        writers_of(kg.decode(record.key, record.value))
+    records = [
+        (record.key, record.value)
         for run in runs
         for file in (captured("runs") / "runs" / run).glob("log/*/*.log")
         for batch in kg.open_log(file)
         if not batch.is_control
         for record in batch.records
     ]
-    assert describe_writers(ranges) == said
+    data = encode_batch([LogRecord(offset, 1, *record) for offset, record in enumerate(records)])
+    assert kg.stats(write_segment(tmp_path, data)).partitions[0].written_by == said
 
 
 def test_a_kafka_that_lacks_a_type_writes_none():

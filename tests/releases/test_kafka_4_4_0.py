@@ -6,10 +6,9 @@ from collections import Counter
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.kafka_tools.dump_text import format_kafka_error
-from kafkagroups.records.written_versions import describe_writers, writers_of
 from tests.captured import captured, rows
 from tests.cases import case
+from tests.handmade import START, TRANSACTIONAL, LogRecord, encode_batch, write_segment
 from tests.records.judge import bytes_of, judge
 
 LONG = os.environ.get("KG_PROFILE") == "long"
@@ -43,7 +42,7 @@ def read_limits(accepted):
                     yield kafka, row
 
 
-def test_4_4_0_limits_arrays_and_tags():
+def test_4_4_0_limits_arrays_and_tags(tmp_path, run):
     """At most 1,000,000 elements and 10,000 tags, and no negative number of tags. 4.3.1 has no limits.
 
     The dump tool's text for a record that 4.4.0 refuses contains the message of 4.4.0's exception.
@@ -53,11 +52,13 @@ def test_4_4_0_limits_arrays_and_tags():
         with case(f"{row['id']}, {kafka}"):
             key, value = bytes_of(row)
             rules = kg.dialect("new", kafka)
-            with pytest.raises(kg.InvalidRecord) as refusal:
+            with pytest.raises(kg.InvalidRecord):
                 kg.decode(key, value, rules)
             assert judge(key, value, rules) is None
             if kafka == "4.4.0":
-                assert format_kafka_error(refusal.value, key, value) == row[kafka]["error"]["message"]
+                log = write_segment(tmp_path, encode_batch([LogRecord(0, START, key, value)]))
+                _, out, _ = run("dump", log, "--format", "dump-log", "--kafka", kafka)
+                assert out.endswith(f" key: Error at offset 0, skipping. {row[kafka]['error']['message']}\n")
             refusals[kafka] += 1
     assert refusals["4.4.0"] > refusals["4.3.1"] > 0
 
@@ -108,16 +109,20 @@ def test_encode_refuses_a_field_of_a_later_value_version():
         kg.from_json(shown, kg.dialect("classic", "1.0.1"))
 
 
-def test_only_4_4_0_writes_these_records():
+def test_only_4_4_0_writes_these_records(tmp_path):
     """The new tags of type 17, and a topic id in a transactional commit. 4.1 to 4.3 write it in plain commits only."""
+
+    def written_by(record, **header):
+        log = write_segment(tmp_path, encode_batch([LogRecord(0, START, *kg.encode(record, NEW))], **header))
+        return kg.stats(log, kafka="4.4.0").partitions[0].written_by
+
     streams = {"epoch": 1, "metadataHash": 0, "storedDescriptionTopologyEpoch": 5}
     shown = {"key": {"type": 17, "data": {"groupId": "g"}}, "value": {"version": 0, "data": streams}}
-    assert describe_writers([writers_of(kg.from_json(shown, NEW))]) == "4.4 – "
+    assert written_by(kg.from_json(shown, NEW)) == "4.4 – "
     commit = {"offset": 1, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 1, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}
     key = {"type": 1, "data": {"group": "g", "topic": "t", "partition": 0}}
     record = kg.from_json({"key": key, "value": {"version": 4, "data": commit}})
-    assert describe_writers([writers_of(record, is_transactional=True)]) == "4.4 – "
-    assert describe_writers([writers_of(record)]) == "4.1 – "
+    assert written_by(record, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0) == "4.4 – "
+    assert written_by(record) == "4.1 – "
     folder = captured("v440") / "v440" / "runs" / "4.4.0-txn44" / "log"
-    written_by = {partition.written_by for partition in kg.stats(folder).partitions.values()}
-    assert "4.4 – " in written_by
+    assert "4.4 – " in {partition.written_by for partition in kg.stats(folder).partitions.values()}

@@ -4,6 +4,8 @@ tests/broker/test_rescue.py applies a plan to real brokers.
 """
 
 import json
+import os
+import signal
 import time
 
 import pytest
@@ -12,12 +14,7 @@ pytest.importorskip("kafka", reason="no kafka-python")
 
 import kafkagroups as kg
 from kafkagroups import UsageError
-from kafkagroups.cli import rescue
-from kafkagroups.repair import apply_plan as applying, client
-from kafkagroups.repair.client import TOPIC
-from kafkagroups.repair.plan import parse_plan
-from tests.command import main
-from tests.repair.fake_broker import SILENT
+from tests.repair.fake_broker import SILENT, TOPIC
 from tests.repair.fake_coordinator import OLD_VERSIONS, FakeCoordinator, FakeGroup
 
 ORDERS = {"orders-0": 5, "orders-1": 10}
@@ -38,10 +35,22 @@ def plan_of(**groups):
         for name, offsets in groups.items()
     }
     head = {"kafkagroups_plan": 1, "coordinator": "classic", "kafka": "3.9.2"}
-    return parse_plan(json.dumps({**head, "groups": fields}).encode())
+    return {**head, "groups": fields}
 
 
 NAMES = ("offset", "metadata")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a plan. Return the path of its file."""
+
+    def call(plan):
+        file = tmp_path / "plan.json"
+        file.write_text(json.dumps(plan))
+        return file
+
+    return call
 
 
 @pytest.fixture
@@ -50,24 +59,18 @@ def broker():
 
 
 @pytest.fixture
-def apply(broker):
+def apply(broker, write):
     """Apply a plan to the broker. Return (now, planned, result, why) by group and topic-partition."""
 
     def call(plan, **options):
         with broker.running() as address:
-            rows = kg.apply_rescue(plan, address, max_wait=options.pop("max_wait", 5.0), **options)
+            rows = kg.apply_rescue(write(plan), address, max_wait=options.pop("max_wait", 5.0), **options)
         return {
             (row["group"], row["topic_partition"]): (row["now"], row["planned"], row["result"], row["why"])
             for row in (row.to_json() for row in rows)
         }
 
     return call
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Short waits between the attempts."""
-    monkeypatch.setattr(client, "RETRY_DELAYS", (0.01, 0.01))
 
 
 def results(rows):
@@ -334,9 +337,8 @@ def test_an_old_broker(broker, apply):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["metadata", "listoffsets", "findcoordinator", "describegroups", "offsetfetch"])
-def test_silence(broker, apply, monkeypatch, name):
+def test_silence(broker, apply, early_reports, name):
     """A broker that never answers: one limit for all groups together, and one line for each offset or one error."""
-    monkeypatch.setattr(client, "MIN_REPORTED_SECONDS", 0.2)
     setattr(broker, f"answer_{name}", lambda response: SILENT)
     reports = []
     start = time.monotonic()
@@ -358,15 +360,23 @@ def test_a_commit_without_an_answer_can_be_repeated(broker, apply):
     assert set(results(apply(plan_of(g=ORDERS), writes=True)).values()) == {"same"}
 
 
-def test_an_interruption_between_groups(broker, apply):
-    """The rows of finished groups are known. The second application ends as one that was not interrupted."""
+def test_ctrl_c_between_groups(broker, apply, run):
+    """The table has the offsets that were set. The second application ends as one that was not interrupted."""
     plan = plan_of(a=ORDERS, b=ORDERS, c=ORDERS)
-    with broker.running() as address:
-        rows = applying.apply_plan(plan, address, writes=True)
-        first = [next(rows), next(rows)]
-        rows.close()
-    assert [(row.group, row.result) for row in first] == [("a", "set"), ("a", "set")]
-    assert set(broker.groups) == {"a"}
+
+    def interrupt(name):
+        if name == "OffsetCommit" and broker.commits:
+            time.sleep(0.5)  # Until the client waits for the answer.
+            os.kill(os.getpid(), signal.SIGINT)
+            raise ConnectionError  # The commit has no effect.
+
+    broker.change = interrupt
+    code, out, err = run(plan, "--yes")
+    assert (code, err) == (130, "kafkagroups: interrupted\n")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["a", "orders-0", "-", "5", "set"] in rows and ["a", "orders-1", "-", "10", "set"] in rows
+    assert not [row for row in rows if row[:1] in (["b"], ["c"])] and set(broker.groups) == {"a"}
+    broker.change = lambda name: None
     rows = apply(plan, writes=True)
     assert {group: rows[group, "orders-0"][2] for group in "abc"} == {"a": "same", "b": "set", "c": "set"}
     offsets = {("orders", 0): (5, ""), ("orders", 1): (10, "")}
@@ -417,35 +427,30 @@ def test_responses_that_no_broker_sends(broker, apply, quick, name, change, mess
     assert row[2] == "refused" and message in row[3] and "\n" not in row[3]
 
 
-def test_wrong_usage(broker):
+def test_wrong_usage(write):
     """A parameter that is wrong, a broker that does not exist, and two groups that would become one."""
     with pytest.raises(UsageError, match="out_of_range: expected one of refuse, clamp, skip, found 'cut'"):
-        kg.apply_rescue(plan_of(g=ORDERS), "127.0.0.1:9", out_of_range="cut")
+        kg.apply_rescue(write(plan_of(g=ORDERS)), "127.0.0.1:9", out_of_range="cut")
     with pytest.raises(UsageError, match="max_wait: expected more than 0 seconds"):
-        kg.apply_rescue(plan_of(g=ORDERS), "127.0.0.1:9", max_wait=0)
+        kg.apply_rescue(write(plan_of(g=ORDERS)), "127.0.0.1:9", max_wait=0)
     with pytest.raises(UsageError, match=r"no broker responds: 127\.0\.0\.1:9: .*ECONNREFUSED"):
-        kg.apply_rescue(plan_of(g=ORDERS), "127.0.0.1:9")
+        kg.apply_rescue(write(plan_of(g=ORDERS)), "127.0.0.1:9")
     plan = plan_of(g=ORDERS, h=ORDERS)
-    plan.groups["h"].to = "g"
+    plan["groups"]["h"]["to"] = "g"
     with pytest.raises(UsageError, match="'g' and 'h' would both become 'g'"):
-        kg.apply_rescue(plan, "127.0.0.1:9")
+        kg.apply_rescue(write(plan), "127.0.0.1:9")
 
 
 # --- The command
 
 
 @pytest.fixture
-def run(broker, capsys, tmp_path):
+def run(broker, run, write):
     """Run `rescue apply`. Return exit code, stdout and stderr."""
 
     def call(plan, *options):
-        file = tmp_path / "plan.json"
-        file.write_text(json.dumps(plan.to_json()))
         with broker.running() as address:
-            code = main(["rescue", "apply", str(file), "--bootstrap", address, *options])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
+            return run("rescue", "apply", write(plan), "--bootstrap", address, *options)
 
     return call
 
@@ -484,25 +489,9 @@ def test_the_text(broker, run):
     assert "Nothing was written" not in out and "1 set, 1 same" in out
 
 
-def test_ctrl_c(broker, run, monkeypatch):
-    """The table has the offsets that were set before the interruption. Exit code 130."""
-
-    def interrupted(*args, **options):
-        for row in applying.apply_plan(*args, **options):
-            yield row
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(rescue, "apply_plan", interrupted)
-    code, out, err = run(plan_of(g={"orders-0": 5}, h=ORDERS), "--yes")
-    assert (code, err) == (130, "kafkagroups: interrupted\n")
-    assert ["g", "orders-0", "-", "5", "set"] in [line.split() for line in out.splitlines()]
-
-
 def test_a_plan_with_problems_says_so(broker, run):
     """A plan of a damaged log may lack groups."""
-    plan = plan_of(g=ORDERS)
-    plan.made_from = {"problems": ["log: damage\u202e", "more"]}
-    code, _, err = run(plan)
+    code, _, err = run({**plan_of(g=ORDERS), "made_from": {"problems": ["log: damage\u202e", "more"]}})
     assert code == 0 and err.count("\n") == 1
     assert err.endswith("this plan was made from a log with problems: log: damage\\u202e\n")
 
@@ -526,9 +515,8 @@ def test_hostile_names_are_escaped(broker, run):
     assert not {"\x1b", "\u202e", "\x9b"} & set(out + err) and "\\u202e" in out and "\\x9b" in out
 
 
-def test_a_malformed_plan_is_one_line(tmp_path, capsys):
+def test_a_malformed_plan_is_one_line(broker, run, tmp_path):
     """Exit code 2, before anything is sent."""
-    (tmp_path / "plan.json").write_text('{"kafkagroups_plan": 1, "groups": {}}')
-    assert main(["rescue", "apply", str(tmp_path / "plan.json"), "--bootstrap", "127.0.0.1:9"]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err) == ("", f"kafkagroups: {tmp_path}/plan.json: coordinator: this field is missing\n")
+    said = run({"kafkagroups_plan": 1, "groups": {}})
+    assert said == (2, "", f"kafkagroups: {tmp_path}/plan.json: coordinator: this field is missing\n")
+    assert not broker.requests

@@ -11,7 +11,6 @@ from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from kafkagroups import UsageError
-from kafkagroups.repair import client
 from kafkagroups.repair.client import create_topics
 from tests.handmade import read_batches
 from tests.repair.fake_coordinator import GROUP_VERSIONS, FakeCoordinator
@@ -65,8 +64,7 @@ class FakeCluster(FakeCoordinator):
 
 
 @pytest.fixture
-def cluster(monkeypatch):
-    monkeypatch.setattr(client, "RETRY_DELAYS", (0.01, 0.01))
+def cluster(quick):
     return FakeCluster()
 
 

@@ -8,8 +8,6 @@ import pytest
 pytest.importorskip("kafka", reason="no kafka-python")
 
 import kafkagroups as kg
-from kafkagroups.repair import client
-from kafkagroups.repair.pull import pull
 from tests.repair.fake_broker import SILENT, FakeBroker
 
 pytestmark = pytest.mark.slow
@@ -28,17 +26,16 @@ def broker():
 
 
 @pytest.fixture
-def try_pull(tmp_path):
+def try_pull(pull):
     """Pull with a limit of waits. Return the problems or the error in one list of lines, and what was waited for."""
 
-    def call(broker, max_wait=1.0, **options):
-        reports = []
+    def call(broker, *options, max_wait=1):
         with broker.running() as address:
-            try:
-                result = pull(address, tmp_path / "pulled", max_wait=max_wait, on_wait=reports.append, **options)
-            except kg.UsageError as error:
-                return [str(error)], reports
-        return result.problems, reports
+            status, _, lines = pull(address, "--max-wait", max_wait, *options)
+        reports = [line for line in lines if line.startswith("waiting")]
+        problems = [line for line in lines if line not in reports]
+        assert bool(status) == bool(problems)
+        return problems, reports
 
     return call
 
@@ -107,9 +104,8 @@ def test_a_throttle_time_of_days(broker, try_pull, name):
 
 
 @pytest.mark.parametrize("name", ["apiversions", "metadata", "listoffsets", "fetch"])
-def test_silence(broker, try_pull, monkeypatch, name):
+def test_silence(broker, try_pull, early_reports, name):
     """A broker that never answers: one limit for all partitions together, and a report of what the pull waits for."""
-    monkeypatch.setattr(client, "MIN_REPORTED_SECONDS", 0.2)
     setattr(broker, f"answer_{name}", lambda response: SILENT)
     lines, reports = try_pull(broker)
     assert lines and all("the limit of all waits is 1 s (--max-wait)" in line for line in lines)
@@ -122,14 +118,14 @@ def test_a_slow_broker_that_brings_data(broker, try_pull):
     batches = iter(BATCHES)
 
     def answer(response):
-        time.sleep(0.05)
+        time.sleep(0.1)
         batch = next(batches)
         response.responses[0].partitions[0].records = LOG[batch.position : batch.position + batch.size]
         return response
 
     broker.answer_fetch = answer
-    lines, _ = try_pull(broker, max_wait=0.5, partitions=[0])
-    assert lines == [] and broker.asked["Fetch"] * 0.05 > 0.5
+    lines, _ = try_pull(broker, "--partitions", 0)
+    assert lines == [] and broker.asked["Fetch"] * 0.1 > 1
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (0, -1), (-5, -2), (7, 3), (-(2**63), 2**63 - 1)])
@@ -173,7 +169,7 @@ def test_batches_at_impossible_offsets(broker, try_pull, tmp_path, records):
         return response
 
     broker.answer_fetch = answer
-    lines, _ = try_pull(broker, partitions=[0])
+    lines, _ = try_pull(broker, "--partitions", 0)
     assert "expected a batch from offset" in lines[0]
     (segment,) = (tmp_path / "pulled" / "__consumer_offsets-0").iterdir()
     assert LOG.startswith(segment.read_bytes())
@@ -187,19 +183,10 @@ def test_batches_at_impossible_offsets(broker, try_pull, tmp_path, records):
 def test_bytes_that_are_no_response(broker, try_pull, name, response):
     """Whatever the bytes of a response are, the pull ends with its limit and one line per partition."""
     setattr(broker, f"answer_{name}", lambda usual: response)
-    lines, _ = try_pull(broker, partitions=[0])
-    assert len(lines) == 1 and "\n" not in lines[0]
+    lines, _ = try_pull(broker, "--partitions", 0)
+    assert len(lines) == 1
 
 
-def test_the_option_max_wait(broker, tmp_path, capsys, monkeypatch):
-    """`--max-wait` is in seconds. Its waits are lines on stderr, and the last line names the option."""
-    from kafkagroups.cli import main
-
-    monkeypatch.setattr(client, "MIN_REPORTED_SECONDS", 0.2)
-    broker.answer_fetch = lambda response: SILENT
-    with broker.running() as address:
-        status = main(["pull", "--bootstrap", address, "--out", str(tmp_path / "out"), "--max-wait", "1", "--json"])
-    err = capsys.readouterr().err.splitlines()
-    assert status == 1 and err[0].startswith("kafkagroups: waiting for 127.0.0.1:")
-    assert err[-1].endswith("the limit of all waits is 1 s (--max-wait)")
-    assert main(["pull", "--bootstrap", "h:1", "--out", str(tmp_path / "more"), "--max-wait", "0"]) == 2
+def test_the_option_max_wait(pull):
+    """It is above 0; what it limits is shown above."""
+    assert pull("h:1", "--max-wait", 0)[0] == 2

@@ -6,7 +6,6 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import UsageError
-from kafkagroups.cli import main
 from tests.captured import LONG, captured, some_folders
 from tests.cases import case
 from tests.engine.random_logs import random_log
@@ -353,7 +352,7 @@ def test_patterns_and_renames():
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
-def test_groups_of_a_partition_that_does_not_load_get_ids_of_a_healthy_one(tmp_path, coordinator, capsys):
+def test_groups_of_a_partition_that_does_not_load_get_ids_of_a_healthy_one(tmp_path, coordinator, run):
     """A group's partition is the hash of its id (GroupMetadataManager.partitionFor, 3.9.2), so another id has another.
 
     Of three partitions, only the second one loads. An id of the log, or of another proposal, is never proposed.
@@ -371,8 +370,8 @@ def test_groups_of_a_partition_that_does_not_load_get_ids_of_a_healthy_one(tmp_p
     assert {kg.partition_for(name, 3) for name in proposed.values()} == {1}
     assert len({*proposed.values(), *names}) == len(proposed) + len(names)
     assert kg.plan_rescue(tmp_path, coordinator, partitions=3, renames=proposed).proposed_ids == {}
-    main(["rescue", "plan", str(tmp_path), "--coordinator", coordinator, "--partitions", "3", "--all"])
-    printed = " ".join(capsys.readouterr().out.split())
+    _, out, _ = run("rescue", "plan", tmp_path, "--coordinator", coordinator, "--partitions", 3, "--all")
+    printed = " ".join(out.split())
     assert all(f"--rename={name}={proposed[name]}" in printed for name in proposed)
     write_segment(tmp_path, unreadable, 1)
     assert kg.plan_rescue(tmp_path, coordinator, partitions=3).proposed_ids == {}

@@ -9,21 +9,14 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from kafkagroups.repair.client import Security, connect
-from tests.command import main
+import kafkagroups as kg
 
 
 @pytest.fixture
-def pull(tmp_path, capsys):
-    def call(*options, bootstrap="127.0.0.1:9", out=None):
-        try:
-            code = main(
-                ["pull", "--bootstrap", bootstrap, "--out", str(out or tmp_path / "pulled"), *map(str, options)]
-            )
-        except SystemExit as stopped:
-            code = stopped.code
-        out, err = capsys.readouterr()
-        assert out == "" and err.count("\n") == 1
+def pull(run, tmp_path):
+    def call(*options, bootstrap="127.0.0.1:9", out=tmp_path / "pulled"):
+        code, output, err = run("pull", "--bootstrap", bootstrap, "--out", out, *options)
+        assert output == "" and err.count("\n") == 1
         return code, err.removeprefix("kafkagroups: ")
 
     return call
@@ -91,9 +84,10 @@ def test_options_that_do_not_go_together(pull, monkeypatch, options, expected):
     assert code == 2 and expected in line
 
 
-def test_the_logins_of_managed_clusters(tmp_path, monkeypatch):
+def test_the_logins_of_managed_clusters(pull, monkeypatch):
     """OAUTHBEARER sends the token (RFC 7628, section 3.1). AWS_MSK_IAM signs with the keys that botocore finds."""
     pytest.importorskip("kafka", reason="no kafka-python")
+    from kafka.net.manager import KafkaConnectionManager
     from kafka.net.sasl import get_sasl_mechanism
 
     keys = SimpleNamespace(access_key="AKID", secret_key="secret", token=None)
@@ -104,13 +98,21 @@ def test_the_logins_of_managed_clusters(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "botocore", botocore)
     monkeypatch.setitem(sys.modules, "botocore.session", SimpleNamespace(Session=lambda: session))
 
-    def say(mechanism, **login):
-        security = Security("SASL_SSL", mechanism, **login)
-        with connect("broker:9098", security) as cluster:
-            return get_sasl_mechanism(mechanism)(host="broker", **cluster.manager.config).auth_bytes()
+    class Manager(KafkaConnectionManager):
+        def __init__(self, net, **config):
+            super().__init__(net, **config)
+            logins.append(get_sasl_mechanism(config["sasl_mechanism"])(host="broker", **self.config).auth_bytes())
+            raise kg.UsageError("seen")
 
-    assert say("OAUTHBEARER", password="a.token") == b"n,,\x01auth=Bearer a.token\x01\x01"
-    credential = json.loads(say("AWS_MSK_IAM"))["x-amz-credential"]
+    logins = []
+    monkeypatch.setattr("kafka.net.manager.KafkaConnectionManager", Manager)
+    monkeypatch.setenv("KAFKAGROUPS_PASSWORD", "a.token")
+    pull("--security-protocol", "SASL_SSL", "--sasl-mechanism", "OAUTHBEARER", bootstrap="broker:9098")
+    monkeypatch.delenv("KAFKAGROUPS_PASSWORD")
+    pull("--security-protocol", "SASL_SSL", "--sasl-mechanism", "AWS_MSK_IAM", bootstrap="broker:9098")
+    bearer, signed = logins
+    assert bearer == b"n,,\x01auth=Bearer a.token\x01\x01"
+    credential = json.loads(signed)["x-amz-credential"]
     assert re.fullmatch(r"AKID/\d{8}/eu-west-1/kafka-cluster/aws4_request", credential)
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.loading.columns import TABLES
-from tests.spark.tables import LOADED, loaded_rows
+from tests.spark.tables import LOADED, TABLES, loaded_rows
 
 PYTHON = Path(sys.executable)
 ROOT = Path(__file__).parents[2]

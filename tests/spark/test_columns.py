@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
-from kafkagroups.loading.columns import arrow_schema, columns_of
 from tests.handmade import LogRecord, encode_batch, write_segment
 from tests.spark.tables import (
     TABLES,
     ConsumerOffsets,
+    arrow_schema,
     in_order,
     load_table,
     make_reader,
@@ -174,7 +174,7 @@ def test_a_pattern_reads_the_folders_of_many_clusters_and_a_name_with_its_signs_
     for name in ("east-1", "east-2", "east-3", "log [1]"):
         shutil.copytree(NINE, tmp_path / name / "__consumer_offsets-9")
     wanted = len(read(NINE))
-    columns = ",".join([*(column.name for column in columns_of("offsets")), "path"])
+    columns = ",".join([*(column.name for column in TABLES["offsets"]), "path"])
     rows = read(tmp_path / "east-*", columns=columns)
     assert (len(rows), len({row["path"] for row in rows})) == (3 * wanted, 3)
     assert len(read(tmp_path / "log [1]")) == wanted

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.log.folders import open_logs
 from tests.spark.growing import feed
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster]
@@ -59,7 +59,7 @@ def test_a_stream_that_is_killed_again_and_again_has_each_record_once(session, t
     found = session.read.parquet(str(tmp_path / "sink")).toArrow().to_pylist()
     assert sorted(tuple(row.values()) for row in found) == [
         (log.partition, record.offset, record.key, record.value)
-        for log in sorted(open_logs(topic), key=lambda log: log.partition)
+        for log in map(kg.open_log, sorted(topic.iterdir()))
         for batch in log
         for record in batch.records
     ]

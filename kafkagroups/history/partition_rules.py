@@ -7,7 +7,8 @@
   neither min.compaction.lag.ms nor a cleaner that is off explains them. In a log with transactions, one that has ended
   since can have stopped the cleaner for MAX_TRANSACTION_MS.
 - `deleted_segments`: the log does not begin at offset 0, and has no trace of the cleaner, which can empty its first
-  segments. So retention or somebody has deleted them, or they were not copied.
+  segments. So retention or somebody has deleted them, or they were not copied. Or segments between others are missing,
+  and the cleaner has not been there (`PartitionStats.lost_before`).
 - `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
 - `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
   twice delete.retention.ms.
@@ -143,6 +144,22 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
     command = ["kafka-configs.sh", *GROUPS_TOOL[1:], "--describe", "--entity-type", "topics"]
     command += ["--entity-name", "__consumer_offsets", "--all"]
     yield partition.finding(start, "deleted_segments", what, command=command)
+
+
+def find_lost_segments(partition: Partition) -> Iterator[Finding]:
+    for offset in partition.counts.lost_before:
+        what = (
+            f"The segments that ended before offset {offset} are missing, and it was not the cleaner, which would have "
+            "removed replaced records of the segments before them first: somebody deleted files, or did not copy them. "
+            "A load continues after the gap, so groups go back to the commits before it, and members that left in it "
+            "are members again until their session times out."
+        )
+        remedy = (
+            "If another replica has these segments, let its broker lead, and let this one fetch the partition again. "
+            "Otherwise compare the positions with what the applications have processed; a group that has committed "
+            "behind the gap needs nothing."
+        )
+        yield partition.finding(offset, "deleted_segments", what, remedy)
 
 
 def find_too_large(partition: Partition) -> Iterator[Finding]:
@@ -324,7 +341,7 @@ class ClockJump(Follower):
         return self.partition.finding(self._late.first, "clock_jump", what, remedy, command=command)
 
 
-RULES = (find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
+RULES = (find_deleted_segments, find_lost_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
 """The rules that need no second pass."""
 
 

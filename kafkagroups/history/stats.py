@@ -16,7 +16,7 @@ Source: Cleaner.cleanInto and MemoryRecords.filterTo (4.3.1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -156,6 +156,8 @@ class PartitionStats(Count):
     abort_markers: int = 0
     left_out_since_ms: int | None = None
     cleaned_after_ms: int | None = None
+    lost_before: list[int] = field(default_factory=list)
+    """The base offsets of the segments before which whole segments are missing, although no cleaner came so far."""
 
     @property
     def is_stopped_by_transaction(self) -> bool:
@@ -182,7 +184,8 @@ class PartitionStats(Count):
         self.active_base_offset = bases[-1]
         stop_offset = min(bases[-1], self.last_stable_offset)
         self.first_uncleanable_offset = max((base for base in bases if base <= stop_offset), default=bases[0])
-        self.cleaned_up_to = _find_cleaned_up_to(segments)
+        self.lost_before = list(_find_lost(segments))
+        self.cleaned_up_to = _find_cleaned_up_to(segments, self.lost_before)
         self.last_cleaned_ms = _find_last_cleaned(segments)
         for segment in segments:
             if segment.base_offset >= self.first_uncleanable_offset:
@@ -194,7 +197,22 @@ class PartitionStats(Count):
                     self.dirty_bytes += segment.bytes
 
 
-def _find_cleaned_up_to(segments: Sequence[SegmentCount]) -> int | None:
+def _find_lost(segments: Sequence[SegmentCount]) -> Iterator[int]:
+    """Yield the base offset of each segment that begins after a gap which the cleaner has not made.
+
+    A pass begins at the start of the log, and leaves no record there that a later one of the same segment has replaced.
+    So if the segments before the gap have such records, and no other gap, their successors were not cleaned either.
+    """
+    has_replaced = False
+    for segment in segments:
+        if segment.trace_end == segment.base_offset and has_replaced:
+            yield segment.base_offset
+        elif segment.trace_end != NO_TRACE:
+            return
+        has_replaced = has_replaced or segment.replaced_bytes > 0
+
+
+def _find_cleaned_up_to(segments: Sequence[SegmentCount], lost_before: Collection[int]) -> int | None:
     """A pass cleans whole segments, so this is the base offset of the one after the last trace.
 
     If the last segment has a trace, the log is a copy, and the offset is the one after the trace. Later passes can have
@@ -202,7 +220,7 @@ def _find_cleaned_up_to(segments: Sequence[SegmentCount]) -> int | None:
     """
     cleaned_up_to = None
     for number, segment in enumerate(segments, start=1):
-        if segment.trace_end != NO_TRACE:
+        if segment.trace_end != NO_TRACE and segment.base_offset not in lost_before:
             cleaned_up_to = segment.trace_end if number == len(segments) else segments[number].base_offset
     return cleaned_up_to
 

@@ -62,8 +62,8 @@ class OffsetCommitValue(Message, frozen=True):
     4        since 4.1     compact lengths, tagged fields; topic_id, zero = unknown (KIP-848)
 
     2.1-IV0 is a development version of Kafka 2.1. Kafka 2.1 took the -1 of version 1 for a time that is over, so a load
-    made these offsets vanish (KAFKA-8069, mended in 2.2.0). Timestamps are in ms since 1970. A field that a version does not have
-    gets the default value.
+    made these offsets vanish (KAFKA-8069, mended in 2.2.0). Timestamps are in ms since 1970. A field that a version
+    does not have gets the default value.
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")

@@ -470,6 +470,15 @@ def test_segments_that_retention_has_deleted_are_found():
     assert "The log begins at offset 120" in finding.what and "cleanup.policy=compact" in finding.remedy
 
 
+def test_segments_that_are_missing_between_others_are_found():
+    """Somebody removed the file of the offsets 92 to 166 while the 4.3.1 broker was stopped; its cleaner never ran."""
+    log = Path(__file__).parent / "deleted_segments" / "between" / "__consumer_offsets-2"
+    (finding,) = find_and_check(log)
+    assert (finding.kind, finding.partition, finding.offset) == ("deleted_segments", 2, 167)
+    assert "missing, and it was not the cleaner" in finding.what and "another replica" in finding.remedy
+    assert kg.stats(log).partitions[2].cleaned_up_to is None
+
+
 def test_a_failing_load_names_the_releases_that_load_the_log_and_what_a_cut_loses(tmp_path):
     """Offset value version 4 begins with Kafka 3.4.1 (OffsetCommitValue.json); 2.8.2 refuses it."""
     records = [commit(offset, START, group=f"g{offset}", version=3 + offset % 2) for offset in range(4)]

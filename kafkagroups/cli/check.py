@@ -68,7 +68,10 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
             outcome = "does not start with this log, so no partition is answered"
         lines = [f"FAILS: {topic.path}", f"{broker} {outcome}."]
     if damaged:
-        about = "The verdict is about what is before it. Before a recovery, a broker can fail to load the partition."
+        about = (
+            "The verdict is about what is before it. A recovery runs only after an unclean stop: without one, a broker "
+            "reads these bytes as they are, or fails to load the partition."
+        )
         if args.past_damage:
             about = "The verdict is about what can be read, also behind it. A broker's recovery cuts the log there."
         lines.append(f"{_count(damaged, ' damaged')}. {about}")

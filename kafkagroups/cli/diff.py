@@ -15,6 +15,7 @@ from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import count_of, describe_time, list_names
 from kafkagroups.history.replicas import Change, Replicas, Truncation
+from kafkagroups.loading.groups import Groups
 from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.topic import Topic
 
@@ -74,8 +75,12 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
         print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes: list[Change] = []
     for partition, fork in result.forks.items():
-        _print_fork(partition, fork, result.truncations[partition])
-        changes += result.changes[partition]
+        damaged = [name for name, side in sides.items() if side.partitions[partition].damage]
+        if damaged:
+            _print_damaged(partition, damaged, sides)
+        else:
+            _print_fork(partition, fork, result.truncations[partition])
+            changes += result.changes[partition]
     if result.topic_ids is not None and result.is_created_again:
         print_text(
             "The topic was deleted and created again: its id is {} in a and {} in b. So these are two logs and no "
@@ -96,6 +101,17 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
     # Of two moments of one log, the later one has all gaps.
     for groups in {side.path: side for side in sides.values()}.values():
         answers.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
+
+
+def _print_damaged(partition: int | None, damaged: list[str], sides: dict[str, Groups]) -> None:
+    """What follows damage is not compared, so the files do not say which replica is the newer one."""
+    for name in damaged:
+        print_text(
+            f"{answers.name_partition(partition)}: {name} is damaged: {sides[name].partitions[partition].damage}. It "
+            "is compared only up to there, and what follows may be newer than the other replica. A broker that was "
+            "stopped cleanly does not look at checksums: it goes on with these bytes. Only its recovery after a crash "
+            "cuts the log there."
+        )
 
 
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:

@@ -17,7 +17,7 @@ from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.finding import count_of, list_names
-from kafkagroups.loading.group_json import group_json, modern_member_json, orphan_json, sorted_pending
+from kafkagroups.loading.group_json import group_json, member_rows, modern_member_json, orphan_json, sorted_pending
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
 from kafkagroups.log.damage import Start, judge_start
@@ -160,7 +160,8 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
         if partition.damage:
             print_text(
                 f"{answers.name_partition(number)} is damaged: its answers are those of a broker whose recovery has "
-                f"cut the log at offset {partition.damage.offset}. Before that, a broker can fail to load it."
+                f"cut the log at offset {partition.damage.offset}. Before that, a broker reads these bytes as they "
+                "are, or fails to load it."
             )
     by_size = sorted((-len(parts.offsets), group_id) for group_id, parts in groups.parts())
     shown_ids = sorted(group_id for _, group_id in by_size[: None if args.all else GROUPS_SHOWN])
@@ -172,6 +173,8 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     for group_id, group in shown.items():
         if isinstance(group, ModernGroup):
             _print_members(group_id, group)
+        elif args.group is not None:
+            _print_classic_members(group)
     _print_offsets(args, groups, shown)
     _print_pending(groups)
     _print_expirations(groups)
@@ -214,6 +217,16 @@ def _print_members(group_id: str, group: ModernGroup) -> None:
         for field, title in _ASSIGNMENTS.items():
             if field in member and member[field] != nothing_new.get(field):
                 print_text(f"    {title}: {_list_partitions(member[field], topic_names)}")
+
+
+def _print_classic_members(group: AnyGroup) -> None:
+    members = list(member_rows(group))
+    if members:
+        print_text()
+        print_text(f"Members of {group.group_id} (classic group, generation {members[0]['generation']}):")
+    for member in members:
+        print_text(f"  {answers.describe_member(member)}", indent=" " * 6)
+        print_text(f"    assigned: {list_names(member['assigned_partitions'] or ['none'])}")
 
 
 def _list_partitions(assignment: Mapping[str, Any], topic_names: Mapping[str | None, str]) -> str:

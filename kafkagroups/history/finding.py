@@ -150,8 +150,9 @@ REMEDIES = {
     "A restart of the leader computes it anew.",
     "uncleaned": "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
     "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped.",
-    "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck. If you end it, "
-    "the other members get the partitions at once, and read again what it has not committed.",
+    "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck, and none of its "
+    "partitions goes on. If you end it, the other members get them, at once if it leaves the group, and after its "
+    "session time-out if it is killed, and read again what it has not committed.",
     "unsubscribed_offsets": "If no consumer comes back to this topic, delete them:",
     "zeros": "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the zeros "
     "off; before a failover to it, restart it so.",

@@ -129,10 +129,10 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         if not is_hanging:
             end = describe_time(transaction.since_ms + HANGING_MS)
             remedy = (
-                "This is not urgent: the producer can still end it, and a coordinator aborts it after the producer's "
+                "Usually this ends by itself: by the producer, or by a coordinator, which aborts it after its "
                 f"transaction.timeout.ms, which the log does not contain (by default at {end}). Until then, consumers "
                 f"of {list_names(transaction.groups_with_members)} that start or get other partitions wait. If the "
-                "producer is gone, and its successor has another transactional.id, only this time-out ends it. Look at "
+                "producer is gone, this time-out ends it, or one that starts with its transactional.id. Look at "
                 "the log again after that time."
             )
             yield Finding.make(number, first_offset, "open_transaction", what, remedy, group=group)

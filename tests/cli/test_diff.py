@@ -101,6 +101,19 @@ def test_the_fork_of_two_replicas_is_named(run, tmp_path):
     assert all(len(line) <= 80 for line in out.splitlines() if "/" not in line)
 
 
+def test_a_damaged_replica_is_not_called_older(run, tmp_path):
+    """A 4.3.1 broker that was stopped cleanly goes on behind a flipped bit, where a reader of its log ends."""
+    a, b = write_replicas(tmp_path)
+    (segment,) = b.glob("*.log")
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    status, out, _ = run("diff", a, b, "--coordinator", "classic")
+    text = " ".join(out.split())
+    assert status == 1 and "Partition 9: b is damaged: " in text and "compared only up to there" in text
+    assert "is the newer replica" not in text and "after the fork" not in text
+
+
 def test_partitions_of_one_side_are_named(run):
     status, out, _ = run("diff", DATA / "4.3.1", DATA / "4.3.1" / "__consumer_offsets-9")
     assert status == 0 and "Only a has these partitions: 8, 12, 21, 22, 24, 26, 37, 38.\n" in out

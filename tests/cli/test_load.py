@@ -73,6 +73,19 @@ def test_the_text_names_members_and_pending_offsets(run):
         assert ["fraud-check", topic_partition, *map(str, numbers)] in [line.split() for line in out.splitlines()]
 
 
+def test_the_text_of_one_classic_group_names_its_members(run):
+    """What a 3.9.2 broker stored (dump.txt): their time-outs differ only if somebody has set them."""
+    path = DATA / "3.9.2"
+    (group,) = [each for each in kg.load(path, "classic").values() if each.group_id == "billing"]
+    _, out, _ = run("load", path, "--coordinator", "classic", "--group", "billing")
+    text = " ".join(out.split())
+    assert f"Members of billing (classic group, generation {group.generation}):" in text
+    for member in kg.load(path, "classic").members_frame().query("group == 'billing'").itertuples():
+        assert f"session time-out in ms {member.session_timeout_ms}" in text
+        assert f"assigned: {', '.join(member.assigned_partitions)}" in text
+    assert "Members of" not in run("load", path, "--coordinator", "classic")[1]
+
+
 def write_commits(tmp_path, count, group_of=lambda number: "g"):
     value = {"offset": 5, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 9}
     records = []

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 513,
     "cli": 3105,
     "coordinator": 6153,
-    "course": 6996,
+    "course": 6989,
     "engine": 2548,
     "groups": 2223,
     "history": 5017,

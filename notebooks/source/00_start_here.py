@@ -111,11 +111,11 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## Read but not committed
 #
-# A broker stores commits, and nothing else about a consumer's work: neither which records it has sent to a consumer nor which ones the consumer has processed. So if a consumer dies, another member of the group continues at the committed offset, and receives every record from there on, also those that the dead consumer had read but not committed.
+# The commit is all that a broker stores about your progress. It does not know which records you have received or finished. So if a consumer dies, another member of the group continues at the committed offset, and receives every record from there on, also those that the dead consumer had read but not committed.
 #
 # What is repeated or lost therefore depends on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
 #
-# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`), though not more often than once in 5 seconds. It takes your call as a sign that you are done with the records of the *previous* `poll`, and commits the position after them. This is safe if your loop processes all records before it calls `poll` again. If the loop hands records to another thread, their position can be committed before that thread is done, and then a crash skips them. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
+# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`), though not more often than once in 5 seconds. When you call `poll` again, the consumer assumes that you have finished the records of the *previous* `poll`, and commits the position after them. This is safe if your loop processes all records before it calls `poll` again. If the loop hands records to another thread, their position can be committed before that thread is done, and then a crash skips them. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
 
 # %% [markdown]
 # ## Exercise: three crashes
@@ -278,7 +278,7 @@ course.progress()
 #
 # - Process first and commit afterwards if you would rather repeat records than lose them.
 # - With auto commit, finish the records of a `poll` before you call it again.
-# - If your results are Kafka records, too, a *transaction* stores them together with the offsets, so nothing counts twice (lesson 08). If they go to a database, a repeated record must do no harm there.
+# - If your results are Kafka records, too, a *transaction* stores them together with the offsets, so nothing counts twice (lesson 08). If they go to a database, write them so that a record which is processed twice has the same effect as once.
 
 # %% [markdown]
 # ## At 3 am

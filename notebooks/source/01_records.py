@@ -56,7 +56,7 @@ course.RecordRibbon(key, value)
 # %% [markdown]
 # ## Exercise: a commit on paper
 #
-# This is the value of another commit of the 4.3.1 broker. It has two peculiarities: a leader epoch of −1 (`ff ff ff ff`), which means *unknown*, and no tagged fields, because 4.3.1 stores a commit in a *transaction* (lesson 03) without the topic's id:
+# This is the value of another commit of the 4.3.1 broker. Two fields are special here: the leader epoch `ff ff ff ff` is −1, which means *unknown*, and there are no tagged fields (lesson 08 says why):
 
 # %%
 course.hexdump(course.read_record(log, 33)[1])
@@ -124,7 +124,7 @@ course.check("decode_commit", decode_commit)
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
 # | 4 | 4.1 and later | tagged fields for the topic id; the newer form of texts |
 #
-# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. For version 4 this works, because 3.9 and 4.0 already read it, although they do not write it. So version 4 does not prevent a way back to them. (Up to 3.9, `inter.broker.protocol.version` could also make a broker write older versions; 4.x has no such choice.) The handbook has [all fields](../docs/handbook/records-offsets.md).
+# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. For version 4 this works, because 3.9 and 4.0 already read it, although they do not write it. So you can downgrade to them even if version 4 has been written. (Up to 3.9, `inter.broker.protocol.version` could also make a broker write older versions; 4.x has no such choice.) The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
 # Version 1 is not only history, because an old client can still send a *retention time* with its commit, after which the offset expires. The group `stock-audit` sent one of 3 seconds to the 4.3.1 broker.
 #
@@ -247,7 +247,7 @@ for offset in range(6, 10):
 # %% [markdown]
 # ## A log is a list of changes
 #
-# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones in order, and if you stop earlier, you get the state of that moment. Here is the life of `mailer`. We stop after 2, 5, 6 and 10 records, because the broker wrote the records in between together:
+# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones in order, and if you stop earlier, you get the state of that moment. Here is the life of `mailer`. We stop after 2, 5, 6 and 10 records, because the broker wrote the records between these stops together, as one batch (lesson 03):
 
 # %%
 for records in [2, 5, 6, 10]:

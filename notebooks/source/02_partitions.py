@@ -14,7 +14,7 @@
 # %% [markdown]
 # Three things to hold on to:
 #
-# 1. All records of a group are in **one** partition, because only there do they have an order.
+# 1. Kafka keeps an order only inside one partition, so all records of a group are in **one**.
 # 2. Two values decide which partition it is: the group's name and the number of partitions.
 # 3. Nothing else has an influence: Kafka neither balances groups over the partitions nor moves a group to another one.
 
@@ -165,7 +165,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. Of 300 hashes in a row, this is true for 50, so about one group in six stays.
+# A group stays only if its hash has the same remainder for 50 and for 60. 300 is the smallest number that both 50 and 60 divide, and of 300 hashes in a row, this is true for the first 50. So about one group in six stays.
 #
 # ## What a broker answers after that
 #
@@ -190,7 +190,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. An offset only says when it was committed: 50 means before the change, and 60 after it. A small dashed box marks *records of an old home*, which the group has left behind.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. The offsets only show their age: every group commits 50 while there are 50 partitions, and 60 while there are 60. A small dashed box marks *records of an old home*, which the group has left behind.
 #
 # When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions, with a new danger: some groups get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
 
@@ -271,7 +271,7 @@ course.check("after_widening", after_widening)
 # diff before.txt after.txt
 # ```
 #
-# To set the offsets of `billing`, read the old ones from the folder of the old partition, and write lines like `orders,0,50` into a file. If the group has committed in the new partition meanwhile, choose: the old offset repeats what was processed since, and the new one leaves out what was skipped.
+# To set the offsets of `billing`, read the old ones from the folder of the old partition, and write lines like `orders,0,50` into a file. If the group has committed in the new partition meanwhile, you must choose. With the old offset, it processes again what it has processed since. With the new one, it repeats nothing, but what `latest` skipped stays skipped.
 #
 # ```
 # kafkagroups load PATH/__consumer_offsets-9 --group billing

@@ -109,7 +109,7 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## A tombstone in the file
 #
-# The length −1 means that there is no value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, the varint for −1. (The last byte, `00`, is the number of *record headers*, which only clients use.)
+# In a record, the length of the value stands before the value. A tombstone has no value, and its length is −1. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, the varint for −1. (The last byte, `00`, is the number of *record headers*, which only clients use.)
 
 # %%
 course.hexdump(promo[815:910], 815)

@@ -93,7 +93,7 @@ course.CommitAndPowerCut()
 # %% [markdown]
 # ## The append fails
 #
-# An append can fail in two ways. The log may **refuse** the batch, for example because too few replicas are in sync. Then it writes nothing, and the coordinator takes its newest state back, too. Or the commit **times out**: the batch is in the log, but the replicas have not confirmed it after 5 seconds (`offsets.commit.timeout.ms`). Then the client gets an error, although the record is written.
+# An append can fail in two ways. The log may **refuse** the batch, for example because too few replicas are in sync. Then the log stays as it was, and the coordinator undoes the change in its newest state. Or the commit **times out**: the batch is in the log, but the replicas have not confirmed it after 5 seconds (`offsets.commit.timeout.ms`). Then the client gets an error, although the record is written.
 #
 # *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which one does the next broker return, if it has the whole log? Write a pair, for example `(1, 2)`. You need not read the script: each `yield` is a row of the table, with a request, its answer, and the records that were appended.
 
@@ -142,7 +142,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # %% [markdown]
 # ## What the client is told
 #
-# The append failed on a partition of `__consumer_offsets`, but a client that got this error would think of `orders-0`. So the coordinator answers with one of three errors, each of which is advice:
+# The log's error is about `__consumer_offsets`, but a client that got it would think that something is wrong with `orders-0`. So the coordinator answers with one of three errors, each of which is advice:
 #
 # | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
 # |---|---|---|---|
@@ -225,7 +225,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The place in the log decides. The coordinator remembers only up to which place its log is confirmed, and the log up to 7 includes 6. So the later report about 6 changes nothing. A broker that loads this log finds 7 at its end, too.
+# The place in the log decides. The coordinator remembers one number: up to where its log is confirmed. If 7 is confirmed, everything before it is, too. So the later report about 6 changes nothing. A broker that loads this log finds 7 at its end, too.
 #
 # </details>
 #

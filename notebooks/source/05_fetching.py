@@ -58,7 +58,7 @@ course.reveal("read_again", read_again, logs.records_read - loaded)
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The broker loaded partition 9 again, once, because it had dropped its groups when it lost the partition: from then on, the next leader changes them. The ten fetches read no record.
+# When a broker loses a partition, it drops the groups of this partition, because the next leader may change them. So it had to load partition 9 again, once. The ten fetches read no record.
 #
 # </details>
 #
@@ -232,7 +232,7 @@ course.compare_with_broker(ours, asked, "4.3.1")
 # %% [markdown]
 # ## Why a stable fetch waits
 #
-# Lesson 04 showed that a coordinator answers from its snapshot, the state that the replicas have confirmed. A stable fetch is the exception. Suppose that 5 is committed, and the commit of 6 is in flight. No crash can lose 5, so a plain fetch returns it. But 5 is not *stable*: a moment later, 6 replaces it.
+# Lesson 04 showed that a coordinator answers from its snapshot, the state that the replicas have confirmed. A stable fetch is the exception. Suppose that 5 is committed, and the commit of 6 is in flight. No crash can lose 5, so a plain fetch returns it. But 5 is not the last word: a moment later, 6 replaces it.
 #
 # So for a stable fetch, the coordinator takes the **newest** state, with 6. A crash could still lose 6, so the answer waits for the replicas, like the answer to a commit:
 
@@ -289,7 +289,7 @@ course.check("get_offsets", get_offsets)
 #  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░   ░░░░░░░   from 40 on there are other records
 # ```
 #
-# If `billing` starts at 45, it misses B's records 40 to 44. It can notice this by the *leader epoch*, a number that rises with each new leader. A commit contains that of the last record that the consumer has read: here 3.
+# If `billing` starts at 45, it misses B's records 40 to 44. It can notice this by the *leader epoch*, a number that rises with each new leader. A commit also contains the leader epoch of the last record that the consumer has read: here 3.
 
 # %% [markdown]
 # ## Where an epoch ends

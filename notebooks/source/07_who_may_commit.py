@@ -91,7 +91,7 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 #
 # A commit that passes them all is stored, and if its group does not exist, the coordinator creates the group.
 #
-# Most errors refuse the whole request. Only the checks 2 and 3, and a check of the metadata's length (below), refuse single partitions; the others are stored.
+# Most errors refuse the whole request. The checks 2 and 3, and a check of the metadata's length (below), refuse one partition, and the other partitions of the request are stored. Every other check refuses the whole request.
 #
 # The next script makes such commits; you can skip it. Each row of its table begins with the check that refuses the commit, or with "accepted". `shipping` has two members, in generation 2:
 
@@ -203,7 +203,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 #
 # The old process gets `FENCED_INSTANCE_ID`, because the instance id is checked before the member id, and `van-1` now belongs to another member id. This error tells the old process to stop. With `UNKNOWN_MEMBER_ID`, it would join again and push out the new process, and so on.
 #
-# But if Kubernetes starts the old process again, it is now the newer one and pushes out the other, which is started again, too: this does not end.
+# But if something such as Kubernetes restarts each process that stops, the two push each other out for ever.
 #
 # A real 3.9.2 broker wrote records with the same generations in the log of the shop:
 

@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
-# 2. An offset *counts* if a fetch (OffsetFetch) can return it. The marker decides **whether** a pending offset counts. If several offsets of a partition count, the one whose record is later in the log wins.
+# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. Of all offsets of a partition that count, a fetch (OffsetFetch) returns the one whose record is last in the log.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
 # 4. If no marker comes, the offset stays pending forever, and the log grows, because nothing after it can be cleaned (lesson 10).
 
@@ -178,7 +178,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. In the log, the first record of a producer after a marker opens a new transaction, so a late request would open one that no client ever ends. Two protections refuse it:
+# A request with offsets can be delayed in the network until its transaction has ended. The log has no record for the begin of a transaction: after a marker, the next record of the producer opens one. If a late request were stored there, it would open a transaction that no client knows of, so nobody would end it. Two protections refuse it:
 #
 # | | how the late request is recognised | a gap |
 # |---|---|---|

@@ -80,7 +80,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Groups with another *protocol type* than `consumer` do not tell the coordinator what they read, so they get `NON_EMPTY_GROUP` as long as there are members.
+# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Groups with another *protocol type* than `consumer`, such as the workers of Kafka Connect, do not tell the coordinator what they read, so they get `NON_EMPTY_GROUP` as long as there are members.
 #
 # Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
@@ -134,7 +134,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
 # | simple | the retention begins at the commit | only a commit shows that the group is in use |
 #
-# Two rare rules: with another protocol type than `consumer`, no offset expires while the group has members. And a commit of value version 1 (lesson 01) names its own expiry time, which counts instead of the retention, except in the rows *do not expire*.
+# Two rare rules: with another protocol type than `consumer`, no offset expires while the group has members. And a commit of value version 1 (lesson 01) names its own expiry time, which replaces the retention. In the rows *do not expire*, it changes nothing.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -164,7 +164,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 course.ExpiryChart()
 
 # %% [markdown]
-# With the old rule, a running group with a quiet topic could lose its offset.
+# So before 2.1, a running group with a quiet topic could lose its offset.
 #
 # ## Offsets that you set again
 #

@@ -61,7 +61,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #
 # ## The dirty range and the offset map
 #
-# How can a thread with little memory find the newest record of each key in a log of any length? It relies on the last pass. In the part that this pass cleaned, each key occurs only once, so only the records behind this part can replace anything. Up to the active segment, they are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
+# How can a thread with little memory find the newest record of each key in a log of any length? It relies on the last pass, which has left each key only once in the part that it cleaned. What was appended later, up to the active segment, is the [**dirty range**](../docs/handbook/glossary.md#dirty-range): only its records can replace others. A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
 # 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, it leaves this record out. It copies all others.
@@ -155,7 +155,7 @@ course.Compaction()
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count. So as long as the log has one of these records, a load needs the marker, and the cleaner keeps it. The records of an aborted transaction go in the next pass, and those of a committed one when newer records have replaced them. Then the marker has to wait like a tombstone. From the last record to the marker, that makes three passes:
+# A marker says whether the records of its transaction count. So as long as the log has one of these records, a load needs the marker, and the cleaner keeps it. The records of an aborted transaction go in the next pass, and those of a committed one when newer records have replaced them. Then the marker has to wait like a tombstone. So three passes are needed until the marker is gone:
 #
 # 1. The first pass removes the last record of the transaction, and keeps the marker.
 # 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.

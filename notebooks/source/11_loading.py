@@ -273,7 +273,7 @@ course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
 #
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. When the coordinator wrote its own next record, it expected offset 45 for it, but the record got offset 46. So the coordinator knew that somebody else had written to the log, and loaded it again. This load failed at record 45, and so does each later one. Waiting does not help: the cleaner removes record 45 only after a newer record of its key, and the coordinator cannot write one before it has loaded.
+# A faulty program had written record 45. The coordinator believed that 45 was the next free offset, but its own next record got 46. So it knew that another program had written to its log, and loaded the partition again. This load failed at record 45, and so does each later one. Waiting does not help. The cleaner would remove record 45 only after a newer record of its key, which the coordinator cannot write, because it does not load.
 
 # %% [markdown]
 # **Step 1: copy the folder**, as the [runbook](../docs/operator.md) shows. These are the last three records of our copy:
@@ -313,7 +313,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # **Step 5: bring the partition back.** Every replica has record 45, and a running broker would copy it back, so all brokers with a replica must stop **at the same time**. With three brokers and three replicas, that is the whole cluster. If it cannot stop now, let both groups go on under other names ([runbook](../docs/operator.md#1-a-partition-does-not-load)).
 #
 # 1. Stop the faulty program, the consumers, and all brokers with a replica of partition 9.
-# 2. In its folder on each of them, replace everything except `partition.metadata` with the `.log` files of the shorter copy.
+# 2. In its folder on each of them, delete all files except `partition.metadata`, and then copy the `.log` files of the shorter copy there (a broker makes the index files anew).
 # 3. Start the brokers.
 # 4. `orders-0` of `billing` is now 50. Before the consumers start, set it to the 60 of record 46:
 #
@@ -350,7 +350,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder, and N is the offset in the broker's message. Do not move the leadership: normally, each replica has this record.
+# **Do not move the leadership:** each replica has this record, so the next leader fails, too. PATH is a copy of the partition's folder, and N is the offset in the broker's message.
 #
 # | symptom | first | command | what is safe to do |
 # |---|---|---|---|

@@ -57,7 +57,7 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 # | a broker that takes over | is slow: restart that broker first |
 # | all brokers | is slow. Choose a quiet hour |
 #
-# One danger remains. After some minutes, Kafka makes the restarted broker the leader of its partitions again (`auto.leader.rebalance.enable`, on by default, checks every 5 minutes). If its cleaner is not done by then, it loads its long copies after all. The leadership goes to the first broker in a partition's list of replicas; `kafka-reassign-partitions.sh` can put another one first.
+# One danger remains. After some minutes, Kafka makes the restarted broker the leader of its partitions again (`auto.leader.rebalance.enable`, on by default, checks every 5 minutes). If its new cleaner thread has not shortened its copies by then, it loads the long ones after all. The leadership goes to the first broker in a partition's list of replicas; `kafka-reassign-partitions.sh` can put another one first.
 #
 # So after a cleaner has died:
 #

@@ -82,22 +82,16 @@ function drawArrow(group, arrow) {
   makeShape(group, "polygon", { points: corners.map((corner) => corner.join(",")).join(" "), class: "kg-head" });
 }
 
-function drawCurve(group, curve) {
-  const line = makeShape(group, "polyline", { points: curve.points.map((point) => point.join(",")).join(" ") });
-  if (curve.is_dashed) line.setAttribute("stroke-dasharray", "5 4");
-}
-
 function drawMark(group, mark) {
   const rectangle = mark.kind === "box" ? group.querySelector("rect") : null;
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
   for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   group.setAttribute("class", names.filter(Boolean).join(" "));
-  const [x, y] = mark.kind === "curve" ? [0, 0] : [mark.x ?? mark.x1, mark.y ?? mark.y1];
+  const [x, y] = [mark.x ?? mark.x1, mark.y ?? mark.y1];
   group.style.transform = `translate(${x}px, ${y}px)`;
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
-  else if (mark.kind === "curve") drawCurve(group, mark);
   else drawText(group, 0, 0, mark.text, mark);
 }
 

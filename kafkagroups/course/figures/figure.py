@@ -26,7 +26,6 @@ import traitlets
 from kafkagroups.course.figures.marks import (
     WIDTH,
     Box,
-    Curve,
     Mark,
     Scene,
     draw_svg,
@@ -201,7 +200,7 @@ def _scene_to_json(scene: Scene, number_by_mark: dict[Mark, int]) -> dict[str, A
 
 def _mark_to_json(mark: Mark) -> dict[str, Any]:
     data = {"kind": type(mark).__name__.lower(), **asdict(mark)}
-    if isinstance(mark, Box | Curve) and mark.hue:
+    if isinstance(mark, Box) and mark.hue:
         data["hue"] = f"kg-hue-{find_hue(mark.hue)}"
     if isinstance(mark, Box) and mark.is_gone:
         data["hatch"] = find_hatch(mark)

@@ -20,7 +20,7 @@ from typing import Any
 from IPython.display import display
 
 from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_hints, read_rows, read_sections
-from kafkagroups.course.figures.marks import Arrow, Box, Curve, Label, Mark, Scene, Tone, draw_svg, encode_data_address
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, draw_svg, encode_data_address
 from kafkagroups.course.lesson_folders import make_scratch_folder, read_output
 from kafkagroups.errors import UsageError
 
@@ -30,9 +30,10 @@ _ALL_LINES = re.compile(r"Shown: (\d+) lines(?: from the line that begins with `
 _STEP = re.compile(r"(.+?)\n\n```sh\n(.+?)\n```\n\n(Shown: .+?)(?:\n\n|$)", re.DOTALL)
 # The chart of an incident, in pixels of the picture.
 _HEIGHT = 220
-_LEFT = 84
+_LEFT = 10
 _RIGHT = 508
-_TOP = 40
+_TOP = 56
+_COLUMN = 32
 _BOTTOM = 176
 
 
@@ -53,27 +54,21 @@ class Chart:
 
     def draw(self) -> str:
         largest = max(value for value in self.values if value is not None)
-        distance = (_RIGHT - _LEFT) / max(1, len(self.times) - 1)
+        distance = (_RIGHT - _LEFT) / len(self.times)
         marks: list[Mark] = [
             Label("title", 10, 20, self.title, is_bold=True),
             Arrow("base", _LEFT, _BOTTOM, _RIGHT, _BOTTOM, Tone.MUTED, has_head=False),
-            Label("zero", _LEFT - 8, _BOTTOM + 4, "0", "end", Tone.MUTED),
-            Arrow("axis", _LEFT, _BOTTOM, _LEFT, _TOP, Tone.MUTED, has_head=False),
-            Label("largest", _LEFT - 8, _TOP + 4, format(largest, ",g"), "end", Tone.MUTED),
         ]
-        part: list[tuple[float, float]] = []
-        parts = [part]
+        # Columns, and no line: the times between two values differ.
         for number, (time, value) in enumerate(zip(self.times, self.values, strict=True)):
-            x = _LEFT + number * distance
-            marks.append(Label(f"time {number}", x, _BOTTOM + 20, time, "middle", Tone.MUTED))
-            if value is None:
-                part = []
-                parts.append(part)
-                continue
-            y = _BOTTOM - value / largest * (_BOTTOM - _TOP)
-            part.append((x, y))
-            marks.append(Box(f"point {number}", x - 3, y - 3, 6, 6, tone=Tone.NEW))
-        marks += [Curve(f"curve {n}", tuple(points), Tone.NEW) for n, points in enumerate(parts) if len(points) > 1]
+            x = _LEFT + (number + 0.5) * distance
+            height = (value or 0) / largest * (_BOTTOM - _TOP)
+            shown = "nothing" if value is None else format(value, ",g")
+            marks += [
+                Label(f"time {number}", x, _BOTTOM + 20, time, "middle", Tone.MUTED),
+                Box(f"column {number}", x - _COLUMN / 2, _BOTTOM - height, _COLUMN, height, tone=Tone.NEW),
+                Label(f"value {number}", x, _BOTTOM - height - 6, shown, "middle"),
+            ]
         return draw_svg(Scene(tuple(marks), self.title, (self.text,)), _HEIGHT, self.text)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:

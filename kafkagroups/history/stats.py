@@ -198,10 +198,10 @@ class PartitionStats(Count):
 
 
 def _find_lost(segments: Sequence[SegmentCount]) -> Iterator[int]:
-    """Yield the base offset of each segment that begins after a gap which the cleaner has not made.
+    """Yield the base offset of each segment after a gap that the cleaner has not made.
 
     A pass begins at the start of the log, and leaves no record there that a later one of the same segment has replaced.
-    So if the segments before the gap have such records, and no other gap, their successors were not cleaned either.
+    So where such records and no other gap stand before the gap, no pass came so far.
     """
     has_replaced = False
     for segment in segments:

@@ -18,19 +18,11 @@ Why Spark can divide the work of `find_newest_commits`: the newest change of a k
 tombstone, and the newest change is the change whose record has the largest offset. Spark can divide the records into
 parts, compute the newest change in each part, and then the newest of these changes.
 
-Why the steps cannot follow the classic coordinator: its answer depends on the position of the marker in the log. These
-are its rules:
-
-- A commit marker stores a pending commit if the key has no committed offset, or if the committed offset comes from an
-  older batch (a batch with a smaller base offset).
-- A tombstone outside a transaction deletes the committed offset, and leaves pending commits unchanged.
-- A tombstone inside a transaction deletes the pending commit of its producer, and leaves the committed offset as it is.
-
-For example, a log contains a pending commit, a commit without a transaction, and a tombstone outside a transaction, in
-this order. If the marker of the pending commit comes last, the key has no committed offset when the marker is read. So
-the pending commit is the answer. If the marker comes before the tombstone, the commit without a transaction is newer
-than the pending commit and stays. The tombstone then deletes this commit, so there is no answer. No maximum over the
-records can distinguish the two cases. Therefore one task loads a whole log partition in the data source (source.py).
+The steps cannot follow the classic coordinator, because its answer depends on where the marker stands. A commit marker
+stores a pending commit unless the committed offset comes from a later batch, and a tombstone outside a transaction
+deletes the committed offset only. So with a pending commit, a plain commit and a tombstone in this order, the pending
+commit is the answer if its marker comes last, and there is none if the marker comes before the tombstone. No maximum
+over the records can distinguish the two cases, so one task loads a whole log partition in the data source (source.py).
 """
 
 from __future__ import annotations

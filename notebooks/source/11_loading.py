@@ -310,7 +310,9 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: bring the partition back.** Every replica has record 45, and a running broker would copy it back, so all brokers with a replica must stop **at the same time**. With three brokers and three replicas, that is the whole cluster. If it cannot stop now, let both groups go on under other names ([runbook](../docs/operator.md#1-a-partition-does-not-load)).
+# **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names whose partition is healthy. `kafkagroups partition billing-2` says that `billing-2` belongs into partition 46. Set the offsets of step 4 for this name (for `orders-0` the 60 of record 46, which is newer), and start the consumers with it (the [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands).
+#
+# To keep the old names, the record must go. Every replica has it, and a running broker would copy it back, so all brokers with a replica must stop **at the same time**. With three brokers and three replicas, that is the whole cluster:
 #
 # 1. Stop the faulty program, the consumers, and all brokers with a replica of partition 9.
 # 2. In its folder on each of them, delete all files except `partition.metadata`, and then copy the `.log` files of the shorter copy there (a broker makes the index files anew).

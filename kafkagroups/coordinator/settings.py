@@ -105,7 +105,7 @@ class Settings:
         if self.kafka not in CHECKED_VERSIONS:
             raise UsageError(
                 f"Kafka {self.kafka}: the coordinator rules of this version were not checked against a broker; "
-                "use 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0"
+                f"use {', '.join(CHECKED_VERSIONS[:-1])} or {CHECKED_VERSIONS[-1]}"
             )
         count = self.offsets_topic_num_partitions
         if count < 1:

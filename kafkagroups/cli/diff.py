@@ -15,7 +15,7 @@ from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import count_of, describe_time, list_names
 from kafkagroups.history.replicas import Change, Replicas, Truncation
-from kafkagroups.loading.groups import Groups
+from kafkagroups.log.damage import Damage
 from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.topic import Topic
 
@@ -75,9 +75,10 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
         print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes: list[Change] = []
     for partition, fork in result.forks.items():
-        damaged = [name for name, side in sides.items() if side.partitions[partition].damage]
-        if damaged:
-            _print_damaged(partition, damaged, sides)
+        damages = {name: side.partitions[partition].damage for name, side in sides.items()}
+        hiding = {name: damage for name, damage in damages.items() if damage and damage.readable_batches_after != 0}
+        if hiding:
+            _print_hiding(partition, hiding)
         else:
             _print_fork(partition, fork, result.truncations[partition])
             changes += result.changes[partition]
@@ -103,14 +104,13 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
         answers.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
 
 
-def _print_damaged(partition: int | None, damaged: list[str], sides: dict[str, Groups]) -> None:
-    """What follows damage is not compared, so the files do not say which replica is the newer one."""
-    for name in damaged:
+def _print_hiding(partition: int | None, damages: dict[str, Damage]) -> None:
+    """Batches behind damage are not compared, so the files do not say which replica is the newer one."""
+    for name, damage in damages.items():
         print_text(
-            f"{answers.name_partition(partition)}: {name} is damaged: {sides[name].partitions[partition].damage}. It "
-            "is compared only up to there, and what follows may be newer than the other replica. A broker that was "
-            "stopped cleanly does not look at checksums: it goes on with these bytes. Only its recovery after a crash "
-            "cuts the log there."
+            f"{answers.name_partition(partition)}: {name} is damaged: {damage}. It is compared only up to there, and "
+            "what follows may be newer than the other replica. A broker that was stopped cleanly does not look at "
+            "checksums: it goes on with these bytes. Only its recovery after a crash cuts the log there."
         )
 
 

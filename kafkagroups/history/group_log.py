@@ -166,7 +166,7 @@ class GroupLog:
 
     @property
     def was_deleted(self) -> bool:
-        """Whether the last record of the group, not of its offsets in open or aborted transactions, is a tombstone."""
+        """Whether the last record of the group or of its offsets is a tombstone: an aborted commit can follow one."""
         return bool(self._group_records) and self._group_records[-1].value is None
 
     @property

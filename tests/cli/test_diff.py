@@ -114,6 +114,16 @@ def test_a_damaged_replica_is_not_called_older(run, tmp_path):
     assert "is the newer replica" not in text and "after the fork" not in text
 
 
+def test_a_replica_with_a_torn_end_is_compared_as_a_recovery_leaves_it(run, tmp_path):
+    """No readable batch follows, so nothing hides behind the damage: the epochs say who is newer."""
+    a, b = write_replicas(tmp_path)
+    (segment,) = a.glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:-10])
+    status, out, _ = run("diff", a, b, "--coordinator", "classic")
+    text = " ".join(out.split())
+    assert status == 1 and "is damaged: " not in text and "b is the newer replica" in text
+
+
 def test_partitions_of_one_side_are_named(run):
     status, out, _ = run("diff", DATA / "4.3.1", DATA / "4.3.1" / "__consumer_offsets-9")
     assert status == 0 and "Only a has these partitions: 8, 12, 21, 22, 24, 26, 37, 38.\n" in out

@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 513,
-    "cli": 3105,
+    "cli": 3106,
     "coordinator": 6153,
     "course": 6989,
     "engine": 2548,
     "groups": 2223,
-    "history": 5017,
+    "history": 5054,
     "html_report": 491,
     "kafka_tools": 426,
     "loading": 2161,

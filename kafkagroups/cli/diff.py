@@ -153,7 +153,8 @@ def _describe_healing(change: Change, result: Replicas) -> str:
     if change.is_healed:
         place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
         start = _describe_start(change, older_value)
-        return f"{'healed' if change.has_older_changed else 'new'}{place and f':{place}'} on {newer}{start}"
+        word, link = ("healed", ", now") if change.has_older_changed else ("new", ":")
+        return f"{word}{place and link + place} on {newer}{start}"
     if change.has_newer_changed:
         return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}"
     if older_value is not None:

@@ -257,7 +257,8 @@ class Position:
 
     `moved_record` and `moved_ms` are the commit that changed the offset last, and `forward_ms` is the time of the last
     move forward. `longest_pause_ms` is the longest time between two moves. `member` has the topic partition, as far as
-    the log shows. If `stands_still` is true, the group's other positions moved on.
+    the log shows. If `stands_still` is true, the group's other positions moved on. If `is_of_old_topic` is true, the
+    first commit under a new topic id was not lower than the one before, so it can be a position in the topic before.
     """
 
     topic_partition: TopicPartition
@@ -276,6 +277,7 @@ class Position:
     longest_step: int = 0
     member: tuple[str, Member] | None = None
     stands_still: bool = False
+    is_of_old_topic: bool = False
     _before_step: int = 0
     """The committed offset right before the last step back."""
     _newest_by_form: dict[CommitForm, int] = field(default_factory=dict)

@@ -112,6 +112,9 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
                 entry.went_back = entry.offset in history.offsets.rewinds
                 entry.skipped = entry.offset in history.offsets.skips
                 entry.what = (history.offsets.rewinds | history.offsets.skips).get(entry.offset)
+                position = history.offsets.positions.get(entry.key) if entry.key else None
+                if position is not None and position.is_of_old_topic and position.record == entry.offset:
+                    entry.what = f"{entry.key}: {position.now} was a position in the topic before, with another id."
             if entry.fate in (Fate.IGNORED, Fate.MARKER):
                 continue
             entry.what = " ".join(sentences.get(entry.offset, ())) or entry.what
@@ -119,6 +122,9 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
                 entry.group_record = contents.get(entry.offset)
             if entry.fate is Fate.TOMBSTONE:
                 entry.cause = history.offsets.causes.get(entry.offset)
+                again = history.offsets.created_again.get(entry.offset)
+                if again is not None:
+                    entry.why = f"record {again} has another topic id, so the topic was probably deleted"
         _explain_survivors(entries, is_classic=dialect.coordinator == "classic")
     return histories
 

@@ -69,10 +69,15 @@ class Deletion(NamedTuple):
     cause: Cause
     causes: list[Cause]
 
-    def is_by_request(self, record: GroupRecord) -> bool:
-        """Return whether the topic was not deleted, because a commit after the tombstone has the same topic id."""
-        ids = {getattr(each.value, "topic_id", UUID.default) for each in (self.commit.group_record, record)}
-        return self.causes == [Cause.OFFSET_DELETED, Cause.TOPIC_DELETED] and len(ids - {UUID.default}) == len(ids) == 1
+    @property
+    def can_be_either(self) -> bool:
+        return self.causes == [Cause.OFFSET_DELETED, Cause.TOPIC_DELETED]
+
+
+def has_same_topic(commit: GroupRecord, later: GroupRecord) -> bool | None:
+    """Return whether two commits have the same topic id; None if one of them has none."""
+    ids = {getattr(each.value, "topic_id", UUID.default) for each in (commit, later)}
+    return None if UUID.default in ids else len(ids) == 1
 
 
 class OffsetEvents:
@@ -93,6 +98,8 @@ class OffsetEvents:
         self.pending: dict[int, dict[TopicPartition, Commit]] = {}
         self.causes: dict[int, Cause] = {}
         """The causes of the tombstones, by their offsets in the log."""
+        self.created_again: dict[int, int] = {}
+        """By the offset of a tombstone: that of the first commit after it, if the topic has another id there."""
         self.replaced: dict[int, int] = {}
         """By the offset of a record that committed an offset: the offset that was committed before."""
         self.rewinds: dict[int, str] = {}
@@ -125,15 +132,19 @@ class OffsetEvents:
         is_routine = old is not None and is_continued and offset >= old.offset and not new_id
         position = self.positions.get(key) if is_continued else None
         usual = position.longest_step if position is not None and position.skips(offset) else None
+        is_back = old is not None and offset < old.offset
         is_skipped = is_routine and self.skips_routine and usual is None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
         if old is None and key in self._deleted and offset > self._deleted[key].commit.offset and not new_id:
             self.skips[record.offset] = what
+        was_of_old_topic = position is not None and position.is_of_old_topic and is_back
+        if was_of_old_topic:
+            del self.positions[key]
         self._store(key, record, offset, old)
         if not is_skipped:
             yield self._event(at, name, what, key, is_routine=is_routine, **moved, **fields)
-        if old is not None and (usual is not None or offset < old.offset):
-            is_back = offset < old.offset
+        if old is not None and (usual is not None or is_back):
+            new_id += f"; {old.offset} was a position in the topic before" if was_of_old_topic else ""
             origin = self._describe_origin(old, record)
             how = f"ahead by {offset - old.offset}; its longest step before was {usual}"
             if is_back:
@@ -159,15 +170,22 @@ class OffsetEvents:
             self.replaced[record.offset] = old.offset
         self.committed[key] = Commit(record, self.group.hole_count)
         deletion = self._deleted.pop(key, None)
-        if deletion is not None and deletion.is_by_request(record):
-            self.causes[deletion.tombstone.offset] = Cause.OFFSET_DELETED
+        before = old if deletion is None else deletion.commit
+        is_same_topic = None if before is None else has_same_topic(before.group_record, record)
+        if deletion is not None and deletion.can_be_either and is_same_topic is not None:
+            if is_same_topic:
+                self.causes[deletion.tombstone.offset] = Cause.OFFSET_DELETED
+            else:
+                self.created_again[deletion.tombstone.offset] = record.offset
         elif deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)
         position = self.positions.get(key)
         if position is None:
             position = Position(key, self.group.partition, offset, record.offset, get_time(record))
             self.positions[key] = position
+            position.is_of_old_topic = is_same_topic is False and before is not None and offset >= before.offset
         else:
+            position.is_of_old_topic &= offset == position.now
             is_by_member = bool(self.group.state.members) and not record.is_pending
             position.commit(offset, record.offset, get_time(record), is_by_member=is_by_member)
         has_leader_epoch = getattr(record.value, "leader_epoch", -1) >= 0

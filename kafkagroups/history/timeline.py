@@ -6,7 +6,8 @@ A gap is a range of offsets in which records are missing.
 A missing offset does not tell to which group its record belonged, but the log limits what can be missing. The cleaner
 keeps the newest record of each key and removes all older ones at the same time. So if an older record of a key is still
 there, no later one was removed, except records of aborted transactions. What can be missing before the first remaining
-record of a key are its older values.
+record of a key are its older values. And if a record before the gap was replaced before the gap, too, no pass of the
+cleaner came so far, so somebody deleted files, or did not copy them.
 Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 """
 
@@ -48,9 +49,19 @@ CURRENT_ASSIGNMENT = 8
 """The record type of what a member of a consumer group has now, and of its state."""
 
 
-def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int) -> Event:
-    """Return the event of a hole. `later` are the first records of the keys that are only behind it."""
+def describe_gap(
+    partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int, replaced: int | None
+) -> Event:
+    """Return the event of a hole. `later` are the first records of the keys that are only behind it, and `replaced` is
+    the offset of a record that another one before the hole has replaced.
+    """
     what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
+    if replaced is not None:
+        what = (
+            f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and it was not the cleaner, "
+            f"which would have removed {name_record(partition, replaced)} first: somebody deleted or did not copy "
+            "them. Any record of this group can have been there."
+        )
     if isinstance(hole, DamagedHole):
         place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
         what = f"The bytes of {place} are damaged; any record of this group can be there."
@@ -379,6 +390,9 @@ def walk(
     history = PartitionHistory(steps, offsets)
     later: dict[object, GroupRecord] = {}
     """The first records of the keys that have none so far."""
+    seen: dict[object, int] = {}
+    """The offset of the newest record of each key, without those of transactions, which can have been aborted."""
+    replaced: int | None = None
     for step in steps:
         if isinstance(step, GroupRecord):
             later.setdefault((step.type, step.record.key), step)
@@ -396,14 +410,18 @@ def walk(
         place = first.first if isinstance(first, Hole) else first.offset
         offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
-            parts.append([describe_gap(history.group.partition, first, later.values(), start_offset)])
+            parts.append([describe_gap(history.group.partition, first, later.values(), start_offset, replaced)])
             history.group.hole_count += 1
         elif isinstance(first, Marker):
             parts.append(list(offsets.end_transaction(first)))
         else:
             records = [step for step in batch if isinstance(step, GroupRecord)]
             for record in records:
-                later.pop((record.type, record.record.key), None)
+                key = (record.type, record.record.key)
+                later.pop(key, None)
+                if not record.is_pending:
+                    replaced = seen.get(key, replaced)
+                    seen[key] = record.offset
             parts.append(list(history.apply_batch(records)))
             part_of |= {id(record): parts[-1] for record in records if record.is_pending}
     # An open transaction is known only at the end of the log, but its event belongs to its first record.

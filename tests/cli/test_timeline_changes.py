@@ -65,6 +65,22 @@ def whats(path, **options):
     return [event.what for event in kg.timeline(path, "g", **options).events]
 
 
+def test_a_position_in_the_topic_before_is_not_one_to_go_back_to(tmp_path):
+    """As in a log of a 4.3.1 broker: its consumer committed the old position once more after the topic was made again,
+    found it out of range, and began at the new topic's start. Nothing of the new topic is read twice.
+    """
+    log = write(tmp_path, [(0, [commit(0, 361, OLD)]), (1, [tombstone(0)]), (2, [commit(0, 361, NEW)])])
+    history = kg.explain(log, "g").history
+    assert "record 2 has another topic id" in history[1].why and history[1].cause.value == "unknown"
+    assert history[2].what == "t-0: 361 was a position in the topic before, with another id."
+    log = write(tmp_path / "later", [(0, [commit(0, 361, OLD)]), (2, [commit(0, 361, NEW)]), (3, [commit(0, 4, NEW)])])
+    timeline = kg.timeline(log, "g")
+    assert timeline.rewound == [] and "361 was a position in the topic before." in timeline.events[-1].what
+    log = write(tmp_path / "same", [(0, [commit(0, 361, OLD)]), (2, [commit(0, 361, OLD)]), (3, [commit(0, 4, OLD)])])
+    (position,) = kg.timeline(log, "g").rewound
+    assert (position.now, position.highest) == (4, 361)
+
+
 def test_the_first_commit_of_a_topic_that_was_created_again(tmp_path):
     """Each partition of the topic has the new id. The timeline says it once."""
     batches = [

@@ -477,6 +477,8 @@ def test_segments_that_are_missing_between_others_are_found():
     assert (finding.kind, finding.partition, finding.offset) == ("deleted_segments", 2, 167)
     assert "missing, and it was not the cleaner" in finding.what and "another replica" in finding.remedy
     assert kg.stats(log).partitions[2].cleaned_up_to is None
+    (gap,) = [event.what for event in kg.timeline(log, "month-end").events if event.event == "gap"]
+    assert gap.startswith("75 records missing in 92 to 166, and it was not the cleaner, which would have removed 2:69")
 
 
 def test_a_failing_load_names_the_releases_that_load_the_log_and_what_a_cut_loses(tmp_path):

@@ -127,7 +127,7 @@ def test_a_fork_says_when_its_records_were_written_and_which_belong_to_transacti
     text = say(a, b)
     assert text == say(a, b, "--until-time", str(COMMIT_TIME))
     assert "leader epoch 0, from 2026-11-21 10:16:40 UTC to 2026-11-21 10:16:40 UTC; 1 of them in transaction" in text
-    assert "healed: record" in text
+    assert "healed, now record" in text
     start = kg.load(LOG)["billing"].offsets[kg.TopicPartition("orders", 0)].offset
     assert f"{start} at the fork: consumers that restarted then read {90 - start} twice" in text
 

@@ -14,6 +14,7 @@ from tests.loading.test_topic_partitions import widened
 from tests.spark.tables import collected
 
 __all__ = ["widened"]
+pytestmark = pytest.mark.java
 
 COMMIT = 1
 SCHEMA = pa.schema(

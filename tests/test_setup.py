@@ -62,3 +62,15 @@ def test_the_pythons_on_the_path(fresh):
     for name in ("python3.13", "python3.12", "python3.11", "python3"):
         write_program(fresh / name, "echo not selected >&2; exit 127")
     assert_one_line(make_lab(fresh, None), "needs Python 3.11, 3.12 or 3.13", "python3 is not a Python")
+
+
+def test_the_environment_of_another_folder_stays_as_it_is(fresh):
+    """If `.venv` is a link, the set-up makes an environment in its place and touches nothing behind the link."""
+    other = fresh / "other"
+    write_program(other / "bin" / "activate", "")
+    (fresh / ".venv").symlink_to(other)
+    # This Python makes a folder and ends the set-up.
+    script = f'case "$2" in venv) mkdir "$4"; exit 3 ;; *) exec "{sys.executable}" "$@" ;; esac'
+    python = write_program(fresh / "one", script)
+    assert make_lab(fresh, str(python))[0] == 2
+    assert (other / "bin" / "activate").exists() and not (fresh / ".venv").is_symlink()

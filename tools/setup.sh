@@ -74,6 +74,8 @@ learn() {
         echo "1/4 keeping .venv, Python $(.venv/bin/python -c "$VERSION")"
     else
         echo "1/4 making .venv with Python $("$python" -c "$VERSION")"
+        # Through a link, --clear would empty the environment of another folder.
+        [ ! -L .venv ] || rm .venv
         "$python" -m venv --clear .venv
     fi
     rm -f .venv/.learn .venv/.develop .venv/.site

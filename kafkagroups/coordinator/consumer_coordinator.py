@@ -1,44 +1,111 @@
-"""The requests that know consumer groups: the new ones, and the classic ones to a group of a new type.
+"""The requests that know consumer groups: the new ones, with their results, and the classic ones to a group of a new
+type.
 
 Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
-Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.3.1).
+Source: GroupCoordinatorService (also throwIfConsumerGroupHeartbeatRequestIsInvalid), GroupMetadataManager,
+OffsetMetadataManager (4.3.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from kafkagroups.coordinator.classic_members import ClassicMembers, require_consumer_group
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups
-from kafkagroups.coordinator.consumer_members import Epochs, read_member
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Epochs, Partitions, read_member
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
-from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
+    FIRST_WITH_CLIENT_MEMBER_ID,
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
-    DescribedConsumer,
-    DescribedConsumerGroup,
+    Errors,
     OffsetCommit,
     OffsetCommitRequest,
+    Refusal,
     ResponseFuture,
     TxnOffsetCommitRequest,
-    check_heartbeat,
 )
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.coordinator.settings import Settings
+from kafkagroups.groups.living_groups import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import Record
 from kafkagroups.records.streams_group import StreamsGroupCurrentMemberAssignmentValue
 from kafkagroups.records.wire import utf16_length
+
+
+@dataclass(frozen=True)
+class DescribedConsumer:
+    """A member in a DescribedConsumerGroup, with its partitions by topic id, of topics that exist."""
+
+    member: ConsumerMember
+    owned: Partitions
+    target: Partitions
+
+
+@dataclass(frozen=True)
+class DescribedConsumerGroup:
+    """`topic_names` are the names of topics by id."""
+
+    error: Errors
+    group_id: str
+    message: str | None = None
+    state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+    topic_names: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_heartbeat(request: ConsumerHeartbeat, settings: Settings) -> None:
+    """Raise Refusal if a field has a value that no group accepts. The order of the checks is Kafka's."""
+    needs_member_id = request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
+    if needs_member_id or request.version >= FIRST_WITH_CLIENT_MEMBER_ID:
+        _require_text(request.member_id, "MemberId")
+    _require_text(request.group_id, "GroupId")
+    _require_text(request.instance_id, "InstanceId")
+    _require_text(request.rack_id, "RackId")
+    if request.member_epoch == JOIN_EPOCH:
+        _check_joining(request)
+    elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise Refusal(Errors.INVALID_REQUEST, "InstanceId can't be null.")
+    elif request.member_epoch < LEAVE_STATIC_EPOCH:
+        raise Refusal(Errors.INVALID_REQUEST, "MemberEpoch is invalid.")
+    assignors = settings.consumer.assignors
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        supported = ", ".join(assignors)
+        raise Refusal(
+            Errors.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}.",
+        )
+
+
+def _check_joining(request: ConsumerHeartbeat) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise Refusal(Errors.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or len(request.topic_partitions):
+        raise Refusal(Errors.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise Refusal(
+            Errors.INVALID_REQUEST,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        )
+
+
+def _require_text(value: str | None, name: str) -> None:
+    # Java's trim removes all characters up to the space.
+    if value is not None and not value.strip("".join(map(chr, range(33)))):
+        raise Refusal(Errors.INVALID_REQUEST, f"{name} can't be empty.")
 
 
 class ModernRequests:

@@ -49,8 +49,8 @@ from kafkagroups.coordinator.consumer_targets import (
     find_topic_names,
     target_records,
 )
-from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.group_records import (
+from kafkagroups.coordinator.group_store import (
+    Result,
     assignment_epoch_record,
     assignment_record,
     epoch_record,
@@ -59,17 +59,18 @@ from kafkagroups.coordinator.group_records import (
     removal_records,
     target_record,
 )
-from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
+    Errors,
+    Refusal,
     ResponseFuture,
 )
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.living_groups import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.serde import Record

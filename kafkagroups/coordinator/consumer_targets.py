@@ -23,11 +23,15 @@ from xxhash import xxh3_64_digest
 from kafkagroups.coordinator.assignors import BROKER_ASSIGNORS, GroupToAssign, TargetedMember, java_sort_key
 from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, find_static_member, read_members
-from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.group_records import assignment_epoch_record, epoch_record, pattern_record, target_record
-from kafkagroups.coordinator.group_store import Result
-from kafkagroups.groups.classic_group import CONSUMER
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.coordinator.group_store import (
+    Result,
+    assignment_epoch_record,
+    epoch_record,
+    pattern_record,
+    target_record,
+)
+from kafkagroups.coordinator.messages import Errors, Refusal
+from kafkagroups.groups.living_groups import CONSUMER, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.topic_patterns import compile_pattern, resolve_patterns

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.consumer_coordinator import DescribedConsumerGroup, ModernRequests
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.membership import MemberRequests
@@ -25,8 +24,8 @@ from kafkagroups.coordinator.messages import (
     CommitErrors,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
-    DescribedConsumerGroup,
     DescribedGroup,
+    Errors,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResult,
@@ -48,16 +47,21 @@ from kafkagroups.coordinator.messages import (
 from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
-from kafkagroups.coordinator.request_fields import CLIENT_TEXT, ListOf, check_fields, take_fields
-from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
+from kafkagroups.coordinator.request_validation import (
+    CLIENT_TEXT,
+    ListOf,
+    RequestValidator,
+    Surroundings,
+    check_fields,
+    take_fields,
+)
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_shard import LivingGroup
-from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.living_groups import CONSUMER, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.serde import decode_with_key
 from kafkagroups.records.wire import INT32
@@ -70,7 +74,7 @@ class GroupCoordinator:
 
     Most answers are `ResponseFuture` objects. In the new coordinator (since 4.0), they also wait until the log has
     confirmed everything that they rest on; if the append fails, they are its error. Every method raises UsageError, and
-    changes nothing, if an argument has a value that no request can contain (request_fields.py).
+    changes nothing, if an argument has a value that no request can contain (request_validation.py).
 
     `settings.kafka` is the Kafka version whose rules the coordinator follows, and its timers run when the caller
     advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a

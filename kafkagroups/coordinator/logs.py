@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.messages import Errors
 from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord, encode_batch
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.folders import has_segments, open_log

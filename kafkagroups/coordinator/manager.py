@@ -14,17 +14,27 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
-from kafkagroups.coordinator.group_records import build_group_tombstone, build_offset_tombstone
-from kafkagroups.coordinator.group_store import NO_OFFSETS, NO_PRODUCER, GroupStore, OffsetsAndPending, Producer
+from kafkagroups.coordinator.group_store import (
+    NO_OFFSETS,
+    NO_PRODUCER,
+    GroupStore,
+    OffsetsAndPending,
+    Producer,
+    build_group_tombstone,
+    build_offset_tombstone,
+)
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors
+from kafkagroups.coordinator.messages import (
+    CommitErrors,
+    Errors,
+    convert_commit_append_error,
+    convert_group_append_error,
+)
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState, Group
-from kafkagroups.groups.living_shard import LivingGroup, build_classic_group
+from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup, build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import fold_batches

@@ -15,14 +15,15 @@ from copy import copy
 from functools import partial
 
 from kafkagroups.coordinator.consumer_coordinator import Requests
-from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_heartbeat_error
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
+    Errors,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResult,
     LeaveGroupResult,
     MemberIdentity,
+    Refusal,
     ResponseFuture,
     SyncGroupRequest,
     SyncGroupResult,
@@ -30,12 +31,12 @@ from kafkagroups.coordinator.messages import (
     answer_sync,
     build_join_result,
     build_sync_result,
+    convert_heartbeat_error,
 )
-from kafkagroups.coordinator.request_fields import TEXT, check_field
-from kafkagroups.coordinator.request_validation import PARTITION_ERRORS
+from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, TEXT, check_field
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
 
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from kafkagroups.coordinator.consumer_coordinator import Requests
-from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_commit_append_error, convert_event_error
 from kafkagroups.coordinator.group_store import NO_PRODUCER, Producer, Result, is_empty
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     DescribedGroup,
     DescribedMember,
+    Errors,
     FetchedOffset,
     ListedGroup,
     OffsetCommit,
@@ -29,13 +29,15 @@ from kafkagroups.coordinator.messages import (
     OffsetDeleteResult,
     OffsetFetchRequest,
     OffsetFetchResult,
+    Refusal,
     ResponseFuture,
     TxnOffsetCommitRequest,
+    convert_commit_append_error,
+    convert_event_error,
 )
 from kafkagroups.coordinator.request_validation import PARTITION_ERRORS
-from kafkagroups.groups.classic_group import CONSUMER, NOT_APPENDED, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.living_groups import CONSUMER, NOT_APPENDED, ClassicGroup, ClassicMember, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.segment_file import to_int64

@@ -17,10 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
-from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.recorded_decisions import (
+from kafkagroups.coordinator.conversation import (
     RecordedBatches,
     RecordedMemberIds,
     Transactions,
@@ -28,10 +25,13 @@ from kafkagroups.coordinator.recorded_decisions import (
     find_topic_ids,
     make_topic_id,
 )
+from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
+from kafkagroups.coordinator.messages import Errors
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.recorded_requests import HANDLERS, Json, Request, handle
 from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.classic_group import NotAppended
+from kafkagroups.groups.living_groups import NotAppended
 from kafkagroups.groups.offsets import TopicPartition
 
 MAX_EXPIRATIONS = 100_000

@@ -22,9 +22,9 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
-from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.messages import (
+    Errors,
     JoinGroupResult,
     ResponseFuture,
     SyncGroupResult,
@@ -33,8 +33,8 @@ from kafkagroups.coordinator.messages import (
     build_join_result,
     build_sync_result,
 )
-from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member may wait for its first generation. After this time the member is removed."""

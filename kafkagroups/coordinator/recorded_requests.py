@@ -14,15 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from kafkagroups.coordinator.consumer_coordinator import DescribedConsumer, DescribedConsumerGroup
 from kafkagroups.coordinator.coordinator import GroupCoordinator
-from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.messages import (
     CommitErrors,
     ConsumerHeartbeatResult,
-    DescribedConsumer,
-    DescribedConsumerGroup,
     DescribedGroup,
     DescribedMember,
+    Errors,
     FetchedOffset,
     JoinedMember,
     JoinGroupResult,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
+from kafkagroups.groups.replay import OFFSET_KEYS, find_group_id, read_control_type
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.folders import open_log, open_logs
 from kafkagroups.records.control import ControlType

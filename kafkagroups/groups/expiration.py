@@ -29,13 +29,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.group import ClassicState, Group, read_subscribed_topics
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.log.segment_file import to_int64
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.versions import Version
+from kafkagroups.records.dialects import Dialect, Version
 
 FIRST_WITH_KIP_211: Version = (2, 1)
 DEFAULT_RETENTION_MS = 7 * 86_400_000

@@ -22,9 +22,8 @@ from kafkagroups.records.consumer_protocol import (
     decode_assignment,
     decode_subscription,
 )
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.dialects import UNREADABLE_SUBSCRIPTION, Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.refusals import UNREADABLE_SUBSCRIPTION
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.structs import read_message
 

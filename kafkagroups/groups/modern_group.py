@@ -5,7 +5,7 @@ computed; the member's own assignment follows it step by step.
 
 Partitions belong to members of consumer groups; tasks are the units of work in a streams group, and belong to the
 processes of its members. A record with a member's assignment replaces the previous one: the coordinator first takes the
-previous partitions or tasks from the member and then gives it the new ones. In some releases (records/refusals.py), a
+previous partitions or tasks from the member and then gives it the new ones. In some releases (records/dialects.py), a
 second owner makes the load fail:
 
     with SECOND_OWNER          A partition has at most one owner. The load fails if the coordinator removes a member
@@ -38,13 +38,12 @@ from kafkagroups.records.consumer_group import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupRegularExpressionValue,
 )
-from kafkagroups.records.refusals import SECOND_OWNER, SECOND_TASK_OWNER
+from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, SECOND_OWNER, SECOND_TASK_OWNER, Version
 from kafkagroups.records.streams_group import (
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
     StreamsGroupTopologyValue,
 )
-from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version
 
 Copies = dict[str, dict[int, set[str]]]
 """For each subtopology and task number, the ids of the processes that copy the task's state or prepare to run it."""

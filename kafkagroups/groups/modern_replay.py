@@ -34,8 +34,7 @@ from typing import Any, NamedTuple, cast
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.modern_group import DELETED_EPOCH, ModernGroup, ModernMember
 from kafkagroups.records.consumer_group import MemberIdKey
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.refusals import (
+from kafkagroups.records.dialects import (
     ASSIGNMENT_EPOCH_COUNT,
     CONSUMER_RECORD_WITHOUT_MEMBER,
     DOUBLE_ASSIGNED_SUBTOPOLOGY,
@@ -45,10 +44,11 @@ from kafkagroups.records.refusals import (
     NEGATIVE_ASSIGNMENT_EPOCH,
     NEGATIVE_TOPOLOGY_EPOCH,
     SHARE_RECORD_WITHOUT_MEMBER,
+    Dialect,
     Refusal,
+    Version,
 )
 from kafkagroups.records.serde import Record
-from kafkagroups.records.versions import Version
 from kafkagroups.records.wire import UUID
 
 _TASK_LISTS = ("active_tasks", "standby_tasks", "warmup_tasks")

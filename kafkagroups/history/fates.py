@@ -1,6 +1,6 @@
 """The fates of a log's records: each wins, or is superseded, deleted, aborted, …
 
-`Fates` observes the readable engine (groups/observer.py). During the load, a later record can supersede, delete or
+`Fates` observes the readable engine (groups/offsets.py). During the load, a later record can supersede, delete or
 abort a record. The fates of the remaining records are decided after the load:
 
 - Wins: a broker's answers depend on the record.
@@ -22,11 +22,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.groups import replay as readable
-from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, GroupKey, NewestValues, Observer, StoredOffset
-from kafkagroups.groups.offsets import Orphan, TopicPartition
-from kafkagroups.groups.replay import CountBytes, Shard
+from kafkagroups.groups.offsets import (
+    GROUP_ENDING_TYPES,
+    Fate,
+    GroupKey,
+    NewestValues,
+    Observer,
+    Orphan,
+    StoredOffset,
+    TopicPartition,
+)
+from kafkagroups.groups.replay import CountBytes, LogKeys, Shard
 from kafkagroups.history.event import Cause
 from kafkagroups.history.finding import time_or_none
 from kafkagroups.loading import native

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.offsets import GroupOffsets
+from kafkagroups.groups.offsets import Fate, GroupOffsets
 from kafkagroups.loading.columns import (
     BATCH_BYTES,
     BATCH_ROWS,

@@ -33,7 +33,7 @@ from threading import Thread
 from typing import Protocol
 
 from kafkagroups.errors import KafkagroupsError, UsageError
-from kafkagroups.groups.observer import Observer
+from kafkagroups.groups.offsets import Observer
 from kafkagroups.groups.replay import CountBytes, Shard, fold, ignore_bytes
 from kafkagroups.helpers import describe_missing
 from kafkagroups.loading import native

@@ -25,15 +25,14 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
 from kafkagroups.groups import replay as readable
 from kafkagroups.groups.group import Group, GroupRecord
-from kafkagroups.groups.log_records import describe_rest
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.groups.observer import GROUP_ENDING_TYPES
-from kafkagroups.groups.offsets import NativeOffsets
+from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, NativeOffsets
 from kafkagroups.groups.replay import (
     ClassicShard,
     CountBytes,
     Shard,
     create_shard,
+    describe_rest,
     has_separate_offset_cache,
     ignore_bytes,
 )

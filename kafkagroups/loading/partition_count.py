@@ -26,7 +26,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.groups.replay import LogKeys
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.batch import NO_TIMESTAMP

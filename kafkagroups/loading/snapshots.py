@@ -49,9 +49,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from kafkagroups.errors import InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups.log_records import LogKeys, describe_rest, read_keys
 from kafkagroups.groups.offsets import NativeOffsets
-from kafkagroups.groups.replay import LoadedPartition, Shard, fold_batches, has_separate_offset_cache
+from kafkagroups.groups.replay import (
+    LoadedPartition,
+    LogKeys,
+    Shard,
+    describe_rest,
+    fold_batches,
+    has_separate_offset_cache,
+    read_keys,
+)
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import choose_engine

@@ -53,7 +53,7 @@ from kafkagroups.log.batch import (
     encode_batch,
     record_count,
 )
-from kafkagroups.log.damage import Damage
+from kafkagroups.log.batches import Damage
 from kafkagroups.log.folders import new_folder
 from kafkagroups.log.segment_file import (
     LOG_OVERHEAD,

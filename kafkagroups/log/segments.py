@@ -24,9 +24,8 @@ from typing import Any
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.batches import FoundBatch, Position, parse_valid_batch
+from kafkagroups.log.batches import Damage, FoundBatch, Gap, Position, Recovery, StartFailure, parse_valid_batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import Damage, Gap, Recovery, StartFailure
 from kafkagroups.log.segment_file import (
     LOG_OVERHEAD,
     MAGIC_POSITION,

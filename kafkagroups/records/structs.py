@@ -41,8 +41,7 @@ import msgspec
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.helpers import MAX_INT32
-from kafkagroups.records.refusals import TOO_MANY_TAGS
-from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version, parse_release
+from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, TOO_MANY_TAGS, Version, parse_release
 from kafkagroups.records.wire import LARGEST_VERSION, MessageFormat, Wire, read_uvarint, uvarint_bytes
 
 

@@ -16,19 +16,22 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.records.dialects import CHECKED_VERSIONS, READ_TYPES, Coordinator, dialect
-from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent, decode
-from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs
-from kafkagroups.records.versions import (
+from kafkagroups.records.dialects import (
     AFTER_ALL_VERSIONS,
+    CHECKED_VERSIONS,
     EVERY_VERSION,
     FIRST_WITH_NEW_COORDINATOR,
+    READ_TYPES,
     VERSION_2_1_IV0,
+    Coordinator,
     Version,
     VersionRange,
+    dialect,
     feature_releases,
     parse_release,
 )
+from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent, decode
+from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs
 from kafkagroups.records.wire import UUID, Array, Wire
 
 TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)

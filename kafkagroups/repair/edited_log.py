@@ -22,11 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, encode_batch, record_count
-from kafkagroups.log.batches import parse_batch_at
+from kafkagroups.log.batches import Damage, parse_batch_at
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment, list_segments, read_marker
-from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import base_offset_of, segment_name
 from kafkagroups.log.segments import Log

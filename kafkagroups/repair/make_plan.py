@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import LogKey, LogKeys, read_keys
-from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.offsets import Orphan, TopicPartition
-from kafkagroups.groups.replay import CountBytes, ignore_bytes
+from kafkagroups.groups.offsets import Fate, Orphan, TopicPartition
+from kafkagroups.groups.replay import CountBytes, LogKey, LogKeys, ignore_bytes, read_keys
 from kafkagroups.history.fates import Fates, RecordFate, read_fate_table
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.loading.columns import columns_of

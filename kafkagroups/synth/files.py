@@ -47,7 +47,7 @@ from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import RECORD_TYPES, Record, encode
 from kafkagroups.records.wire import uuid_text
 from kafkagroups.synth import request_batches as requests
-from kafkagroups.synth.topic_settings import GROUP, TOPIC, TOPIC_PARTITIONS, TOPICS, Array, Settings, format_digits
+from kafkagroups.synth.request_batches import GROUP, TOPIC, TOPIC_PARTITIONS, TOPICS, Array, Settings, format_digits
 
 # The placeholders of numbers. If a column has several slots, the placeholder of slot n is the number below plus n.
 _BASE_OFFSET = 0x71A5_0000_0000_0001

@@ -27,15 +27,15 @@ from kafkagroups.records import (
     wire,
 )
 from kafkagroups.records.control import ControlType
-from kafkagroups.records.serde import RECORD_TYPES, RecordType
-from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs, make_format
-from kafkagroups.records.versions import (
+from kafkagroups.records.dialects import (
     AFTER_ALL_VERSIONS,
     EVERY_VERSION,
     VERSION_2_1_IV0,
     VersionRange,
     feature_releases,
 )
+from kafkagroups.records.serde import RECORD_TYPES, RecordType
+from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs, make_format
 from kafkagroups.records.wire import LARGEST_VERSION, Array, Wire
 from kafkagroups.records.written_versions import WrittenValue, find_written_values
 

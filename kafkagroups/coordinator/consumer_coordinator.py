@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from kafkagroups.coordinator.classic_members import ClassicMembers, require_consumer_group
+from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Epochs, Partitions, read_member
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
-from kafkagroups.coordinator.group_store import Result
+from kafkagroups.coordinator.group_store import GroupStore, Result
 from kafkagroups.coordinator.messages import (
     FIRST_WITH_CLIENT_MEMBER_ID,
     JOIN_EPOCH,
@@ -31,11 +32,10 @@ from kafkagroups.coordinator.messages import (
     ResponseFuture,
     TxnOffsetCommitRequest,
 )
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import RequestValidator
+from kafkagroups.coordinator.request_validation import RequestValidator, check_fields, take_fields
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.groups.living_groups import LivingShard
+from kafkagroups.groups.living_groups import LivingGroup, LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import Record
@@ -108,22 +108,39 @@ def _require_text(value: str | None, name: str) -> None:
         raise Refusal(Errors.INVALID_REQUEST, f"{name} can't be empty.")
 
 
-class ModernRequests:
-    def __init__(
-        self,
-        store: PartitionedGroups,
-        validator: RequestValidator,
-        rebalances: Rebalances,
-        group_configs: Mapping[str, Mapping[str, str]],
-    ) -> None:
-        self.store = store
-        self.validator = validator
-        self.image = TopicImage({} if validator.topics is None else validator.topics, validator.topic_ids)
-        self.groups = ConsumerGroups(store, self.image, group_configs)
-        self.classic_members = ClassicMembers(self.groups, rebalances)
+class Requests:
+    """A part of `GroupCoordinator`, which sets what the requests need."""
 
-    def heartbeat(self, request: ConsumerHeartbeat, new_member_id: str) -> ResponseFuture[ConsumerHeartbeatResult]:
-        """`new_member_id` is for a member that joins without an id."""
+    clock: Clock
+    settings: Settings
+    manager: GroupStore
+    validator: RequestValidator
+    rebalances: Rebalances
+    new_member_id: Callable[[str], str]
+    # Only in the new coordinator:
+    image: TopicImage
+    consumer_groups: ConsumerGroups
+    classic_members: ClassicMembers
+
+
+class ConsumerGroupRequests(Requests):
+    @take_fields(ConsumerHeartbeat)
+    def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
+        """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
+
+        A member joins with member epoch 0, leaves with -1, and as a static member for a restart with -2. In `version` 0
+        of the request, the broker chooses the member id; later the client does. Consumer groups need the coordinator's
+        `topics` and `topic_ids`: a topic without an id gives no member a partition.
+
+        The result has the member's epoch, and its assignment if that changed. Errors: INVALID_REQUEST for a field,
+        UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH if
+        the member must join again, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID and GROUP_MAX_SIZE_REACHED.
+        UNSUPPORTED_VERSION if the broker has no consumer groups. Source: GroupMetadataManager.consumerGroupHeartbeat.
+        """
+        if self.settings.is_before(4, 0):
+            return ResponseFuture.of(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
+        needs_id = request.member_epoch == JOIN_EPOCH and not request.member_id
+        member_id = self.new_member_id(request.client_id) if needs_id else request.member_id
         refusal = self._check_heartbeat(request)
         if refusal.error is not Errors.NONE:
             return ResponseFuture.of(refusal)
@@ -132,15 +149,16 @@ class ModernRequests:
             group_id = request.group_id
             records: list[Record] = []
             if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-                return self.groups.leave(request, _require_group(shard, group_id, "Group"))
+                return self.consumer_groups.leave(
+                    request, _require_group(shard.groups.get(group_id), group_id, "Group")
+                )
             if request.member_epoch != JOIN_EPOCH:
-                group = _require_group(shard, group_id, "Consumer group")
+                group = _require_group(shard.groups.get(group_id), group_id, "Consumer group")
             else:
                 group = self.classic_members.find_or_create(shard, group_id, records)
-            member_id = request.member_id or new_member_id
-            return self.groups.heartbeat(replace(request, member_id=member_id), group, records)
+            return self.consumer_groups.heartbeat(replace(request, member_id=member_id), group, records)
 
-        return self.groups.write(request.group_id, handle, ConsumerHeartbeatResult)
+        return self.consumer_groups.write(request.group_id, handle, ConsumerHeartbeatResult)
 
     def _check_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
         validator = self.validator
@@ -151,15 +169,22 @@ class ModernRequests:
         if not validator.is_running:
             return ConsumerHeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE)
         try:
-            check_heartbeat(request, self.store.settings)
+            check_heartbeat(request, self.settings)
         except Refusal as refusal:
             return ConsumerHeartbeatResult(refusal.error, refusal.message)
         return ConsumerHeartbeatResult(validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT"))
 
-    def describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        return [self._describe_group(group_id) for group_id in group_ids]
+    @check_fields()
+    def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        """Return the state and the members of consumer groups (since 4.0).
 
-    def _describe_group(self, group_id: str) -> DescribedConsumerGroup:
+        Source: GroupCoordinatorService.consumerGroupDescribe.
+        """
+        return [self._describe_consumer_group(group_id) for group_id in group_ids]
+
+    def _describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        if self.settings.is_before(4, 0):
+            return DescribedConsumerGroup(Errors.UNSUPPORTED_VERSION, group_id)
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return DescribedConsumerGroup(Errors.GROUP_AUTHORIZATION_FAILED, group_id)
         if not group_id:
@@ -168,9 +193,9 @@ class ModernRequests:
         if error is not Errors.NONE:
             return DescribedConsumerGroup(error, group_id)
 
-        with self.store.committed():
+        with self.manager.committed():
             try:
-                group = _require_group(self.store.find_runtime(group_id).shard, group_id, "Group")
+                group = _require_group(self.manager.find_group(group_id), group_id, "Group")
             except Refusal as refusal:
                 return DescribedConsumerGroup(refusal.error, group_id, refusal.message)
             names = self.image.names_by_id()
@@ -181,7 +206,7 @@ class ModernRequests:
                 group.state.value,
                 group.group_epoch,
                 group.assignment_epoch,
-                find_assignor(group, self.store.settings.consumer.assignors[0]),
+                find_assignor(group, self.settings.consumer.assignors[0]),
                 tuple(self._describe_member(group, member_id, names) for member_id in group.ordered_member_ids()),
                 names,
             )
@@ -200,7 +225,7 @@ class ModernRequests:
 
     # Offsets of groups of a new type
 
-    def validate_commit(
+    def _validate_modern_commit(
         self,
         group: ModernGroup,
         request: OffsetCommitRequest | TxnOffsetCommitRequest,
@@ -228,7 +253,7 @@ class ModernRequests:
             return Errors.UNSUPPORTED_VERSION
         is_accepted = epoch == member.member_epoch
         if epoch < member.member_epoch:
-            limit = self.store.settings.offset_metadata_max_bytes
+            limit = self.settings.offset_metadata_max_bytes
             partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
             is_accepted = self._has_had(group, member_id, epoch, partitions)
         if is_accepted:
@@ -248,7 +273,7 @@ class ModernRequests:
                 return False
         return True
 
-    def validate_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
+    def _validate_modern_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
         if group.type == "share" or (member_id is None and epoch < 0):
             return Errors.NONE
         if member_id is None:
@@ -280,30 +305,7 @@ def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:
     }
 
 
-def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
-    group = shard.groups.get(group_id)
+def _require_group(group: LivingGroup | None, group_id: str, kind: str) -> ModernGroup:
     if group is None:
         raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
     return require_consumer_group(group, group_id)
-
-
-class Requests:
-    def __init__(
-        self,
-        validator: RequestValidator,
-        rebalances: Rebalances,
-        modern: ModernRequests | None,
-        new_member_id: Callable[[str], str],
-    ) -> None:
-        self.validator = validator
-        self.rebalances = rebalances
-        self.manager = validator.manager
-        self.settings = validator.settings
-        self.clock = validator.manager.clock
-        self.new_member_id = new_member_id
-        self._modern = modern
-
-    @property
-    def modern(self) -> ModernRequests:
-        assert self._modern is not None, "the classic coordinator has only classic groups"
-        return self._modern

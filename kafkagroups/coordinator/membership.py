@@ -33,7 +33,14 @@ from kafkagroups.coordinator.messages import (
     build_sync_result,
     convert_heartbeat_error,
 )
-from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, TEXT, check_field
+from kafkagroups.coordinator.request_validation import (
+    CLIENT_TEXT,
+    PARTITION_ERRORS,
+    TEXT,
+    check_field,
+    check_fields,
+    take_fields,
+)
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
@@ -41,7 +48,27 @@ from kafkagroups.groups.modern_group import ModernGroup
 
 
 class MemberRequests(Requests):
-    def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
+    @take_fields(JoinGroupRequest, group_instance_id=CLIENT_TEXT)
+    def join_group(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
+        """Add a member to the group. The response normally arrives when the next generation begins.
+
+        A new group is created even if its first member is refused. `protocols` are pairs of the name of an assignor
+        that the member supports, the preferred one first, and the bytes of its subscription. Without a `member_id` from
+        an earlier response, the member is new. Kafka versions before 2.3 ignore the `group_instance_id`, that of a
+        static member.
+
+        With `require_known_member_id`, a new dynamic member first gets the error MEMBER_ID_REQUIRED and a member id,
+        and must join again with it (request v4 and later, KIP-394). With `supports_skip_assignment`, a static leader
+        that joins again without a rebalance is told not to compute new assignments (request v9 and later); without, it
+        gets its old member id as the leader's, so it does not act as the leader. None: as in the broker's newest
+        request version.
+
+        Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID,
+        GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in common,
+        FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static member uses a
+        member id that was given to a dynamic member.
+        Source: GroupCoordinator.handleJoinGroup.
+        """
         group_id = request.group_id
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         joining = request.build_member()
@@ -107,7 +134,7 @@ class MemberRequests(Requests):
         is_unknown = not joining.member_id
         if is_unknown:
             joining.member_id = self.new_member_id(joining.client_id)
-        return self.modern.classic_members.join(
+        return self.classic_members.join(
             group, joining, is_unknown=is_unknown, requires_known_id=request.require_known_member_id is not False
         )
 
@@ -163,7 +190,7 @@ class MemberRequests(Requests):
         requires_known_id = request.require_known_member_id is not False and self.settings.is_at_least(2, 2)
         if instance_id is not None and instance_id in group.static_members:
             skips = request.supports_skip_assignment is not False and self.settings.is_at_least(3, 2)
-            self.replace_static(group, instance_id, joining, can_skip_assignment=skips)
+            self._replace_static(group, instance_id, joining, can_skip_assignment=skips)
         elif requires_known_id and instance_id is None:
             self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
             answer_join(joining, self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
@@ -198,7 +225,7 @@ class MemberRequests(Requests):
 
     # Static members
 
-    def replace_static(
+    def _replace_static(
         self, group: ClassicGroup, instance_id: str, joining: ClassicMember, *, can_skip_assignment: bool
     ) -> None:
         """Requests with the old member id get FENCED_INSTANCE_ID.
@@ -271,16 +298,24 @@ class MemberRequests(Requests):
 
     # SyncGroup, Heartbeat and LeaveGroup
 
-    def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
-        """While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance
+    @take_fields(SyncGroupRequest)
+    def sync_group(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
+        """Return the member's assignment, which arrives when the leader has sent all `assignments`, by member id.
+
+        `protocol_type` and `protocol` are those in the response to the member's JoinGroup; None: not checked. Errors:
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (KIP-559), and
+        REBALANCE_IN_PROGRESS while members join again or the group is loading (loading before 2.0: UNKNOWN_MEMBER_ID).
+
+        While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance
         is not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
+        Source: GroupCoordinator.handleSyncGroup.
         """
         group_id = request.group_id
         member_id = request.member_id
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         modern_group = self._find_consumer_group(group_id) if error is Errors.NONE else None
         if modern_group is not None:
-            return self.modern.classic_members.sync(modern_group, request)
+            return self.classic_members.sync(modern_group, request)
         group = self.manager.get_group(group_id)
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
@@ -301,17 +336,25 @@ class MemberRequests(Requests):
                 self.rebalances.restart_session(group, member)
         return response
 
+    @take_fields(HeartbeatRequest)
     def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
-        """While the group is loading, the answer is NONE, because the session timers start only after the load. While
+        """Restart the member's session timer, so that the member stays in the group.
+
+        The answer is NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
+        or ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, it is
+        NONE, and the member is not checked.
+
+        While the group is loading, the answer is NONE, because the session timers start only after the load. While
         the member waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and its session
         timer is not restarted; before 2.3, in addition, the generation is not checked.
+        Source: GroupCoordinator.handleHeartbeat.
         """
         error = self.validator.check_request(request.group_id, "HEARTBEAT", "READ")
         if error is not Errors.NONE:
             return ResponseFuture.of(convert_heartbeat_error(error))
         modern_group = self._find_consumer_group(request.group_id)
         if modern_group is not None:
-            return self.modern.classic_members.heartbeat(modern_group, request)
+            return self.classic_members.heartbeat(modern_group, request)
         return self.manager.write(request.group_id, partial(self._heartbeat, request), convert_heartbeat_error)
 
     def _heartbeat(self, request: HeartbeatRequest) -> Result[Errors]:
@@ -329,15 +372,23 @@ class MemberRequests(Requests):
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         return Result(Errors.REBALANCE_IN_PROGRESS if is_preparing else Errors.NONE)
 
-    def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> ResponseFuture[LeaveGroupResult]:
-        """If the group does not exist, each member is unknown."""
+    @check_fields()
+    def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> ResponseFuture[LeaveGroupResult]:
+        """Remove members from the group. `members` are member ids, and `MemberIdentity` for static members.
+
+        The result has an error code for each member, or only one if the whole request is refused, for example because
+        the group is Dead.
+
+        If the group does not exist, each member is unknown.
+        Source: GroupCoordinator.handleLeaveGroup.
+        """
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
         if error is not Errors.NONE:
             return ResponseFuture.of(LeaveGroupResult(error))
         identities = [MemberIdentity(member) if isinstance(member, str) else member for member in members]
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None and modern_group.type == CONSUMER:
-            return self.modern.classic_members.leave(modern_group, identities)
+            return self.classic_members.leave(modern_group, identities)
 
         def leave() -> Result[LeaveGroupResult]:
             group = self.manager.get_group(group_id)

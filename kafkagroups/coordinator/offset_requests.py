@@ -1,29 +1,22 @@
-"""The requests about offsets and groups: commits, deletions and expiry, and the answers from the cache.
+"""The requests about offsets: commits, deletions and expiry, and OffsetFetch, which is answered from the cache.
 
 A commit is checked first, and then the manager stores its offsets in the log and the cache.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest; GroupCoordinator.handleCommitOffsets,
-handleTxnCommitOffsets, handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9; tags 2.8.2 and 1.0.1);
+handleTxnCommitOffsets, handleDeleteOffsets, handleDeletedPartitions, handleFetchOffsets (3.9; tags 2.8.2 and 1.0.1);
 GroupMetadataManager.cleanupGroupMetadata (3.9).
-
-OffsetFetch, DescribeGroups and ListGroups are answered from the cache.
-Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGroups; KafkaApis (3.9; tags 2.8.2, 1.0.1).
 """
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from kafkagroups.coordinator.consumer_coordinator import Requests
-from kafkagroups.coordinator.group_store import NO_PRODUCER, Producer, Result, is_empty
+from kafkagroups.coordinator.consumer_coordinator import ConsumerGroupRequests
+from kafkagroups.coordinator.group_store import NO_PRODUCER, Producer, Result
 from kafkagroups.coordinator.messages import (
     CommitErrors,
-    DescribedGroup,
-    DescribedMember,
     Errors,
     FetchedOffset,
-    ListedGroup,
     OffsetCommit,
     OffsetCommitRequest,
     OffsetDeleteResult,
@@ -35,22 +28,36 @@ from kafkagroups.coordinator.messages import (
     convert_commit_append_error,
     convert_event_error,
 )
-from kafkagroups.coordinator.request_validation import PARTITION_ERRORS
+from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, ListOf, check_fields, take_fields
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, NOT_APPENDED, ClassicGroup, ClassicMember, LivingGroup
+from kafkagroups.groups.living_groups import CONSUMER, NOT_APPENDED, ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.segment_file import to_int64
-from kafkagroups.records.wire import utf16_length
+from kafkagroups.records.wire import INT32, utf16_length
 
 _Commits = dict[TopicPartition, OffsetCommit]
 _Answer = Callable[[CommitErrors], None]
 
 
-class OffsetRequests(Requests):
+class OffsetRequests(ConsumerGroupRequests):
     # Commits
 
-    def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+    @take_fields(OffsetCommitRequest)
+    def offset_commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+        """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
+
+        `generation` -1 and `member_id` "" mean that the client is not a member. `retention_ms` is in OffsetCommit v2 to
+        v4; -1: the setting `offsets_retention_ms`. If the client `supports_group_not_found` (request v9 and later), a
+        broker since 4.0 answers GROUP_ID_NOT_FOUND, instead of ILLEGAL_GENERATION, to a member that commits to an
+        unknown group.
+
+        Errors of the whole commit, in every partition: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+        REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
+        OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
+        Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
+        """
+
         def store(offsets: _Commits, answer: _Answer) -> None:
             group = self._find_group(request, offsets)
             if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
@@ -59,7 +66,18 @@ class OffsetRequests(Requests):
 
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+    @take_fields(TxnOffsetCommitRequest)
+    def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+        """Commit offsets in a producer's transaction. They are pending until the transaction's marker arrives.
+
+        The errors are those of `offset_commit`. A member is only checked if the commit contains one (not generation -1,
+        member id ""). Since Kafka 3.7 the error can also come from `verify`, for example INVALID_PRODUCER_ID_MAPPING,
+        INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE; a client without `supports_abortable_error` (request v4 and
+        later) gets INVALID_TXN_STATE instead of the last one. Up to 3.9, the group is created before the member and the
+        transaction are checked.
+        Source: GroupCoordinator.handleTxnCommitOffsets.
+        """
+
         def store(offsets: _Commits, answer: _Answer) -> None:
             group = self._find_group_in_transaction(request, offsets)
             producer = (request.producer_id, request.producer_epoch)
@@ -70,9 +88,16 @@ class OffsetRequests(Requests):
             return ResponseFuture.of(dict.fromkeys(request.offsets, error))
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    def commit_to_zookeeper(
+    @check_fields()
+    def offset_commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
+        """Commit with version 0 of the request: the offset is stored in ZooKeeper, and no record is written.
+
+        The errors are UNSUPPORTED_VERSION if the broker has no ZooKeeper; otherwise those of `offset_commit`. Source:
+        KafkaApis.commitOffsetsToZookeeper.
+        """
+
         def store(accepted_offsets: _Commits, answer: _Answer) -> None:
             store_one = partial(self._store_in_zookeeper, group_id)
             answer({partition: store_one(partition, offset) for partition, offset in accepted_offsets.items()})
@@ -101,7 +126,7 @@ class OffsetRequests(Requests):
             return error
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None:
-            return self.modern.validate_commit(modern_group, request, offsets) or modern_group
+            return self._validate_modern_commit(modern_group, request, offsets) or modern_group
         group = self.manager.get_or_create(group_id) if request.generation < 0 else self.manager.get_group(group_id)
         if group is None:
             knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
@@ -126,7 +151,7 @@ class OffsetRequests(Requests):
             return error
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None:
-            return self.modern.validate_commit(modern_group, request, offsets) or modern_group
+            return self._validate_modern_commit(modern_group, request, offsets) or modern_group
         if not is_classic and request.generation >= 0 and self.manager.get_group(group_id) is None:
             return Errors.ILLEGAL_GENERATION
         group = self.manager.get_or_create(group_id)
@@ -208,48 +233,14 @@ class OffsetRequests(Requests):
 
     # Deletions and expiry
 
-    def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
-        errors = {
-            group_id: self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
-            for group_id in dict.fromkeys(group_ids)
-        }
-        accepted_ids = [group_id for group_id, error in errors.items() if error is Errors.NONE]
-        responses = [self._delete_together(ids) for ids in self.manager.split_by_partition(accepted_ids)]
-        return ResponseFuture.gather(responses).map(lambda answers: dict(ChainMap(*answers, errors)))
+    @check_fields()
+    def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
+        """Delete offsets of a group (since Kafka 2.4, KIP-496).
 
-    def _delete_together(self, group_ids: Sequence[str]) -> ResponseFuture[dict[str, Errors]]:
-        """Delete groups with one write.
-
-        Since 4.1 a write for share groups, which has no records if there are none, comes first. So the groups are not
-        looked at before the log has confirmed everything until then, and they stay if it fails.
+        The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer
+        group subscribes to the topic. That of the whole request is GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the group
+        has members and its protocol type is not "consumer". Source: GroupCoordinator.handleDeleteOffsets.
         """
-
-        def refuse(error: Errors, message: str | None) -> dict[str, Errors]:
-            return dict.fromkeys(group_ids, error)
-
-        def delete() -> Result[dict[str, Errors]]:
-            deleted_groups: list[LivingGroup] = []
-            errors = {group_id: self._check_deletion(group_id, deleted_groups) for group_id in group_ids}
-            return Result(errors, self.manager.delete_groups(deleted_groups))
-
-        def wait() -> Result[dict[str, Errors]]:
-            return Result({})
-
-        def delete_unless_refused(refused: dict[str, Errors]) -> ResponseFuture[dict[str, Errors]]:
-            return ResponseFuture.of(refused) if refused else self.manager.write(group_ids[0], delete, refuse)
-
-        return self.manager.write(group_ids[0], wait, refuse).bind(delete_unless_refused)
-
-    def _check_deletion(self, group_id: str, deleted_groups: list[LivingGroup]) -> Errors:
-        group = self.manager.find_group(group_id)
-        if group is None or group.state is ClassicState.DEAD:
-            return self.validator.choose_error_without_group(group_id)
-        if not is_empty(group):
-            return Errors.NON_EMPTY_GROUP
-        deleted_groups.append(group)
-        return Errors.NONE
-
-    def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
         error = self.validator.check_request(group_id, "OFFSET_DELETE", "DELETE")
         if error is not Errors.NONE:
             return ResponseFuture.of(OffsetDeleteResult(error))
@@ -283,11 +274,21 @@ class OffsetRequests(Requests):
             raise Refusal(Errors.NON_EMPTY_GROUP, None)
         return group, group.subscribed_topics
 
-    def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
+    @check_fields()
+    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
+        """Delete all groups' offsets for these partitions, because their topics were deleted. Return how many.
+
+        Up to 3.9, a group is also deleted if it is Empty and has no offsets left. Source:
+        GroupCoordinator.handleDeletedPartitions.
+        """
         return self.manager.delete_partitions(partitions, self.validator.topic_ids)
 
-    def start_expiration(self, first_ms: int) -> None:
-        """A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately."""
+    @check_fields()
+    def start_expiration(self, first_ms: int = 0) -> None:
+        """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.
+
+        A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately.
+        """
         self.clock.after(max(first_ms, 1), self._delete_expired)
 
     def _delete_expired(self) -> None:
@@ -296,8 +297,32 @@ class OffsetRequests(Requests):
 
     # Answers from the cache
 
-    def fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
-        """Since 4.0, a stable fetch is a write without records: it sees all that is appended, and waits for the log."""
+    @check_fields(partitions=ListOf(INT32))
+    def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
+        """Commit or abort the offsets of the producer's transaction, right after its marker was written.
+
+        `partitions` are those of the offsets topic that contain the marker; since 4.0 it must be the newest batch of
+        each, because the coordinator counts the offsets of its log.
+
+        Raises NotAppended if an offset of the transaction has no record in the log, which can happen up to Kafka 3.7,
+        if the metadata of a commit is too large.
+        Source: GroupCoordinator.scheduleHandleTxnCompletion.
+        """
+        self.manager.complete_transaction(producer_id, partitions, commits=commits)
+
+    @take_fields(OffsetFetchRequest)
+    def offset_fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
+        """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
+
+        `partitions` None means all that have an offset and that the client may read; a requested one that it may not
+        read has the error TOPIC_AUTHORIZATION_FAILED. With `require_stable`, a partition gets UNSTABLE_OFFSET_COMMIT
+        (KIP-447) if it has an unfinished commit: its transaction is open, or, up to 3.9, its append is not answered. In
+        4.x, such a commit is already in the answer, which waits until the log has confirmed it. With `by_topic_id`
+        (request v10 and later), an offset that was committed for an earlier topic of the same name is not returned.
+
+        Since 4.0, a stable fetch is a write without records: it sees all that is appended, and waits for the log.
+        Source: GroupCoordinator.handleFetchOffsets.
+        """
         error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
         if error is not Errors.NONE:
             return ResponseFuture.of(OffsetFetchResult(error))
@@ -317,7 +342,7 @@ class OffsetRequests(Requests):
         """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
         group = self.manager.find_modern_group(request.group_id)
         if group is not None:
-            error = self.modern.validate_fetch(group, request.member_id, request.member_epoch)
+            error = self._validate_modern_fetch(group, request.member_id, request.member_epoch)
             if error is not Errors.NONE:
                 return OffsetFetchResult(error)
         requested_partitions = None if request.partitions is None else list(request.partitions)
@@ -337,7 +362,13 @@ class OffsetRequests(Requests):
                 offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
         return OffsetFetchResult(Errors.NONE, offsets)
 
-    def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
+    @check_fields()
+    def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
+        """Return offsets that were committed with version 0 of OffsetCommit.
+
+        The error is UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist or has no offset. Source:
+        KafkaApis.handleOffsetFetchRequestFromZookeeper.
+        """
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
         offsets = {partition: self._fetch_offset_from_zookeeper(group_id, partition) for partition in partitions}
@@ -355,70 +386,6 @@ class OffsetRequests(Requests):
             error = Errors.UNSUPPORTED_VERSION
         return FetchedOffset(-1 if offset is None else offset, error=error)
 
-    def describe(self, group_id: str) -> DescribedGroup:
-        error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
-        if error is not Errors.NONE:
-            return DescribedGroup(error, group_id)
-        with self.manager.committed():
-            group = self.manager.find_group(group_id)
-        if not isinstance(group, ClassicGroup) and self.settings.is_at_least(4, 0):
-            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
-            return DescribedGroup(Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message)
-        if not isinstance(group, ClassicGroup):
-            return DescribedGroup(error, group_id, ClassicState.DEAD.value)
-        is_stable = group.state is ClassicState.STABLE
-        protocol = group.protocol if is_stable else None
-        if is_stable and protocol is None:
-            # A broker never writes a group with members but no protocol. If Kafka loads it, Kafka throws an exception.
-            return DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
-        return DescribedGroup(
-            error,
-            group_id,
-            self._get_state_name(group),
-            group.protocol_type or "",
-            protocol or "",
-            tuple(
-                _describe_member(member, protocol, shows_assignment=is_stable or self.settings.is_at_least(4, 0))
-                for member in group.ordered_members()
-            ),
-        )
-
-    def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
-        can_see_all_groups = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
-        if not can_see_all_groups and self.settings.is_before(2, 0):
-            return Errors.CLUSTER_AUTHORIZATION_FAILED, []
-        if not self.validator.is_running:
-            return Errors.COORDINATOR_NOT_AVAILABLE, []
-        # Since 3.7, upper and lower case make no difference in a state's name; since 4.0, nor does space around it.
-        convert_case = str.lower if self.settings.is_at_least(3, 7) else str
-        state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
-        type_filter = {group_type.lower() for group_type in types}
-        groups = []
-        with self.manager.committed():
-            all_groups = [
-                ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group))
-                for group in self.manager.current_groups()
-            ]
-            all_groups += [
-                ListedGroup(group.group_id, group.type, group.state.value, group.type)
-                for group in self.manager.current_modern_groups()
-            ]
-        for listed in all_groups:
-            accepts_state = not state_filter or convert_case(listed.state) in state_filter
-            if not accepts_state or (type_filter and listed.type not in type_filter):
-                continue
-            if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", listed.group_id):
-                groups.append(listed)
-        if not self.manager.loading:
-            return Errors.NONE, groups
-        return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []
-
-    def _get_state_name(self, group: ClassicGroup) -> str:
-        """Before 1.1 the state CompletingRebalance was called AwaitingSync."""
-        if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
-            return "AwaitingSync"
-        return group.state.value
-
 
 def _build_offset(
     offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
@@ -432,17 +399,6 @@ def _build_offset(
         topic_id=topic_id,
         record_offset=NOT_APPENDED,
         batch_offset=NOT_APPENDED,
-    )
-
-
-def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assignment: bool) -> DescribedMember:
-    return DescribedMember(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        b"" if protocol is None else member.find_metadata(protocol),
-        member.assignment if shows_assignment else b"",
     )
 
 

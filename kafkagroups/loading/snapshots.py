@@ -61,10 +61,9 @@ from kafkagroups.groups.replay import (
 )
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import WholeTopic, combine_shards
-from kafkagroups.loading.partition_count import FoundPartitions, LogTimes, is_folder
+from kafkagroups.loading.load import WholeTopic, choose_engine, combine_shards, is_folder
+from kafkagroups.loading.partition_count import FoundPartitions, LogTimes
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL, crc32c, encode_batch
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.cleaner import encode_replacement

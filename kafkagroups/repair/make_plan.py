@@ -20,9 +20,8 @@ from kafkagroups.groups.replay import CountBytes, LogKey, LogKeys, ignore_bytes,
 from kafkagroups.history.fates import Fates, RecordFate, read_fate_table
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.loading.columns import columns_of
-from kafkagroups.loading.engines import PYTHON, create_observed_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.load import PYTHON, OpenTopic, create_observed_engine
 from kafkagroups.loading.partition_count import match_groups
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segment_file import partition_for

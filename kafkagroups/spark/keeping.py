@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.loading.engines import choose_engine
+from kafkagroups.loading.load import choose_engine
 from kafkagroups.loading.snapshots import (
     CHECKPOINT,
     KeptPartition,

@@ -61,7 +61,6 @@ from kafkagroups.coordinator.messages import (
     answer_sync,
     convert_heartbeat_error,
 )
-from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.settings import ConsumerSettings
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.group import ClassicState
@@ -213,18 +212,8 @@ def encode_target(image: TopicImage, target: Partitions, subscription: bytes) ->
     return encode_versioned(VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment))
 
 
-class ClassicMembers:
-    """The requests of classic members to consumer groups, and the conversions of groups.
-
-    A downgrade needs `rebalances`, because the classic group begins with one.
-    """
-
-    def __init__(self, groups: ConsumerGroups, rebalances: Rebalances) -> None:
-        self.groups = groups
-        self.rebalances = rebalances
-        self.image = groups.image
-        self.settings = groups.settings
-        groups.downgrade = self.downgrade_without
+class ConvertibleGroups(ConsumerGroups):
+    """Consumer groups that can have classic members, with the requests of these, and the conversions of groups."""
 
     def find_or_create(self, shard: LivingShard, group_id: str, records: list[Record]) -> ModernGroup:
         group = shard.groups.get(group_id)
@@ -259,13 +248,12 @@ class ClassicMembers:
             apply_record(group, record)
 
         for member in members:
-            self.groups.restart_session(group_id, member)
+            self.restart_session(group_id, member)
         return group
 
     # Downgrade
 
     def downgrade_without(self, group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:
-        """Add the records of a downgrade if only classic members remain and it is allowed. Return whether it is."""
         remaining = [member for member in read_members(group).values() if member.member_id not in removed_ids]
         if not remaining or not self._can_downgrade(remaining):
             return False
@@ -299,31 +287,31 @@ class ClassicMembers:
         classic = ClassicGroup(
             group_id,
             self.settings.version,
-            self.groups.clock.now_ms,
+            self.clock.now_ms,
             generation=group.group_epoch,
             protocol_type=CONSUMER,
         )
         add_classic_members(classic, group, members, replaced_ids or {}, self.image)
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         records += build_modern_tombstones(group, replaced_ids)
-        records.append(self.groups.store.build_group_record(classic, assignments))
+        records.append(self.store.build_group_record(classic, assignments))
 
         def start_classic_group() -> None:
-            shard = self.groups.store.find_runtime(group_id).shard
+            shard = self.store.find_runtime(group_id).shard
             if not isinstance(shard.groups.get(group_id), ClassicGroup):
                 return
-            self.groups.forget(group_id)
+            self.forget(group_id)
             shard.groups[group_id] = classic
             for member in classic.members.values():
                 self.rebalances.restart_session(classic, member)
             if rebalances:
                 self.rebalances.prepare(classic)
 
-        self.groups.after_write.append(start_classic_group)
+        self.after_write.append(start_classic_group)
 
     # Requests of classic members to a consumer group
 
-    def join(
+    def join_classic(
         self, group: ModernGroup, joining: ClassicMember, *, is_unknown: bool, requires_known_id: bool
     ) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup. An unknown member has the id that the coordinator chose."""
@@ -347,22 +335,22 @@ class ClassicMembers:
         def start_timers(result: JoinGroupResult) -> None:
             if result.error is not Errors.NONE:
                 return
-            self.groups.timers.cancel(group.group_id, result.member_id, ["join"])
+            self.timers.cancel(group.group_id, result.member_id, ["join"])
             if is_downgrade:
                 return
-            member = self.groups.find_member(group.group_id, result.member_id)
+            member = self.find_member(group.group_id, result.member_id)
             if member is not None:
-                self.groups.restart_session(group.group_id, member)
-                self.groups.timers.restart(("sync", group.group_id, member.member_id), joining.rebalance_timeout_ms)
+                self.restart_session(group.group_id, member)
+                self.timers.restart(("sync", group.group_id, member.member_id), joining.rebalance_timeout_ms)
 
-        response = self.groups.write(group.group_id, handle, refuse)
+        response = self.write(group.group_id, handle, refuse)
         response.then(start_timers)
         return response
 
     def _check_joining(self, group: ModernGroup, joining: ClassicMember) -> None:
         if self.settings.consumer.migration_policy == "disabled":
             raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the group migration is disabled")
-        self.groups.check_size(group, joining.member_id, joining.group_instance_id)
+        self.check_size(group, joining.member_id, joining.group_instance_id)
         classic = [
             member.metadata.classic_member_metadata
             for member in read_members(group).values()
@@ -381,29 +369,29 @@ class ClassicMembers:
         if joining.group_instance_id is None:
             before = find_or_create_member(group, joining.member_id)
         elif is_unknown:
-            before = self.groups.join_static(group, joining.member_id, holder, records)
+            before = self.join_static(group, joining.member_id, holder, records)
         else:
             before = find_member(group, joining.member_id, joining.group_instance_id)
         subscription = self._read_subscription(joining)
         metadata = build_metadata(joining, joining.protocols[0][1])
         after = replace(before, metadata=update_metadata(before.metadata, **msgspec.structs.asdict(metadata)))
         change = MemberChange(group, before, after, records)
-        self.groups.store_subscription(change)
+        self.store_subscription(change)
         owned = {
             topic_id: topic.partitions
             for topic in subscription.owned_partitions
-            if (topic_id := self.groups.image.id_of(topic.topic)) is not None
+            if (topic_id := self.image.id_of(topic.topic)) is not None
         }
         if not self.can_replace(group, holder):
-            self.groups.update_target(change)
-            self.groups.reconcile(change, owned)
+            self.update_target(change)
+            self.reconcile(change, owned)
             return change.after, False
         assert holder is not None
         is_stale = group.assignment_epoch < change.epoch
         if not is_stale:
             change.target_epoch = group.assignment_epoch
             change.target = find_target(group, holder.member_id)
-            self.groups.reconcile(change, owned)
+            self.reconcile(change, owned)
         others = [each for each in read_members(group).values() if each.member_id != holder.member_id]
         self.downgrade(
             group,
@@ -422,7 +410,7 @@ class ClassicMembers:
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the subscription is malformed") from None
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
 
-    def sync(self, group: ModernGroup, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
+    def sync_classic(self, group: ModernGroup, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
         def handle(_: object) -> Result[SyncGroupResult]:
             member, classic = self._find_classic(group, request)
             has_other_name = request.protocol not in (None, classic.supported_protocols[0].name)
@@ -431,19 +419,19 @@ class ClassicMembers:
             if group.assignment_epoch > member.epoch and member.state != UNREVOKED:
                 self._await_join(group, member)
                 raise Refusal(Errors.REBALANCE_IN_PROGRESS, "a new rebalance has begun")
-            self.groups.timers.cancel(group.group_id, member.member_id, ["sync"])
-            self.groups.restart_session(group.group_id, member)
+            self.timers.cancel(group.group_id, member.member_id, ["sync"])
+            self.restart_session(group.group_id, member)
             data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
             return Result(SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
-        return self.groups.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
+        return self.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
 
-    def heartbeat(self, group: ModernGroup, request: HeartbeatRequest) -> ResponseFuture[Errors]:
+    def heartbeat_classic(self, group: ModernGroup, request: HeartbeatRequest) -> ResponseFuture[Errors]:
         """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
 
         def handle(_: object) -> Result[Errors]:
             member, _classic = self._find_classic(group, request)
-            self.groups.restart_session(group.group_id, member)
+            self.restart_session(group.group_id, member)
             waits_for_others = member.state == UNRELEASED and self._waits_for_others(group, member)
             is_behind = member.epoch < group.assignment_epoch or member.state == UNREVOKED
             if not is_behind and (member.state != UNRELEASED or waits_for_others):
@@ -451,9 +439,11 @@ class ClassicMembers:
             self._await_join(group, member)
             return Result(Errors.REBALANCE_IN_PROGRESS)
 
-        return self.groups.write(group.group_id, handle, convert_heartbeat_error)
+        return self.write(group.group_id, handle, convert_heartbeat_error)
 
-    def leave(self, group: ModernGroup, identities: Sequence[MemberIdentity]) -> ResponseFuture[LeaveGroupResult]:
+    def leave_classic(
+        self, group: ModernGroup, identities: Sequence[MemberIdentity]
+    ) -> ResponseFuture[LeaveGroupResult]:
         def handle(_: object) -> Result[LeaveGroupResult]:
             results = []
             members: dict[str, ConsumerMember] = {}
@@ -465,10 +455,10 @@ class ClassicMembers:
                 else:
                     results.append((identity, Errors.NONE))
                     members[member.member_id] = member
-            records = self.groups.remove_members(group, list(members.values()))
+            records = self.remove_members(group, list(members.values()))
             return Result(LeaveGroupResult(Errors.NONE, tuple(results)), records)
 
-        return self.groups.write(group.group_id, handle, lambda error, _: LeaveGroupResult(error))
+        return self.write(group.group_id, handle, lambda error, _: LeaveGroupResult(error))
 
     def _find_leaving(self, group: ModernGroup, identity: MemberIdentity) -> ConsumerMember:
         if identity.group_instance_id is not None and not identity.member_id:
@@ -491,8 +481,8 @@ class ClassicMembers:
 
     def _await_join(self, group: ModernGroup, member: ConsumerMember) -> None:
         key = ("join", group.group_id, member.member_id)
-        if not self.groups.timers.is_running(key):
-            self.groups.timers.restart(key, member.metadata.rebalance_timeout_ms)
+        if not self.timers.is_running(key):
+            self.timers.restart(key, member.metadata.rebalance_timeout_ms)
 
     def _waits_for_others(self, group: ModernGroup, member: ConsumerMember) -> bool:
         target = find_target(group, member.member_id)

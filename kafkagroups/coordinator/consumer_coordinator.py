@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from kafkagroups.coordinator.classic_members import ClassicMembers, require_consumer_group
+from kafkagroups.coordinator.classic_members import ConvertibleGroups, require_consumer_group
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Epochs, Partitions, read_member
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
 from kafkagroups.coordinator.group_store import GroupStore, Result
@@ -119,8 +118,7 @@ class Requests:
     new_member_id: Callable[[str], str]
     # Only in the new coordinator:
     image: TopicImage
-    consumer_groups: ConsumerGroups
-    classic_members: ClassicMembers
+    consumer_groups: ConvertibleGroups
 
 
 class ConsumerGroupRequests(Requests):
@@ -155,7 +153,7 @@ class ConsumerGroupRequests(Requests):
             if request.member_epoch != JOIN_EPOCH:
                 group = _require_group(shard.groups.get(group_id), group_id, "Consumer group")
             else:
-                group = self.classic_members.find_or_create(shard, group_id, records)
+                group = self.consumer_groups.find_or_create(shard, group_id, records)
             return self.consumer_groups.heartbeat(replace(request, member_id=member_id), group, records)
 
         return self.consumer_groups.write(request.group_id, handle, ConsumerHeartbeatResult)

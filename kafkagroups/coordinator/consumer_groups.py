@@ -14,6 +14,7 @@ consumerGroupFenceMembers (4.3.1). What 4.4 does otherwise is known from recorde
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -70,6 +71,7 @@ from kafkagroups.coordinator.messages import (
     ResponseFuture,
 )
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.groups.living_groups import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
@@ -97,13 +99,20 @@ class MemberChange:
     target: Partitions = field(default_factory=dict)
 
 
-class ConsumerGroups:
-    """`group_configs` are the settings of single groups, by group id, with Kafka's names."""
+class ConsumerGroups(ABC):
+    """`group_configs` are the settings of single groups, by group id, with Kafka's names. A downgrade needs
+    `rebalances`, because the classic group begins with one.
+    """
 
     def __init__(
-        self, store: PartitionedGroups, image: TopicImage, group_configs: Mapping[str, Mapping[str, str]]
+        self,
+        store: PartitionedGroups,
+        rebalances: Rebalances,
+        image: TopicImage,
+        group_configs: Mapping[str, Mapping[str, str]],
     ) -> None:
         self.store = store
+        self.rebalances = rebalances
         self.image = image
         self.group_configs = group_configs
         self.settings = store.settings
@@ -114,8 +123,6 @@ class ConsumerGroups:
         self.after_write: list[Callable[[], None]] = []
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
-        # `ClassicMembers` sets this function, and needs the groups itself.
-        self.downgrade: Callable[[ModernGroup, Collection[str], list[Record]], bool]
 
     def write(
         self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Callable[[Errors, str | None], T]
@@ -310,12 +317,16 @@ class ConsumerGroups:
 
     # Removing members
 
+    @abstractmethod
+    def downgrade_without(self, group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:
+        """Add the records of a downgrade if only classic members remain and it is allowed. Return whether it is."""
+
     def remove_members(self, group: ModernGroup, members: Sequence[ConsumerMember]) -> list[Record]:
         """Return the records of the removal. If only classic members remain, the group may become classic."""
         group_id = group.group_id
         records: list[Record] = []
         removed_ids = {member.member_id for member in members}
-        if not members or self.downgrade(group, removed_ids, records):
+        if not members or self.downgrade_without(group, removed_ids, records):
             return records
         for member in members:
             records += removal_records(group_id, member.member_id)

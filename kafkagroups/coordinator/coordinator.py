@@ -17,9 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Unpack
 
-from kafkagroups.coordinator.classic_members import ClassicMembers
+from kafkagroups.coordinator.classic_members import ConvertibleGroups
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_targets import TopicImage
 from kafkagroups.coordinator.group_store import Result, is_empty
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
@@ -93,8 +92,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
                 {} if self.validator.topics is None else self.validator.topics, self.validator.topic_ids
             )
             group_configs = surroundings.get("group_configs", {})
-            self.consumer_groups = ConsumerGroups(self.manager, self.image, group_configs)
-            self.classic_members = ClassicMembers(self.consumer_groups, self.rebalances)
+            self.consumer_groups = ConvertibleGroups(self.manager, self.rebalances, self.image, group_configs)
 
     # Groups
 

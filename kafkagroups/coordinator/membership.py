@@ -134,7 +134,7 @@ class MemberRequests(Requests):
         is_unknown = not joining.member_id
         if is_unknown:
             joining.member_id = self.new_member_id(joining.client_id)
-        return self.classic_members.join(
+        return self.consumer_groups.join_classic(
             group, joining, is_unknown=is_unknown, requires_known_id=request.require_known_member_id is not False
         )
 
@@ -315,7 +315,7 @@ class MemberRequests(Requests):
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         modern_group = self._find_consumer_group(group_id) if error is Errors.NONE else None
         if modern_group is not None:
-            return self.classic_members.sync(modern_group, request)
+            return self.consumer_groups.sync_classic(modern_group, request)
         group = self.manager.get_group(group_id)
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
@@ -354,7 +354,7 @@ class MemberRequests(Requests):
             return ResponseFuture.of(convert_heartbeat_error(error))
         modern_group = self._find_consumer_group(request.group_id)
         if modern_group is not None:
-            return self.classic_members.heartbeat(modern_group, request)
+            return self.consumer_groups.heartbeat_classic(modern_group, request)
         return self.manager.write(request.group_id, partial(self._heartbeat, request), convert_heartbeat_error)
 
     def _heartbeat(self, request: HeartbeatRequest) -> Result[Errors]:
@@ -388,7 +388,7 @@ class MemberRequests(Requests):
         identities = [MemberIdentity(member) if isinstance(member, str) else member for member in members]
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None and modern_group.type == CONSUMER:
-            return self.classic_members.leave(modern_group, identities)
+            return self.consumer_groups.leave_classic(modern_group, identities)
 
         def leave() -> Result[LeaveGroupResult]:
             group = self.manager.get_group(group_id)

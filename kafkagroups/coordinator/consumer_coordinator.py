@@ -139,9 +139,10 @@ class ConsumerGroupRequests(Requests):
             return ResponseFuture.of(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
         needs_id = request.member_epoch == JOIN_EPOCH and not request.member_id
         member_id = self.new_member_id(request.client_id) if needs_id else request.member_id
-        refusal = self._check_heartbeat(request)
-        if refusal.error is not Errors.NONE:
-            return ResponseFuture.of(refusal)
+        try:
+            self._check_heartbeat(request)
+        except Refusal as refusal:
+            return ResponseFuture.of(ConsumerHeartbeatResult(refusal.error, refusal.message))
 
         def handle(shard: LivingShard) -> Result[ConsumerHeartbeatResult]:
             group_id = request.group_id
@@ -158,19 +159,18 @@ class ConsumerGroupRequests(Requests):
 
         return self.consumer_groups.write(request.group_id, handle, ConsumerHeartbeatResult)
 
-    def _check_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
+    def _check_heartbeat(self, request: ConsumerHeartbeat) -> None:
         validator = self.validator
         if not validator.authorize("READ", "GROUP", request.group_id):
-            return ConsumerHeartbeatResult(Errors.GROUP_AUTHORIZATION_FAILED)
+            raise Refusal(Errors.GROUP_AUTHORIZATION_FAILED, None)
         if not all(validator.authorize("DESCRIBE", "TOPIC", name) for name in request.subscribed_topic_names or ()):
-            return ConsumerHeartbeatResult(Errors.TOPIC_AUTHORIZATION_FAILED)
+            raise Refusal(Errors.TOPIC_AUTHORIZATION_FAILED, None)
         if not validator.is_running:
-            return ConsumerHeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE)
-        try:
-            check_heartbeat(request, self.settings)
-        except Refusal as refusal:
-            return ConsumerHeartbeatResult(refusal.error, refusal.message)
-        return ConsumerHeartbeatResult(validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT"))
+            raise Refusal(Errors.COORDINATOR_NOT_AVAILABLE, None)
+        check_heartbeat(request, self.settings)
+        error = validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT")
+        if error is not Errors.NONE:
+            raise Refusal(error, None)
 
     @check_fields()
     def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:

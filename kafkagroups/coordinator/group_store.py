@@ -37,7 +37,7 @@ from kafkagroups.records.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from kafkagroups.records.dialects import dialect
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import RECORD_TYPES, Record
 from kafkagroups.records.wire import UUID
@@ -399,9 +399,9 @@ class GroupStore(ABC):
     # Records
 
     def build_group_record(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
-        return self._build_record(
-            GROUP_RECORD_TYPE, GroupMetadataKey(group.group_id), group.build_record_value(assignments)
-        )
+        version = value_version(GROUP_RECORD_TYPE, self.settings.kafka)
+        value = group.build_record_value(assignments)
+        return Record(GROUP_RECORD_TYPE, GroupMetadataKey(group.group_id), value, version)
 
     def build_offset_record(self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Record:
         value = OffsetCommitValue(
@@ -413,14 +413,6 @@ class GroupStore(ABC):
             topic_id=NO_TOPIC_ID if offset.topic_id is None else offset.topic_id,
         )
         key = OffsetCommitKey(group_id, partition.topic, partition.partition)
-        return self._build_record(OFFSET_RECORD_TYPE, key, value, expires=offset.expire_timestamp is not None)
-
-    def _build_record(
-        self,
-        record_type: int,
-        key: GroupMetadataKey | OffsetCommitKey,
-        value: GroupMetadataValue | OffsetCommitValue,
-        *,
-        expires: bool = False,
-    ) -> Record:
-        return Record(record_type, key, value, value_version(record_type, self.settings.kafka, expires=expires))
+        expires = offset.expire_timestamp is not None
+        version = value_version(OFFSET_RECORD_TYPE, self.settings.kafka, expires=expires)
+        return Record(OFFSET_RECORD_TYPE, key, value, version)

@@ -184,11 +184,20 @@ class GroupMetadataManager(GroupStore):
             return
 
         def complete_append(error: Errors, first_offset: int) -> None:
-            if group.state is not ClassicState.DEAD:
-                if error is Errors.NONE:
-                    _complete_commit(group, valid_offsets, producer_id, first_offset)
+            is_stored = error is Errors.NONE
+            changed_offsets = {} if group.state is ClassicState.DEAD else valid_offsets
+            # Kafka checks this before it removes the pending offsets.
+            if changed_offsets and not is_stored and producer_id not in group.offsets.transactions:
+                self.close_transaction(producer_id, group.group_id)
+            for partition, offset in changed_offsets.items():
+                if is_stored and is_transactional:
+                    group.offsets.complete_txn_append(producer_id, partition, offset, first_offset)
+                elif is_stored:
+                    group.offsets.complete(partition, offset, first_offset)
+                elif is_transactional:
+                    group.offsets.fail_txn_commit(producer_id, partition)
                 else:
-                    self._drop_pending_commit(group, valid_offsets, producer_id)
+                    group.offsets.drop_pending(partition, offset)
             answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 7)))
 
         # Up to 3.7 Kafka also stores the offsets whose metadata is too large as pending. These offsets stay pending.
@@ -204,16 +213,6 @@ class GroupMetadataManager(GroupStore):
         ]
         batch = NewBatch.of_producer(records, self.clock.now_ms, *producer)
         self.logs.append(log_partition, batch, complete_append)
-
-    def _drop_pending_commit(self, group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int) -> None:
-        # Kafka checks this before it removes the pending offsets.
-        if producer_id not in group.offsets.transactions:
-            self.close_transaction(producer_id, group.group_id)
-        for partition, offset in offsets.items():
-            if producer_id == NO_PRODUCER_ID:
-                group.offsets.drop_pending(partition, offset)
-            else:
-                group.offsets.fail_txn_commit(producer_id, partition)
 
     # Fetching
 
@@ -300,11 +299,3 @@ class GroupMetadataManager(GroupStore):
             batch = NewBatch(records, self.clock.now_ms)
             self.logs.append(self.partition_for(group_id), batch, lambda error, _: errors.append(error))
         return not any(errors)
-
-
-def _complete_commit(group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int, first_offset: int) -> None:
-    for partition, offset in offsets.items():
-        if producer_id == NO_PRODUCER_ID:
-            group.offsets.complete(partition, offset, first_offset)
-        else:
-            group.offsets.complete_txn_append(producer_id, partition, offset, first_offset)

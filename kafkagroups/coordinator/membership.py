@@ -43,7 +43,7 @@ from kafkagroups.coordinator.request_validation import (
 )
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember, build_classic_member
 from kafkagroups.groups.modern_group import ModernGroup
 
 
@@ -71,7 +71,7 @@ class MemberRequests(Requests):
         """
         group_id = request.group_id
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
-        joining = request.build_member()
+        joining = build_classic_member(request, list(request.protocols))
         joining.awaiting_join = response.complete
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
@@ -230,7 +230,10 @@ class MemberRequests(Requests):
     ) -> None:
         """Requests with the old member id get FENCED_INSTANCE_ID.
 
-        If the group is Stable and the protocol stays the same, there is no rebalance.
+        If the group is Stable and the protocol stays the same, there is no rebalance: the group's record is written
+        with the new member id, without a new generation, and then the JoinGroup is answered. If the append fails, the
+        static member gets the previous member id and timeouts again. If the client does not support `skip_assignment`,
+        the response names the previous leader, so the member does not act as the leader.
         """
         member = group.members[group.static_members[instance_id]]
         previous = copy(member)
@@ -244,30 +247,13 @@ class MemberRequests(Requests):
         self.rebalances.update_member(member, joining)
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.rebalances.prepare(group)
-        elif group.state is ClassicState.STABLE and group.select_protocol() != group.protocol:
+            return
+        if group.state is not ClassicState.STABLE:
+            return
+        if group.select_protocol() != group.protocol:
             self.rebalances.maybe_prepare(group)
-        elif group.state is ClassicState.STABLE:
-            self._store_new_member_id(
-                group, instance_id, joining, previous, previous_leader, can_skip_assignment=can_skip_assignment
-            )
-
-    def _store_new_member_id(
-        self,
-        group: ClassicGroup,
-        instance_id: str,
-        joining: ClassicMember,
-        previous: ClassicMember,
-        previous_leader: str,
-        *,
-        can_skip_assignment: bool,
-    ) -> None:
-        """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
-
-        If the append fails, the static member gets the previous member id and timeouts again. If the client does not
-        support `skip_assignment`, the response names the previous leader, so the member does not act as the leader.
-        """
+            return
         new_id = joining.member_id
-        member = group.members[new_id]
 
         def complete(error: Errors) -> None:
             if error is not Errors.NONE:

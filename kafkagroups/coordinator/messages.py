@@ -414,18 +414,6 @@ class JoinGroupRequest:
     require_known_member_id: bool | None = None
     supports_skip_assignment: bool | None = None
 
-    def build_member(self) -> ClassicMember:
-        return ClassicMember(
-            self.member_id,
-            self.group_instance_id,
-            self.client_id,
-            self.client_host,
-            self.rebalance_timeout_ms,
-            self.session_timeout_ms,
-            self.protocol_type,
-            list(self.protocols),
-        )
-
 
 @dataclass(frozen=True)
 class HeartbeatRequest:

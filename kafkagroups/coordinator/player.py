@@ -259,22 +259,21 @@ class Player:
         return coordinator
 
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
-        if api == "InitProducerId":
-            self.transactions.init_producer_id(request, response)
-        elif api == "AddOffsetsToTxn":
-            self.transactions.add_offsets(request, response)
-        elif api == "EndTxn":
-            self.transactions.end(request, response)
-        elif api == "CreateTopics":
-            self._create_topics(request, response)
-        elif api == "DeleteTopics":
-            self._delete_topics(response)
-        elif api == "CreatePartitions":
-            created = {topic["name"] for topic in response["results"] if not topic["errorCode"]}
-            counts = {topic["name"]: topic["count"] for topic in request["topics"]}
-            self.topics.update({name: counts[name] for name in created})
-        elif api == "IncrementalAlterConfigs":
-            self._alter_configs(request, response)
+        apply = {
+            "InitProducerId": self.transactions.init_producer_id,
+            "AddOffsetsToTxn": self.transactions.add_offsets,
+            "EndTxn": self.transactions.end,
+            "CreateTopics": self._create_topics,
+            "DeleteTopics": self._delete_topics,
+            "CreatePartitions": self._create_partitions,
+            "IncrementalAlterConfigs": self._alter_configs,
+        }
+        if api in apply:
+            apply[api](request, response)
+
+    def _create_partitions(self, request: Json, response: Json) -> None:
+        created = {topic["name"] for topic in response["results"] if not topic["errorCode"]}
+        self.topics.update({topic["name"]: topic["count"] for topic in request["topics"] if topic["name"] in created})
 
     def _alter_configs(self, request: Json, response: Json) -> None:
         accepted = {each["resourceName"] for each in response["responses"] if not each["errorCode"]}
@@ -298,7 +297,7 @@ class Player:
                 self.topic_ids[name] = created[name].get("topicId") or make_topic_id(f"{name} {self.clock.now_ms}")
                 _check_partition_count(name, self.topics[name])
 
-    def _delete_topics(self, response: Json) -> None:
+    def _delete_topics(self, _request: Json, response: Json) -> None:
         deleted_topics = {topic["name"] for topic in response["responses"] if not topic["errorCode"]}
         partitions = [
             TopicPartition(topic, partition)

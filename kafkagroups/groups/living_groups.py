@@ -27,14 +27,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
 from kafkagroups.groups.group import (
     VALID_PREVIOUS_STATES,
     ClassicState,
     Group,
-    Member,
     find_unreadable_subscription,
     read_subscribed_topics,
 )
@@ -164,6 +163,9 @@ Protocols = list[tuple[str, bytes]]
 class Cancellable(Protocol):
     def cancel(self) -> None:
         """Cancel the timer, so that its action never runs."""
+
+
+_COPIED_FIELD_COUNT = 7
 
 
 @dataclass(eq=False)
@@ -512,22 +514,15 @@ def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGr
         ),
     )
     for member in loaded.members.values():
-        group.add(_build_classic_member(member, loaded.protocol))
+        # A group record has each member's subscription for only one protocol: the group's protocol.
+        protocols = [(loaded.protocol or "", member.subscription_bytes)]
+        group.add(build_classic_member(member, protocols, member.assignment_bytes))
     group.state = loaded.state
     group.compute_subscribed_topics()
     return group
 
 
-def _build_classic_member(member: Member, protocol: str | None) -> ClassicMember:
-    # A group record has each member's subscription for only one protocol: the group's protocol.
-    return ClassicMember(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        member.rebalance_timeout_ms,
-        member.session_timeout_ms,
-        member.protocol_type,
-        [(protocol or "", member.subscription_bytes)],
-        member.assignment_bytes,
-    )
+def build_classic_member(source: Any, protocols: Protocols, assignment: bytes = b"") -> ClassicMember:
+    """`source` is a loaded member or a JoinGroup request, which have the first fields of a living member."""
+    copied = {each.name: getattr(source, each.name) for each in fields(ClassicMember)[:_COPIED_FIELD_COUNT]}
+    return ClassicMember(**copied, protocols=protocols, assignment=assignment)

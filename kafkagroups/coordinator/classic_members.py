@@ -68,16 +68,8 @@ from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMemb
 from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import apply_record, create_group
+from kafkagroups.records import consumer_protocol
 from kafkagroups.records.consumer_group import ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMemberMetadataValue
-from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicAndPartitions,
-    VersionedMessage,
-    decode_assignment,
-    decode_subscription,
-    encode_versioned,
-)
 from kafkagroups.records.serde import Record
 
 # Upgrade
@@ -109,7 +101,7 @@ def convert_to_consumer_members(group: ClassicGroup, image: TopicImage) -> list[
 def _convert_to_consumer_member(group: ClassicGroup, member: ClassicMember, image: TopicImage) -> ConsumerMember:
     assigned: Epochs = {}
     if member.assignment:
-        assignment = decode_assignment(member.assignment).message
+        assignment = consumer_protocol.decode_assignment(member.assignment).message
         if assignment.user_data:
             raise refuse_upgrade(
                 group.group_id,
@@ -126,7 +118,7 @@ def _convert_to_consumer_member(group: ClassicGroup, member: ClassicMember, imag
 
 def build_metadata(member: ClassicMember, subscription_bytes: bytes) -> ConsumerGroupMemberMetadataValue:
     """Return the member's record in a consumer group. Raises InvalidRecord if its subscription is malformed."""
-    subscription = decode_subscription(subscription_bytes).message
+    subscription = consumer_protocol.decode_subscription(subscription_bytes).message
     return ConsumerGroupMemberMetadataValue(
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,
@@ -201,15 +193,17 @@ def _convert_to_classic_member(member: ConsumerMember) -> ClassicMember:
 def encode_target(image: TopicImage, target: Partitions, subscription: bytes) -> bytes:
     """Return partitions as a classic member reads them, in the version of its subscription."""
     names = image.names_by_id()
-    assignment = ConsumerProtocolAssignment(
+    assignment = consumer_protocol.ConsumerProtocolAssignment(
         assigned_partitions=tuple(
-            TopicAndPartitions(names[topic_id], tuple(partitions))
+            consumer_protocol.TopicAndPartitions(names[topic_id], tuple(partitions))
             for topic_id, partitions in target.items()
             if topic_id in names
         ),
         user_data=None,
     )
-    return encode_versioned(VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment))
+    return consumer_protocol.encode_versioned(
+        consumer_protocol.VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment)
+    )
 
 
 class ConvertibleGroups(ConsumerGroups):
@@ -402,9 +396,9 @@ class ConvertibleGroups(ConsumerGroups):
         )
         return change.after, True
 
-    def _read_subscription(self, joining: ClassicMember) -> ConsumerProtocolSubscription:
+    def _read_subscription(self, joining: ClassicMember) -> consumer_protocol.ConsumerProtocolSubscription:
         try:
-            return decode_subscription(joining.protocols[0][1]).message
+            return consumer_protocol.decode_subscription(joining.protocols[0][1]).message
         except InvalidRecord:
             if self.settings.is_at_least(4, 4):
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the subscription is malformed") from None

@@ -12,25 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.classic_members import ConvertibleGroups, require_consumer_group
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Epochs, Partitions, read_member
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
 from kafkagroups.coordinator.group_store import GroupStore, Result
-from kafkagroups.coordinator.messages import (
-    FIRST_WITH_CLIENT_MEMBER_ID,
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResult,
-    Errors,
-    OffsetCommit,
-    OffsetCommitRequest,
-    Refusal,
-    ResponseFuture,
-    TxnOffsetCommitRequest,
-)
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator, check_fields, take_fields
 from kafkagroups.coordinator.settings import Settings
@@ -66,19 +54,19 @@ class DescribedConsumerGroup:
     topic_names: Mapping[str, str] = field(default_factory=dict)
 
 
-def check_heartbeat(request: ConsumerHeartbeat, settings: Settings) -> None:
+def check_heartbeat(request: messages.ConsumerHeartbeat, settings: Settings) -> None:
     """Raise Refusal if a field has a value that no group accepts. The order of the checks is Kafka's."""
-    needs_member_id = request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
-    if needs_member_id or request.version >= FIRST_WITH_CLIENT_MEMBER_ID:
+    needs_member_id = request.member_epoch > 0 or request.member_epoch == messages.LEAVE_EPOCH
+    if needs_member_id or request.version >= messages.FIRST_WITH_CLIENT_MEMBER_ID:
         _require_text(request.member_id, "MemberId")
     _require_text(request.group_id, "GroupId")
     _require_text(request.instance_id, "InstanceId")
     _require_text(request.rack_id, "RackId")
-    if request.member_epoch == JOIN_EPOCH:
+    if request.member_epoch == messages.JOIN_EPOCH:
         _check_joining(request)
-    elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+    elif request.member_epoch == messages.LEAVE_STATIC_EPOCH and request.instance_id is None:
         raise Refusal(Errors.INVALID_REQUEST, "InstanceId can't be null.")
-    elif request.member_epoch < LEAVE_STATIC_EPOCH:
+    elif request.member_epoch < messages.LEAVE_STATIC_EPOCH:
         raise Refusal(Errors.INVALID_REQUEST, "MemberEpoch is invalid.")
     assignors = settings.consumer.assignors
     if request.server_assignor is not None and request.server_assignor not in assignors:
@@ -89,7 +77,7 @@ def check_heartbeat(request: ConsumerHeartbeat, settings: Settings) -> None:
         )
 
 
-def _check_joining(request: ConsumerHeartbeat) -> None:
+def _check_joining(request: messages.ConsumerHeartbeat) -> None:
     if request.rebalance_timeout_ms == -1:
         raise Refusal(Errors.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or len(request.topic_partitions):
@@ -122,8 +110,10 @@ class Requests:
 
 
 class ConsumerGroupRequests(Requests):
-    @take_fields(ConsumerHeartbeat)
-    def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
+    @take_fields(messages.ConsumerHeartbeat)
+    def consumer_group_heartbeat(
+        self, request: messages.ConsumerHeartbeat
+    ) -> ResponseFuture[messages.ConsumerHeartbeatResult]:
         """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
 
         A member joins with member epoch 0, leaves with -1, and as a static member for a restart with -2. In `version` 0
@@ -136,30 +126,30 @@ class ConsumerGroupRequests(Requests):
         UNSUPPORTED_VERSION if the broker has no consumer groups. Source: GroupMetadataManager.consumerGroupHeartbeat.
         """
         if self.settings.is_before(4, 0):
-            return ResponseFuture.of(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
-        needs_id = request.member_epoch == JOIN_EPOCH and not request.member_id
+            return ResponseFuture.of(messages.ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
+        needs_id = request.member_epoch == messages.JOIN_EPOCH and not request.member_id
         member_id = self.new_member_id(request.client_id) if needs_id else request.member_id
         try:
             self._check_heartbeat(request)
         except Refusal as refusal:
-            return ResponseFuture.of(ConsumerHeartbeatResult(refusal.error, refusal.message))
+            return ResponseFuture.of(messages.ConsumerHeartbeatResult(refusal.error, refusal.message))
 
-        def handle(shard: LivingShard) -> Result[ConsumerHeartbeatResult]:
+        def handle(shard: LivingShard) -> Result[messages.ConsumerHeartbeatResult]:
             group_id = request.group_id
             records: list[Record] = []
-            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+            if request.member_epoch in (messages.LEAVE_EPOCH, messages.LEAVE_STATIC_EPOCH):
                 return self.consumer_groups.leave(
                     request, _require_group(shard.groups.get(group_id), group_id, "Group")
                 )
-            if request.member_epoch != JOIN_EPOCH:
+            if request.member_epoch != messages.JOIN_EPOCH:
                 group = _require_group(shard.groups.get(group_id), group_id, "Consumer group")
             else:
                 group = self.consumer_groups.find_or_create(shard, group_id, records)
             return self.consumer_groups.heartbeat(replace(request, member_id=member_id), group, records)
 
-        return self.consumer_groups.write(request.group_id, handle, ConsumerHeartbeatResult)
+        return self.consumer_groups.write(request.group_id, handle, messages.ConsumerHeartbeatResult)
 
-    def _check_heartbeat(self, request: ConsumerHeartbeat) -> None:
+    def _check_heartbeat(self, request: messages.ConsumerHeartbeat) -> None:
         validator = self.validator
         if not validator.authorize("READ", "GROUP", request.group_id):
             raise Refusal(Errors.GROUP_AUTHORIZATION_FAILED, None)
@@ -226,8 +216,8 @@ class ConsumerGroupRequests(Requests):
     def _validate_modern_commit(
         self,
         group: ModernGroup,
-        request: OffsetCommitRequest | TxnOffsetCommitRequest,
-        offsets: Mapping[TopicPartition, OffsetCommit],
+        request: messages.OffsetCommitRequest | messages.TxnOffsetCommitRequest,
+        offsets: Mapping[TopicPartition, messages.OffsetCommit],
     ) -> Errors:
         """Return NONE if the commit is accepted, otherwise the error of all its partitions.
 
@@ -240,13 +230,13 @@ class ConsumerGroupRequests(Requests):
             return Errors.GROUP_ID_NOT_FOUND
         if epoch < 0 and not group.members:
             return Errors.NONE
-        is_transactional = isinstance(request, TxnOffsetCommitRequest)
+        is_transactional = isinstance(request, messages.TxnOffsetCommitRequest)
         if is_transactional and epoch == -1 and not member_id and request.group_instance_id is None:
             return Errors.NONE
         if member_id not in group.members:
             return Errors.UNKNOWN_MEMBER_ID
         member = group.members[member_id]
-        is_old = isinstance(request, OffsetCommitRequest) and not request.supports_group_not_found
+        is_old = isinstance(request, messages.OffsetCommitRequest) and not request.supports_group_not_found
         if is_old and not member.uses_classic_protocol:
             return Errors.UNSUPPORTED_VERSION
         is_accepted = epoch == member.member_epoch
@@ -257,7 +247,7 @@ class ConsumerGroupRequests(Requests):
         if is_accepted:
             return Errors.NONE
         is_generation = member.uses_classic_protocol
-        if isinstance(request, TxnOffsetCommitRequest) and not request.supports_stale_epoch:
+        if isinstance(request, messages.TxnOffsetCommitRequest) and not request.supports_stale_epoch:
             is_generation = True
         return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
 

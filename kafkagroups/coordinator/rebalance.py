@@ -22,17 +22,9 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.coordinator.messages import (
-    Errors,
-    JoinGroupResult,
-    ResponseFuture,
-    SyncGroupResult,
-    answer_join,
-    answer_sync,
-    build_join_result,
-    build_sync_result,
-)
+from kafkagroups.coordinator.messages import Errors, ResponseFuture
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 
@@ -82,7 +74,7 @@ class Rebalances:
 
     def drop_member(self, group: ClassicGroup, member: ClassicMember) -> None:
         if self.settings.is_at_least(2, 2):
-            answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
+            messages.answer_join(member, messages.JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
         group.remove(member.member_id)
 
     def go_on(self, group: ClassicGroup) -> None:
@@ -222,7 +214,7 @@ class Rebalances:
         answers = []
         for member in group.ordered_members():
             is_leader = member.member_id == group.leader
-            result = build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
+            result = messages.build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
             answers.append((member.awaiting_join, result))
             member.awaiting_join = None
             member.is_new = False
@@ -247,7 +239,7 @@ class Rebalances:
         group: ClassicGroup,
         member: ClassicMember,
         assignments: Mapping[str, bytes],
-        response: ResponseFuture[SyncGroupResult],
+        response: ResponseFuture[messages.SyncGroupResult],
     ) -> None:
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
@@ -297,5 +289,7 @@ class Rebalances:
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is not None:
                 has_error = error is not Errors.NONE
-                answer_sync(member, SyncGroupResult(error) if has_error else build_sync_result(group, member))
+                messages.answer_sync(
+                    member, messages.SyncGroupResult(error) if has_error else messages.build_sync_result(group, member)
+                )
                 self.restart_session(group, member)

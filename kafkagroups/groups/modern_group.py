@@ -24,7 +24,8 @@ StreamsGroup.addTaskProcessId and removeTaskProcessIds (4.1.1).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -64,14 +65,6 @@ class Owners:
     active: dict[str, dict[int, str]] = field(default_factory=dict)
     standby: Copies = field(default_factory=dict)
     warmup: Copies = field(default_factory=dict)
-
-    def copy(self) -> Owners:
-        return Owners(
-            {topic_id: dict(epochs) for topic_id, epochs in self.epochs.items()},
-            {subtopology: dict(processes) for subtopology, processes in self.active.items()},
-            _copy_processes(self.standby),
-            _copy_processes(self.warmup),
-        )
 
     def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Make a member the owner of the partitions or tasks in its assignment.
@@ -177,13 +170,6 @@ def _remove_copies(copies: Copies, tasks: Iterable[Any], process_id: str | None)
 
 def _checks_tasks(assignment: Any, kafka: Version) -> bool:
     return isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka)
-
-
-def _copy_processes(copies: Copies) -> Copies:
-    return {
-        subtopology: {number: set(process_ids) for number, process_ids in processes.items()}
-        for subtopology, processes in copies.items()
-    }
 
 
 def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[Any, Any, Any], ...]:
@@ -400,20 +386,18 @@ AnyGroup = Group | ModernGroup
 
 
 def copy_group(group: AnyGroup) -> AnyGroup:
-    offsets = dict(group.offsets)
-    pending = {producer: dict(partitions) for producer, partitions in group.pending.items()}
-    if isinstance(group, Group):
-        return replace(group, members=dict(group.members), offsets=offsets, pending=pending)
-    return replace(
-        group,
-        members=dict(group.members),
-        targets=dict(group.targets),
-        resolved=dict(group.resolved),
-        changed_patterns=dict(group.changed_patterns),
-        owners=group.owners.copy(),
-        offsets=offsets,
-        pending=pending,
-    )
+    """Copy a group with its dicts and sets. What these contain is never changed."""
+    copied = copy(group)
+    vars(copied).update(_copy_containers(vars(group)))
+    return copied
+
+
+def _copy_containers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy_containers(content) for key, content in value.items()}
+    if isinstance(value, Owners):
+        return Owners(**_copy_containers(vars(value)))
+    return set(value) if isinstance(value, set) else value
 
 
 def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:

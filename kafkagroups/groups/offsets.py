@@ -248,7 +248,7 @@ class Orphan:
     offsets.
     """
 
-    offsets: PartitionOffsets = field(default_factory=dict)
+    offsets: ReadOnlyOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
     partition: int | None = None
     is_answered: bool = False

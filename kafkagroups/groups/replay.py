@@ -54,28 +54,13 @@ from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord, record_count
 from kafkagroups.log.batches import Damage, Gap, StartFailure
 from kafkagroups.log.segment_file import Zeros, base_offset_of
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
+from kafkagroups.records import dialects, serde
 from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.dialects import (
-    CONSUMER_RECORD_AFTER_COMMIT,
-    CONSUMER_RECORD_WITHOUT_GROUP,
-    SHARE_PARTITION_STATES,
-    SHARE_RECORD_AFTER_COMMIT,
-    SHARE_RECORD_WITHOUT_GROUP,
-    STREAMS_RECORD_AFTER_COMMIT,
-    Dialect,
-)
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, OffsetCommitKey
-from kafkagroups.records.serde import (
-    RECORD_TYPES,
-    DecodedKey,
-    Record,
-    UnknownContent,
-    decode,
-    decode_key,
-    decode_with_key,
-)
+from kafkagroups.records.serde import Record
 from kafkagroups.records.structs import Message, read_message
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
@@ -92,12 +77,12 @@ def find_group_id(record: Record) -> str | None:
     return _find_group_id(record.type, record.key)
 
 
-def _find_group_id(record_type: int, key: Message | UnknownContent) -> str | None:
+def _find_group_id(record_type: int, key: Message | serde.UnknownContent) -> str | None:
     if isinstance(key, (*OFFSET_KEYS, GroupMetadataKey)):
         return key.group
     if isinstance(key, GroupIdKey):
         return key.group_id
-    if isinstance(key, UnknownContent) and record_type in GROUP_TYPE_BY_RECORD_TYPE:
+    if isinstance(key, serde.UnknownContent) and record_type in GROUP_TYPE_BY_RECORD_TYPE:
         try:
             return read_message(GroupMetadataKey, key.data, _RECORD_TYPE_BYTES, 0)[0].group
         except BadBytes:
@@ -112,7 +97,7 @@ def get_topic_partition(record: Record) -> TopicPartition:
 
 
 class LogKey(NamedTuple):
-    decoded: DecodedKey
+    decoded: serde.DecodedKey
     group_id: str | None
     partition: TopicPartition | None
 
@@ -127,7 +112,7 @@ class LogKeys(dict[bytes | None, LogKey]):
     def __missing__(self, key: bytes | None) -> LogKey:
         if len(self) == MAX_KEPT_KEYS:
             self.clear()
-        decoded = decode_key(key, self._dialect)
+        decoded = serde.decode_key(key, self._dialect)
         content = decoded.content
         partition = TopicPartition(content.topic, content.partition) if isinstance(content, OFFSET_KEYS) else None
         log_key = LogKey(decoded, _find_group_id(decoded.type, content), partition)
@@ -251,7 +236,7 @@ class Shard(ABC):
 
     def decode_record(self, log_record: LogRecord) -> tuple[Record, str]:
         try:
-            record = decode(log_record.key, log_record.value, self.dialect)
+            record = serde.decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
             error.offset = log_record.offset
             raise
@@ -269,7 +254,7 @@ class Shard(ABC):
                 observer.start_record(index)
             try:
                 key, group_id, partition = keys[log_record.key]
-                record = decode_with_key(key, log_record.value)
+                record = serde.decode_with_key(key, log_record.value)
             except BadBytes as error:
                 error.file = batch.file
                 error.offset = log_record.offset
@@ -358,12 +343,15 @@ GROUP_CREATING_RECORD_TYPES = (3, 5, 10, 11)
 Some releases refuse other records of these groups if the group does not exist (REFUSALS_WITHOUT_GROUP). In later
 releases, and in streams groups, a record of any type creates the group.
 """
-REFUSALS_WITHOUT_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
+REFUSALS_WITHOUT_GROUP = {
+    "consumer": dialects.CONSUMER_RECORD_WITHOUT_GROUP,
+    "share": dialects.SHARE_RECORD_WITHOUT_GROUP,
+}
 """For each group type: the refusal (records/dialects.py) of a record whose group does not exist."""
 REFUSALS_AFTER_COMMIT = {
-    "consumer": CONSUMER_RECORD_AFTER_COMMIT,
-    "share": SHARE_RECORD_AFTER_COMMIT,
-    "streams": STREAMS_RECORD_AFTER_COMMIT,
+    "consumer": dialects.CONSUMER_RECORD_AFTER_COMMIT,
+    "share": dialects.SHARE_RECORD_AFTER_COMMIT,
+    "streams": dialects.STREAMS_RECORD_AFTER_COMMIT,
 }
 """For each group type: the refusal of a record whose group is a simple group (created by an offset commit)."""
 
@@ -427,7 +415,7 @@ class NewShard(Shard):
         group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]
         group = self._find_decoded_group(group_id)
         # Type 15: the partition states of a share group.
-        if record.type == 15 and SHARE_PARTITION_STATES.applies_to(self.dialect.version):
+        if record.type == 15 and dialects.SHARE_PARTITION_STATES.applies_to(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
         if group is None:
             is_tombstone = record.value is None
@@ -469,7 +457,7 @@ def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> Non
 
 
 def _name_type(record: Record) -> str:
-    return f"{RECORD_TYPES[record.type].name} (record type {record.type})"
+    return f"{serde.RECORD_TYPES[record.type].name} (record type {record.type})"
 
 
 def fold(

@@ -12,16 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from kafkagroups.groups import modern_group
 from kafkagroups.groups.group import ClassicState, Group, GroupRecord, Member
-from kafkagroups.groups.modern_group import (
-    MEMBER_STATES,
-    AnyGroup,
-    ModernGroup,
-    ModernMember,
-    copy_group,
-    partitions_by_topic,
-    tasks_by_subtopology,
-)
+from kafkagroups.groups.modern_group import AnyGroup, ModernGroup, ModernMember
 from kafkagroups.groups.offsets import (
     Fate,
     OffsetAndMetadata,
@@ -100,7 +93,7 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
         "member_epoch": member.member_epoch,
         "member_type": 0 if member.uses_classic_protocol else 1,
     }
-    if group.type in MEMBER_STATES:
+    if group.type in modern_group.MEMBER_STATES:
         member_fields["state"] = group.name_state(member)
         member_fields["previous_member_epoch"] = group.find_previous_epoch(member)
     if group.type == "streams":
@@ -115,12 +108,12 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
     default_regex = "" if group.type == "consumer" and not metadata else None
     if group.type == "consumer":
         revoking = getattr(member.assignment, "partitions_pending_revocation", ())
-        member_fields["pending_revocation"] = partitions_by_topic(revoking)
+        member_fields["pending_revocation"] = modern_group.partitions_by_topic(revoking)
     return member_fields | {
         "subscribed_topic_names": list(dict.fromkeys(read_metadata("subscribed_topic_names", ()))),
         "subscribed_topic_regex": read_metadata("subscribed_topic_regex", default_regex),
         "assignment": assigned_partitions(group, member),
-        "target_assignment": partitions_by_topic(getattr(target, "topic_partitions", ())),
+        "target_assignment": modern_group.partitions_by_topic(getattr(target, "topic_partitions", ())),
     }
 
 
@@ -128,9 +121,9 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
     """In a consumer group of Kafka 4.3 or newer, the partitions include those that the member has not revoked yet, as
     in a broker's answers.
     """
-    assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
+    assigned = modern_group.partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
-        revoking = partitions_by_topic(getattr(member.assignment, "partitions_pending_revocation", ()))
+        revoking = modern_group.partitions_by_topic(getattr(member.assignment, "partitions_pending_revocation", ()))
         for topic_id, partitions in revoking.items():
             assigned[topic_id] = sorted({*assigned.get(topic_id, ()), *partitions})
     return assigned
@@ -162,7 +155,7 @@ def member_rows(group: AnyGroup) -> Iterator[dict[str, Any]]:
 
 def _tasks_by_role(assignment: Any, suffix: str = "") -> dict[str, dict[str, list[int]]]:
     roles = ("active", "standby", "warmup")
-    return {role: tasks_by_subtopology(getattr(assignment, f"{role}_tasks{suffix}", ())) for role in roles}
+    return {role: modern_group.tasks_by_subtopology(getattr(assignment, f"{role}_tasks{suffix}", ())) for role in roles}
 
 
 def _topology(group: ModernGroup) -> dict[str, Any] | None:
@@ -265,20 +258,14 @@ class GroupParts(NamedTuple):
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
-        group = self.group.decode() if isinstance(self.group, GroupRecord) else copy_group(self.group)
+        group = self.group.decode() if isinstance(self.group, GroupRecord) else modern_group.copy_group(self.group)
         group.offsets = _copy_offsets(self.offsets)
         group.pending = _copy_pending(self.pending)
         return group
 
 
-class OrphanParts(NamedTuple):
-    offsets: ReadOnlyOffsets
-    pending: dict[int, PartitionOffsets]
-    partition: int | None
-    is_answered: bool = False
-
-    def build(self) -> Orphan:
-        return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending), self.partition, self.is_answered)
+def build_orphan(parts: Orphan) -> Orphan:
+    return replace(parts, offsets=_copy_offsets(parts.offsets), pending=_copy_pending(parts.pending))
 
 
 def _copy_offsets(offsets: ReadOnlyOffsets) -> PartitionOffsets:
@@ -313,7 +300,7 @@ _OTHER_ORPHAN = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=True)
 
 
 class Answers:
-    def __init__(self, groups: Mapping[str, GroupParts], orphans: Mapping[str, OrphanParts]) -> None:
+    def __init__(self, groups: Mapping[str, GroupParts], orphans: Mapping[str, Orphan]) -> None:
         self._groups = groups
         self._orphans = orphans
 
@@ -377,7 +364,7 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
 
 
 KnownGroups = LazyMapping[GroupParts, AnyGroup]
-Orphans = LazyMapping[OrphanParts, Orphan]
+Orphans = LazyMapping[Orphan, Orphan]
 
 
 @dataclass
@@ -404,7 +391,7 @@ class Groups(Mapping[str, AnyGroup]):
     path: str
     partitions: dict[int | None, LoadedPartition] = field(default_factory=dict)
     groups: KnownGroups = field(default_factory=lambda: KnownGroups({}, GroupParts.build))
-    orphans: Orphans = field(default_factory=lambda: Orphans({}, OrphanParts.build))
+    orphans: Orphans = field(default_factory=lambda: Orphans({}, build_orphan))
     partitions_of: dict[str, list[int | None]] = field(default_factory=dict)
     topic: FoundPartitions = field(default_factory=FoundPartitions, repr=False)
     decided_partitions: TopicPartitions | None = field(default=None, repr=False, compare=False)

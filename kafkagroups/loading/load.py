@@ -45,7 +45,7 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import hash_set_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
-from kafkagroups.groups.offsets import Observer, PartitionOffsets, pending_by_group
+from kafkagroups.groups.offsets import Observer, Orphan, PartitionOffsets, pending_by_group
 from kafkagroups.groups.replay import (
     ClassicShard,
     CountBytes,
@@ -57,7 +57,7 @@ from kafkagroups.groups.replay import (
 )
 from kafkagroups.helpers import describe_missing
 from kafkagroups.loading import native
-from kafkagroups.loading.groups import GroupParts, Groups, KnownGroups, OrphanParts, Orphans
+from kafkagroups.loading.groups import GroupParts, Groups, KnownGroups, Orphans, build_orphan
 from kafkagroups.loading.partition_count import NO_TIMES, FoundPartitions, LogTimes, PartitionsOf
 from kafkagroups.log.cleaner import Progress
 from kafkagroups.log.segment_file import partition_for
@@ -349,7 +349,7 @@ def combine_shards(
         path,
         loaded,
         KnownGroups(cache.groups, GroupParts.build),
-        Orphans(orphans, OrphanParts.build),
+        Orphans(orphans, build_orphan),
         cache.partitions_of,
         topic,
         topic_partitions,
@@ -376,7 +376,7 @@ class Cache(ABC):
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.groups: dict[str, GroupParts] = {}
-        self.orphans: dict[str, OrphanParts] = {}
+        self.orphans: dict[str, Orphan] = {}
         self.partitions_of: dict[str, list[int | None]] = {}
         """By group id: the partitions that contain records of the group. None is a log without a partition number."""
         self.has_shared_groups = False
@@ -463,7 +463,7 @@ class ClassicCache(Cache):
             all_offsets = self._offsets.setdefault(group_id, {})
             all_offsets.update(offsets)
             self._ids_with_new_offsets[group_id] = None
-            self.orphans[group_id] = OrphanParts(all_offsets, {}, shard.partition, is_answered=True)
+            self.orphans[group_id] = Orphan(all_offsets, {}, shard.partition, is_answered=True)
             if group_id in self.groups:
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=all_offsets)
         for group_id, _ in shard.removed_offsets:
@@ -482,7 +482,7 @@ class NewCache(Cache):
     def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
         super().__init__(dialect)
         self._partition_count = partition_count
-        self._parts_of: dict[int | None, dict[str, GroupParts | OrphanParts]] = {}
+        self._parts_of: dict[int | None, dict[str, GroupParts | Orphan]] = {}
         """By partition and group id: what the partition would answer."""
 
     def _add_groups(self, shard: Shard) -> None:
@@ -503,13 +503,13 @@ class NewCache(Cache):
             if isinstance(loaded_group, ModernGroup) and loaded_group.type == "share":
                 # A broker returns no offsets of a share group, even if offsets were committed for its id.
                 offsets = {}
-            parts: GroupParts | OrphanParts = OrphanParts(offsets, group_pending, shard.partition)
+            parts: GroupParts | Orphan = Orphan(offsets, group_pending, shard.partition)
             if loaded_group is not None:
                 parts = GroupParts(loaded_group, offsets, group_pending)
             parts_of_partition[group_id] = parts
             self._answer(group_id, parts)
 
-    def _answer(self, group_id: str, parts: GroupParts | OrphanParts) -> None:
+    def _answer(self, group_id: str, parts: GroupParts | Orphan) -> None:
         if group_id in self.groups:
             return
         if isinstance(parts, GroupParts):

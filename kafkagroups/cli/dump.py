@@ -28,11 +28,10 @@ from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batches import OffsetGaps
 from kafkagroups.log.segments import Log, Notes, RecordRange, Stop, batches_until
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.control import decode_control_key
 from kafkagroups.records.dialects import Dialect, parse_release
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
-from kafkagroups.records.serde import RECORD_TYPES, Record, decode_key, decode_with_key, encode
+from kafkagroups.records.serde import RECORD_TYPES, Record, decode_control_key, decode_key, decode_with_key, encode
 from kafkagroups.records.structs import to_json
 
 NEWEST_TOOL = "4.3.1"

@@ -34,8 +34,9 @@ from kafkagroups.coordinator.messages import Errors
 from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.errors import UsageError, join_path
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.helpers import check_regular, read_lines
+from kafkagroups.helpers import read_lines
 from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import check_regular
 from kafkagroups.records.serde import Record, decode
 
 Shape = Any

@@ -56,11 +56,10 @@ from kafkagroups.log.segment_file import Zeros, base_offset_of
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records import dialects, serde
 from kafkagroups.records.consumer_group import GroupIdKey
-from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, OffsetCommitKey
-from kafkagroups.records.serde import Record
+from kafkagroups.records.serde import ControlType, Record, decode_control_key
 from kafkagroups.records.structs import Message, read_message
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)

@@ -31,7 +31,6 @@ from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
-from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import (
     EVERY_VERSION,
     FIRST_WITH_NEW_COORDINATOR,
@@ -39,7 +38,7 @@ from kafkagroups.records.dialects import (
     VersionRange,
     parse_newest_patch,
 )
-from kafkagroups.records.serde import Record, UnknownContent
+from kafkagroups.records.serde import ControlType, Record, UnknownContent
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 from kafkagroups.records.written_versions import describe_writers, writers_of
 

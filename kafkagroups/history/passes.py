@@ -31,9 +31,8 @@ from kafkagroups.loading.load import Engine, OpenTopic
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
 from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import CHECKED_VERSIONS, DEFAULT_DIALECT, Dialect, dialect
-from kafkagroups.records.serde import RECORD_TYPES, decode_key
+from kafkagroups.records.serde import RECORD_TYPES, ControlType, decode_control_key, decode_key
 
 
 class Follower:

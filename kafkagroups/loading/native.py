@@ -27,10 +27,10 @@ from kafkagroups.groups import replay
 from kafkagroups.groups.group import Group, GroupRecord
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, NativeOffsets
-from kafkagroups.helpers import MAX_INT64, MIN_INT64, check_regular
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.loading.columns import BATCH_BYTES, BATCH_ROWS
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, parse_record_batch
-from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, segment_errors
+from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, check_regular, segment_errors
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
 from kafkagroups.records.dialects import Dialect

@@ -22,10 +22,9 @@ from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, r
 from kafkagroups.loading.groups import GroupParts, Groups, description_json, member_rows, offset_json, sorted_pending
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.folders import file_system, local_path, new_folder, public_uri, remote_errors
-from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
-from kafkagroups.records.serde import decode
+from kafkagroups.records.serde import ControlType, decode, decode_control_key
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -65,7 +65,7 @@ from kafkagroups.log.segment_file import (
     segment_name,
 )
 from kafkagroups.log.segments import Log
-from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.serde import ControlType, decode_control_key
 
 DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
 """The number of keys that fit into the map, with Kafka's default settings.

@@ -51,11 +51,17 @@ from kafkagroups.log.folders import new_folder, open_logs
 from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.dialects import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, dialect, parse_release
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.serde import (
+    RECORD_TYPES,
+    ControlType,
+    Record,
+    encode,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 from kafkagroups.records.structs import Message
 from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 
 import msgspec
 
+from kafkagroups.coordinator import group_store
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
 from kafkagroups.coordinator.consumer_members import (
     STABLE,
@@ -37,16 +38,7 @@ from kafkagroups.coordinator.consumer_members import (
     update_metadata,
 )
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_target
-from kafkagroups.coordinator.group_store import (
-    Result,
-    assignment_epoch_record,
-    assignment_record,
-    build_group_tombstone,
-    build_modern_tombstones,
-    epoch_record,
-    member_record,
-    target_record,
-)
+from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
     Errors,
     HeartbeatRequest,
@@ -138,11 +130,11 @@ def build_metadata(member: ClassicMember, subscription_bytes: bytes) -> Consumer
 def build_upgrade_records(group_id: str, epoch: int, members: list[ConsumerMember], image: TopicImage) -> list[Record]:
     names = {name for member in members for name in member.metadata.subscribed_topic_names}
     return [
-        *(member_record(group_id, member) for member in members),
-        epoch_record(group_id, epoch, image.hash_of(names)),
-        *(target_record(group_id, member.member_id, member.assigned) for member in members),
-        assignment_epoch_record(group_id, epoch, 0),
-        *(assignment_record(group_id, member) for member in members),
+        *(group_store.member_record(group_id, member) for member in members),
+        group_store.epoch_record(group_id, epoch, image.hash_of(names)),
+        *(group_store.target_record(group_id, member.member_id, member.assigned) for member in members),
+        group_store.assignment_epoch_record(group_id, epoch, 0),
+        *(group_store.assignment_record(group_id, member) for member in members),
     ]
 
 
@@ -214,7 +206,7 @@ class ConvertibleGroups(ConsumerGroups):
         if isinstance(group, ClassicGroup):
             if group.state is not ClassicState.EMPTY:
                 return self._upgrade(shard, group, records)
-            records.append(build_group_tombstone(group_id))
+            records.append(group_store.build_group_tombstone(group_id))
         elif group is not None:
             return require_consumer_group(group, group_id)
         return create_group(group_id, shard.partition, CONSUMER, shard.dialect)
@@ -236,7 +228,7 @@ class ConvertibleGroups(ConsumerGroups):
                 raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
             raise refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
         upgrade = build_upgrade_records(group_id, classic.generation, members, self.image)
-        records += [build_group_tombstone(group_id), *upgrade]
+        records += [group_store.build_group_tombstone(group_id), *upgrade]
         group = create_group(group_id, shard.partition, CONSUMER, shard.dialect)
         for record in upgrade:
             apply_record(group, record)
@@ -287,7 +279,7 @@ class ConvertibleGroups(ConsumerGroups):
         )
         add_classic_members(classic, group, members, replaced_ids or {}, self.image)
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
-        records += build_modern_tombstones(group, replaced_ids)
+        records += group_store.build_modern_tombstones(group, replaced_ids)
         records.append(self.store.build_group_record(classic, assignments))
 
         def start_classic_group() -> None:

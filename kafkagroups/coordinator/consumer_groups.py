@@ -21,22 +21,9 @@ from typing import TypeVar
 
 import msgspec
 
+from kafkagroups.coordinator import consumer_members, group_store
 from kafkagroups.coordinator.clock import MemberTimers, TimerKey
-from kafkagroups.coordinator.consumer_members import (
-    STABLE,
-    UNREVOKED,
-    ConsumerMember,
-    Partitions,
-    check_epoch,
-    find_member,
-    find_or_create_member,
-    find_static_member,
-    read_member,
-    read_members,
-    reconcile,
-    sort_names,
-    update_metadata,
-)
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.consumer_targets import (
     PatternResolver,
     Subscriptions,
@@ -50,16 +37,7 @@ from kafkagroups.coordinator.consumer_targets import (
     find_topic_names,
     target_records,
 )
-from kafkagroups.coordinator.group_store import (
-    Result,
-    assignment_epoch_record,
-    assignment_record,
-    epoch_record,
-    member_record,
-    pattern_record,
-    removal_records,
-    target_record,
-)
+from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -140,13 +118,13 @@ class ConsumerGroups(ABC):
     ) -> Result[ConsumerHeartbeatResult]:
         before = self._find_member(group, request, records)
         names = request.subscribed_topic_names
-        metadata = update_metadata(
+        metadata = consumer_members.update_metadata(
             before.metadata,
             instance_id=request.instance_id,
             rack_id=request.rack_id,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             server_assignor=request.server_assignor,
-            subscribed_topic_names=None if names is None else sort_names(names),
+            subscribed_topic_names=None if names is None else consumer_members.sort_names(names),
             subscribed_topic_regex=request.subscribed_topic_regex,
             client_id=request.client_id,
             client_host=request.client_host,
@@ -168,7 +146,7 @@ class ConsumerGroups(ABC):
         return Result(result, records)
 
     def leave(self, request: ConsumerHeartbeat, group: ModernGroup) -> Result[ConsumerHeartbeatResult]:
-        member = find_member(group, request.member_id, request.instance_id)
+        member = consumer_members.find_member(group, request.member_id, request.instance_id)
         result = ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.instance_id is None or request.member_epoch == LEAVE_EPOCH:
             return Result(result, self.remove_members(group, [member]))
@@ -178,12 +156,14 @@ class ConsumerGroups(ABC):
             assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},
             revoking={},
         )
-        return Result(result, [assignment_record(group.group_id, absent)])
+        return Result(result, [group_store.assignment_record(group.group_id, absent)])
 
     def check_size(self, group: ModernGroup, member_id: str, instance_id: str | None) -> None:
         """Raise Refusal if the group is full and the member is new. Since 4.4 a static member may return."""
         limit = self.settings.consumer.max_size
-        returns = self.settings.is_at_least(4, 4) and find_static_member(group, instance_id) is not None
+        returns = (
+            self.settings.is_at_least(4, 4) and consumer_members.find_static_member(group, instance_id) is not None
+        )
         if len(group.members) >= limit and member_id not in group.members and not returns:
             message = f"The consumer group has reached its maximum capacity of {limit} members."
             raise Refusal(Errors.GROUP_MAX_SIZE_REACHED, message)
@@ -192,11 +172,11 @@ class ConsumerGroups(ABC):
         joins = request.member_epoch == JOIN_EPOCH
         self.check_size(group, request.member_id, request.instance_id)
         if not joins:
-            member = find_member(group, request.member_id, request.instance_id)
+            member = consumer_members.find_member(group, request.member_id, request.instance_id)
         elif request.instance_id is None:
-            member = find_or_create_member(group, request.member_id)
+            member = consumer_members.find_or_create_member(group, request.member_id)
         else:
-            holder = find_static_member(group, request.instance_id)
+            holder = consumer_members.find_static_member(group, request.instance_id)
             if holder is not None and not holder.uses_classic_protocol and holder.epoch != LEAVE_STATIC_EPOCH:
                 raise Refusal(
                     Errors.UNRELEASED_INSTANCE_ID,
@@ -204,7 +184,7 @@ class ConsumerGroups(ABC):
                     f"because the instance id is owned by {holder.member_id} member.",
                 )
             return self.join_static(group, request.member_id, holder, records)
-        check_epoch(member, request.member_epoch, request.topic_partitions)
+        consumer_members.check_epoch(member, request.member_epoch, request.topic_partitions)
         return member
 
     def join_static(
@@ -212,12 +192,12 @@ class ConsumerGroups(ABC):
     ) -> ConsumerMember:
         """Return a joining static member, which takes over everything from the holder of its instance id."""
         if holder is None:
-            return find_or_create_member(group, member_id)
+            return consumer_members.find_or_create_member(group, member_id)
         member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
-        records += removal_records(group.group_id, holder.member_id)
-        records.append(member_record(group.group_id, member))
-        records.append(target_record(group.group_id, member_id, find_target(group, holder.member_id)))
-        records.append(assignment_record(group.group_id, member))
+        records += group_store.removal_records(group.group_id, holder.member_id)
+        records.append(group_store.member_record(group.group_id, member))
+        records.append(group_store.target_record(group.group_id, member_id, find_target(group, holder.member_id)))
+        records.append(group_store.assignment_record(group.group_id, member))
         return member
 
     # The steps of a change
@@ -231,7 +211,7 @@ class ConsumerGroups(ABC):
         before = change.before
         after = change.after
         if before.metadata != after.metadata:
-            change.records.append(member_record(group.group_id, after))
+            change.records.append(group_store.member_record(group.group_id, after))
         has_new_names = before.metadata.subscribed_topic_names != after.metadata.subscribed_topic_names
         has_new_regex = before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex
         is_resolved = has_new_regex and self.patterns.change(group, before, after, change.records)
@@ -240,14 +220,14 @@ class ConsumerGroups(ABC):
         needs_epoch = has_new_names or is_resolved or (has_new_regex and after.uses_classic_protocol)
         if self.settings.is_at_least(4, 4) and not after.uses_classic_protocol:
             needs_epoch |= find_assignor(group, self._default_assignor) != self._choose_assignor(change)
-        subscriptions = Subscriptions(read_members(group).values(), group.resolved)
+        subscriptions = Subscriptions(consumer_members.read_members(group).values(), group.resolved)
         change.has_same_topics = replace(subscriptions, resolved=group.earlier_resolved).are_equal()
         if needs_epoch or self._has_changed_topic(group, subscriptions):
             subscriptions = change_subscriptions(group, before, after)
             metadata_hash = self.image.hash_of(subscriptions.topic_names())
             needs_epoch |= metadata_hash != group.metadata_hash
             if needs_epoch:
-                change.records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+                change.records.append(group_store.epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
             if self.store.find_modern_group(group.group_id) is group:
                 self.note_topics(group.group_id, group.group_epoch + needs_epoch)
             change.has_same_topics = subscriptions.are_equal()
@@ -275,7 +255,7 @@ class ConsumerGroups(ABC):
         if group.assignment_epoch >= change.epoch or self.clock.now_ms < due_ms:
             owner: ConsumerMember | None = after
             if after.metadata.instance_id is not None:
-                owner = find_static_member(group, after.metadata.instance_id)
+                owner = consumer_members.find_static_member(group, after.metadata.instance_id)
             change.target_epoch = group.assignment_epoch
             change.target = {} if owner is None else find_target(group, owner.member_id)
             return
@@ -289,11 +269,11 @@ class ConsumerGroups(ABC):
     def reconcile(self, change: MemberChange, owned: Partitions | None) -> None:
         group = change.group
         member = change.after
-        is_reconciled = member.state == STABLE and member.epoch == change.target_epoch
+        is_reconciled = member.state == consumer_members.STABLE and member.epoch == change.target_epoch
         if is_reconciled and not change.has_new_subscription:
             return
         names = find_topic_names(member, group.resolved)
-        change.after = reconcile(
+        change.after = consumer_members.reconcile(
             member,
             change.target_epoch,
             change.target,
@@ -304,10 +284,10 @@ class ConsumerGroups(ABC):
         )
         if change.after == member:
             return
-        change.records.append(assignment_record(group.group_id, change.after))
+        change.records.append(group_store.assignment_record(group.group_id, change.after))
         if member.uses_classic_protocol:
             return
-        if change.after.state == UNREVOKED:
+        if change.after.state == consumer_members.UNREVOKED:
             self._restart_rebalance(group.group_id, change.after)
         else:
             self.timers.cancel(group.group_id, member.member_id, ["rebalance"])
@@ -329,21 +309,21 @@ class ConsumerGroups(ABC):
         if not members or self.downgrade_without(group, removed_ids, records):
             return records
         for member in members:
-            records += removal_records(group_id, member.member_id)
-        present = read_members(group)
+            records += group_store.removal_records(group_id, member.member_id)
+        present = consumer_members.read_members(group)
         if self._has_changed_topic(group, Subscriptions(present.values(), group.resolved)):
             self._noted_topics.pop(group_id, None)  # Kafka has noted the change already, so it outlasts the member.
         remaining = {member_id: each for member_id, each in present.items() if member_id not in removed_ids}
         given_up = java_map_order(
             each.regex for each in reversed(members) if each.regex and not count_subscribers(remaining, each.regex)
         )
-        records += [pattern_record(group_id, pattern, None) for pattern in given_up]
+        records += [group_store.pattern_record(group_id, pattern, None) for pattern in given_up]
         resolved = {pattern: value for pattern, value in group.resolved.items() if pattern not in given_up}
         metadata_hash = self.image.hash_of(Subscriptions(remaining.values(), resolved).topic_names())
         epoch = group.group_epoch + 1
-        records.append(epoch_record(group_id, epoch, metadata_hash))
+        records.append(group_store.epoch_record(group_id, epoch, metadata_hash))
         if not remaining and self.settings.is_at_least(4, 4):
-            records.append(assignment_epoch_record(group_id, epoch, 0))
+            records.append(group_store.assignment_epoch_record(group_id, epoch, 0))
         for member_id in removed_ids:
             self.timers.cancel(group_id, member_id)
         return records
@@ -359,9 +339,9 @@ class ConsumerGroups(ABC):
         """Start the timers of a loaded group. Classic members have the group's timeout until they ask."""
         timeout_ms = self._find_setting(group.group_id, "session_timeout_ms")
         for member_id in group.ordered_member_ids():
-            member = read_member(group.members[member_id])
+            member = consumer_members.read_member(group.members[member_id])
             self.timers.restart(("session", group.group_id, member_id), timeout_ms)
-            if member.state == UNREVOKED:
+            if member.state == consumer_members.UNREVOKED:
                 self._restart_rebalance(group.group_id, member)
 
     def stop_group(self, group: ModernGroup) -> None:
@@ -376,7 +356,11 @@ class ConsumerGroups(ABC):
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
         group = self.store.find_modern_group(group_id)
-        return None if group is None or member_id not in group.members else read_member(group.members[member_id])
+        return (
+            None
+            if group is None or member_id not in group.members
+            else consumer_members.read_member(group.members[member_id])
+        )
 
     def _restart_rebalance(self, group_id: str, member: ConsumerMember) -> None:
         key = ("rebalance", group_id, member.member_id)
@@ -390,7 +374,7 @@ class ConsumerGroups(ABC):
             group = shard.groups.get(group_id)
             if not isinstance(group, ModernGroup) or member_id not in group.members:
                 return Result(None)
-            member = read_member(group.members[member_id])
+            member = consumer_members.read_member(group.members[member_id])
             is_late = epoch is None or member.epoch == epoch
             return Result(None, self.remove_members(group, [member]) if is_late else ())
 

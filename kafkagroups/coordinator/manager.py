@@ -13,16 +13,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from kafkagroups.coordinator import group_store
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.group_store import (
-    NO_OFFSETS,
-    NO_PRODUCER,
-    GroupStore,
-    OffsetsAndPending,
-    Producer,
-    build_group_tombstone,
-    build_offset_tombstone,
-)
+from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
 from kafkagroups.coordinator.messages import (
     CommitErrors,
@@ -142,7 +135,7 @@ class GroupMetadataManager(GroupStore):
         group: LivingGroup,
         offsets: _OffsetsToStore,
         complete: Callable[[CommitErrors], None],
-        producer: Producer = NO_PRODUCER,
+        producer: group_store.Producer = group_store.NO_PRODUCER,
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
@@ -216,10 +209,10 @@ class GroupMetadataManager(GroupStore):
 
     # Fetching
 
-    def find_offsets(self, group_id: str) -> OffsetsAndPending:
+    def find_offsets(self, group_id: str) -> group_store.OffsetsAndPending:
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
-            return NO_OFFSETS
+            return group_store.NO_OFFSETS
         return group.offsets.committed, group.offsets.is_unstable
 
     # Deleting
@@ -291,9 +284,9 @@ class GroupMetadataManager(GroupStore):
         self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
     ) -> bool:
         group_id = group.group_id
-        records = [encode(build_offset_tombstone(group_id, partition)) for partition in partitions]
+        records = [encode(group_store.build_offset_tombstone(group_id, partition)) for partition in partitions]
         if deletes_group and group.generation > 0:
-            records.append(encode(build_group_tombstone(group_id)))
+            records.append(encode(group_store.build_group_tombstone(group_id)))
         errors: list[Errors] = []
         if records:
             batch = NewBatch(records, self.clock.now_ms)

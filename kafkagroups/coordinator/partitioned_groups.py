@@ -34,23 +34,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from kafkagroups.coordinator import group_store
 from kafkagroups.coordinator.clock import Clock, Timer
-from kafkagroups.coordinator.group_store import (
-    NO_OFFSETS,
-    NO_PRODUCER,
-    OFFSET_RECORD_TYPE,
-    GroupStore,
-    OffsetsAndPending,
-    Producer,
-    Result,
-    build_group_deletion,
-    build_group_tombstones,
-    build_modern_tombstones,
-    build_offset_tombstone,
-    ignore_refusal,
-    is_empty,
-    order_offsets,
-)
+from kafkagroups.coordinator.group_store import GroupStore, Result
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs, build_marker
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture, convert_event_error
 from kafkagroups.coordinator.settings import Settings
@@ -115,7 +101,7 @@ class PartitionRuntime:
         self,
         handler: Callable[[LivingShard], Result[T]],
         refuse: Callable[[Errors, str | None], T],
-        producer: Producer = NO_PRODUCER,
+        producer: group_store.Producer = group_store.NO_PRODUCER,
     ) -> ResponseFuture[T]:
         """Handle a request that may write, and answer it when the log has confirmed all writes until then.
 
@@ -176,7 +162,11 @@ class PartitionRuntime:
         return self._append(records, applies=True).bind(split)
 
     def _append(
-        self, records: Sequence[Record], producer: Producer = NO_PRODUCER, *, applies: bool = False
+        self,
+        records: Sequence[Record],
+        producer: group_store.Producer = group_store.NO_PRODUCER,
+        *,
+        applies: bool = False,
     ) -> ResponseFuture[Errors]:
         encoded = [encode(record, self.dialect) for record in records]
         batch = NewBatch.of_producer(encoded, self.clock.now_ms, *producer)
@@ -332,7 +322,7 @@ class PartitionedGroups(GroupStore):
 
     def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
         self.find_runtime(group.group_id).shard.remove_group(group.group_id)
-        return build_modern_tombstones(group)
+        return group_store.build_modern_tombstones(group)
 
     def current_modern_groups(self) -> list[ModernGroup]:
         return [group for group in self._all_groups() if isinstance(group, ModernGroup)]
@@ -355,7 +345,7 @@ class PartitionedGroups(GroupStore):
             yield
 
     def append_records(self, partition: int, records: Sequence[Record]) -> None:
-        self.runtimes[partition].write(lambda shard: Result(None, records), ignore_refusal)
+        self.runtimes[partition].write(lambda shard: Result(None, records), group_store.ignore_refusal)
 
     # Joins
 
@@ -423,7 +413,7 @@ class PartitionedGroups(GroupStore):
         group: LivingGroup,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         complete: Callable[[CommitErrors], None],
-        producer: Producer = NO_PRODUCER,
+        producer: group_store.Producer = group_store.NO_PRODUCER,
     ) -> None:
         limit = self.settings.offset_metadata_max_bytes
 
@@ -450,10 +440,10 @@ class PartitionedGroups(GroupStore):
             if runtime is not None and runtime.is_active:
                 runtime.complete_transaction(producer_id, commits=commits)
 
-    def find_offsets(self, group_id: str) -> OffsetsAndPending:
+    def find_offsets(self, group_id: str) -> group_store.OffsetsAndPending:
         shard = self.find_runtime(group_id).shard
         if group_id not in shard.groups:
-            return NO_OFFSETS
+            return group_store.NO_OFFSETS
         pending = shard.offsets.producers_by_group_partition
         return shard.offsets.committed.get(group_id, {}), lambda partition: (group_id, partition) in pending
 
@@ -469,20 +459,20 @@ class PartitionedGroups(GroupStore):
         return [
             record
             for group in groups
-            for record in build_group_deletion(self.find_runtime(group.group_id).shard, group.group_id)
+            for record in group_store.build_group_deletion(self.find_runtime(group.group_id).shard, group.group_id)
         ]
 
     def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Sequence[Record]:
         committed, is_pending = self.find_offsets(group.group_id)
         deleted = [partition for partition in partitions if partition in committed or is_pending(partition)]
-        return [build_offset_tombstone(group.group_id, partition) for partition in deleted]
+        return [group_store.build_offset_tombstone(group.group_id, partition) for partition in deleted]
 
     def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
         """The groups stay, and so does an offset that was committed for another topic of this name."""
 
         def build(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> list[Record]:
             return [
-                build_offset_tombstone(group_id, partition)
+                group_store.build_offset_tombstone(group_id, partition)
                 for group_id, offsets in groups.items()
                 for partition in partitions
                 if partition in offsets and offsets[partition].topic_id in (None, topic_ids.get(partition.topic))
@@ -499,7 +489,7 @@ class PartitionedGroups(GroupStore):
         def build_all(shard: LivingShard) -> tuple[int, list[Record]]:
             group_ids = timeline_map_order(shard.groups)
             records = [record for group_id in group_ids for record in self._build_expiration(shard, group_id)]
-            return sum(record.type == OFFSET_RECORD_TYPE for record in records), records
+            return sum(record.type == group_store.OFFSET_RECORD_TYPE for record in records), records
 
         return self._delete_everywhere(build_all)
 
@@ -512,7 +502,7 @@ class PartitionedGroups(GroupStore):
             return Result(None, records, is_atomic=False)
 
         for runtime in self.runtimes.values():
-            runtime.write(delete, ignore_refusal)
+            runtime.write(delete, group_store.ignore_refusal)
         return sum(counts)
 
     def _build_expiration(self, shard: LivingShard, group_id: str) -> list[Record]:
@@ -521,9 +511,11 @@ class PartitionedGroups(GroupStore):
         committed = shard.offsets.committed.get(group_id, {})
         pending = shard.offsets.pending_partitions(group_id)
         expired = find_expired_offsets(group, committed, pending, self.clock.now_ms, self.settings.offsets_retention_ms)
-        records = [build_offset_tombstone(group_id, partition) for partition in order_offsets(expired)]
-        if is_empty(group) and len(expired) == len(committed) and not pending:
-            records += build_group_tombstones(group)
+        records = [
+            group_store.build_offset_tombstone(group_id, partition) for partition in group_store.order_offsets(expired)
+        ]
+        if group_store.is_empty(group) and len(expired) == len(committed) and not pending:
+            records += group_store.build_group_tombstones(group)
         return records
 
 

@@ -16,15 +16,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from kafkagroups.coordinator import conversation
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.conversation import (
-    RecordedBatches,
-    RecordedMemberIds,
-    Transactions,
-    find_internal_topic_ids,
-    find_topic_ids,
-    make_topic_id,
-)
 from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
 from kafkagroups.coordinator.messages import Errors
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
@@ -86,13 +79,13 @@ class Player:
         self.clock = Clock(self.start_ms)
         self.logs = open_logs(out, self.settings, on_append=self._output_append)
         self.topics: dict[str, int] = dict(header["topics"])
-        self.topic_ids = dict(header.get("topic_ids", {})) or find_topic_ids(header, lines)
+        self.topic_ids = dict(header.get("topic_ids", {})) or conversation.find_topic_ids(header, lines)
         if self.settings.is_at_least(4, 0):
             self.topics |= {"__consumer_offsets": header["partitions"], "__transaction_state": _find_count(header)}
-            self.topic_ids |= find_internal_topic_ids(lines, set(self.topic_ids.values()))
+            self.topic_ids |= conversation.find_internal_topic_ids(lines, set(self.topic_ids.values()))
         self.group_configs: dict[str, dict[str, str]] = {}
         self.zookeeper: dict[tuple[str, str, int], int] = {}
-        self._member_ids = RecordedMemberIds(lines)
+        self._member_ids = conversation.RecordedMemberIds(lines)
         # The batches that the current request appends. None while no request is replayed.
         self._request_appends: list[Json] | None = None
         self._request_version = 0
@@ -110,8 +103,8 @@ class Player:
         self._late_appends: dict[int, list[Json]] = {}
         self._expiration_times_ms = [line["ms"] for line in lines if line.get("why") == "expiry"]
         self.coordinator = self._start_broker()
-        self._recorded_batches = RecordedBatches(recorded_log)
-        self.transactions = Transactions(self.coordinator.manager.partition_for)
+        self._recorded_batches = conversation.RecordedBatches(recorded_log)
+        self.transactions = conversation.Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
         """Yield a JSON line for each request, and for each append that no request caused.
@@ -294,7 +287,9 @@ class Player:
             if name in created:
                 # If the request contains -1, the broker chooses the partition count, and the response contains it.
                 self.topics[name] = max(topic["numPartitions"], created[name].get("numPartitions", 1))
-                self.topic_ids[name] = created[name].get("topicId") or make_topic_id(f"{name} {self.clock.now_ms}")
+                self.topic_ids[name] = created[name].get("topicId") or conversation.make_topic_id(
+                    f"{name} {self.clock.now_ms}"
+                )
                 _check_partition_count(name, self.topics[name])
 
     def _delete_topics(self, _request: Json, response: Json) -> None:

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import msgspec
 
-from kafkagroups.coordinator import group_store
+from kafkagroups.coordinator import group_store, messages
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
 from kafkagroups.coordinator.consumer_members import (
     STABLE,
@@ -39,20 +39,7 @@ from kafkagroups.coordinator.consumer_members import (
 )
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_target
 from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import (
-    Errors,
-    HeartbeatRequest,
-    JoinGroupResult,
-    LeaveGroupResult,
-    MemberIdentity,
-    Refusal,
-    ResponseFuture,
-    SyncGroupRequest,
-    SyncGroupResult,
-    answer_join,
-    answer_sync,
-    convert_heartbeat_error,
-)
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.settings import ConsumerSettings
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.group import ClassicState
@@ -217,8 +204,8 @@ class ConvertibleGroups(ConsumerGroups):
         check_upgrade(classic, self.settings.consumer)
         group_id = classic.group_id
         for waiting in classic.ordered_members():
-            answer_join(waiting, JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
-            answer_sync(waiting, SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
+            messages.answer_join(waiting, messages.JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
+            messages.answer_sync(waiting, messages.SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
         if classic.members and classic.protocol is None:
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None)
         try:
@@ -299,26 +286,26 @@ class ConvertibleGroups(ConsumerGroups):
 
     def join_classic(
         self, group: ModernGroup, joining: ClassicMember, *, is_unknown: bool, requires_known_id: bool
-    ) -> ResponseFuture[JoinGroupResult]:
+    ) -> ResponseFuture[messages.JoinGroupResult]:
         """Answer a JoinGroup. An unknown member has the id that the coordinator chose."""
         is_downgrade = False
 
-        def handle(_: object) -> Result[JoinGroupResult]:
+        def handle(_: object) -> Result[messages.JoinGroupResult]:
             nonlocal is_downgrade
             self._check_joining(group, joining)
             if is_unknown and requires_known_id and joining.group_instance_id is None:
                 raise Refusal(Errors.MEMBER_ID_REQUIRED, "the member must join again with its id")
             records: list[Record] = []
             change, is_downgrade = self._join(group, joining, records, is_unknown=is_unknown)
-            result = JoinGroupResult(
+            result = messages.JoinGroupResult(
                 Errors.NONE, change.member_id, change.epoch, CONSUMER, protocol=joining.protocols[0][0]
             )
             return Result(result, records)
 
-        def refuse(error: Errors, message: str | None) -> JoinGroupResult:
-            return JoinGroupResult(error, joining.member_id if error is Errors.MEMBER_ID_REQUIRED else "")
+        def refuse(error: Errors, message: str | None) -> messages.JoinGroupResult:
+            return messages.JoinGroupResult(error, joining.member_id if error is Errors.MEMBER_ID_REQUIRED else "")
 
-        def start_timers(result: JoinGroupResult) -> None:
+        def start_timers(result: messages.JoinGroupResult) -> None:
             if result.error is not Errors.NONE:
                 return
             self.timers.cancel(group.group_id, result.member_id, ["join"])
@@ -396,8 +383,10 @@ class ConvertibleGroups(ConsumerGroups):
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the subscription is malformed") from None
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
 
-    def sync_classic(self, group: ModernGroup, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
-        def handle(_: object) -> Result[SyncGroupResult]:
+    def sync_classic(
+        self, group: ModernGroup, request: messages.SyncGroupRequest
+    ) -> ResponseFuture[messages.SyncGroupResult]:
+        def handle(_: object) -> Result[messages.SyncGroupResult]:
             member, classic = self._find_classic(group, request)
             has_other_name = request.protocol not in (None, classic.supported_protocols[0].name)
             if request.protocol_type not in (None, CONSUMER) or has_other_name:
@@ -408,11 +397,11 @@ class ConvertibleGroups(ConsumerGroups):
             self.timers.cancel(group.group_id, member.member_id, ["sync"])
             self.restart_session(group.group_id, member)
             data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
-            return Result(SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
+            return Result(messages.SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
-        return self.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
+        return self.write(group.group_id, handle, lambda error, _: messages.SyncGroupResult(error))
 
-    def heartbeat_classic(self, group: ModernGroup, request: HeartbeatRequest) -> ResponseFuture[Errors]:
+    def heartbeat_classic(self, group: ModernGroup, request: messages.HeartbeatRequest) -> ResponseFuture[Errors]:
         """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
 
         def handle(_: object) -> Result[Errors]:
@@ -425,12 +414,12 @@ class ConvertibleGroups(ConsumerGroups):
             self._await_join(group, member)
             return Result(Errors.REBALANCE_IN_PROGRESS)
 
-        return self.write(group.group_id, handle, convert_heartbeat_error)
+        return self.write(group.group_id, handle, messages.convert_heartbeat_error)
 
     def leave_classic(
-        self, group: ModernGroup, identities: Sequence[MemberIdentity]
-    ) -> ResponseFuture[LeaveGroupResult]:
-        def handle(_: object) -> Result[LeaveGroupResult]:
+        self, group: ModernGroup, identities: Sequence[messages.MemberIdentity]
+    ) -> ResponseFuture[messages.LeaveGroupResult]:
+        def handle(_: object) -> Result[messages.LeaveGroupResult]:
             results = []
             members: dict[str, ConsumerMember] = {}
             for identity in identities:
@@ -442,11 +431,11 @@ class ConvertibleGroups(ConsumerGroups):
                     results.append((identity, Errors.NONE))
                     members[member.member_id] = member
             records = self.remove_members(group, list(members.values()))
-            return Result(LeaveGroupResult(Errors.NONE, tuple(results)), records)
+            return Result(messages.LeaveGroupResult(Errors.NONE, tuple(results)), records)
 
-        return self.write(group.group_id, handle, lambda error, _: LeaveGroupResult(error))
+        return self.write(group.group_id, handle, lambda error, _: messages.LeaveGroupResult(error))
 
-    def _find_leaving(self, group: ModernGroup, identity: MemberIdentity) -> ConsumerMember:
+    def _find_leaving(self, group: ModernGroup, identity: messages.MemberIdentity) -> ConsumerMember:
         if identity.group_instance_id is not None and not identity.member_id:
             member = find_static_member(group, identity.group_instance_id)
             if member is None:
@@ -455,7 +444,7 @@ class ConvertibleGroups(ConsumerGroups):
         return find_member(group, identity.member_id, identity.group_instance_id)
 
     def _find_classic(
-        self, group: ModernGroup, request: HeartbeatRequest
+        self, group: ModernGroup, request: messages.HeartbeatRequest
     ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
         member = find_member(group, request.member_id, request.group_instance_id)
         classic = member.metadata.classic_member_metadata

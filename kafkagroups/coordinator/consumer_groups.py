@@ -21,33 +21,12 @@ from typing import TypeVar
 
 import msgspec
 
-from kafkagroups.coordinator import consumer_members, group_store
+from kafkagroups.coordinator import consumer_members, consumer_targets, group_store, messages
 from kafkagroups.coordinator.clock import MemberTimers, TimerKey
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
-from kafkagroups.coordinator.consumer_targets import (
-    PatternResolver,
-    Subscriptions,
-    TopicImage,
-    change_subscriptions,
-    choose_assignor,
-    compute_targets,
-    count_subscribers,
-    find_assignor,
-    find_target,
-    find_topic_names,
-    target_records,
-)
+from kafkagroups.coordinator.consumer_targets import PatternResolver, Subscriptions, TopicImage
 from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResult,
-    Errors,
-    Refusal,
-    ResponseFuture,
-)
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.groups.living_groups import LivingShard
@@ -114,8 +93,8 @@ class ConsumerGroups(ABC):
     # ConsumerGroupHeartbeat
 
     def heartbeat(
-        self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]
-    ) -> Result[ConsumerHeartbeatResult]:
+        self, request: messages.ConsumerHeartbeat, group: ModernGroup, records: list[Record]
+    ) -> Result[messages.ConsumerHeartbeatResult]:
         before = self._find_member(group, request, records)
         names = request.subscribed_topic_names
         metadata = consumer_members.update_metadata(
@@ -136,8 +115,8 @@ class ConsumerGroups(ABC):
         self.reconcile(change, request.topic_partitions)
         self.restart_session(group.group_id, change.after)
         is_new_assignment = before.assigned != change.after.assigned
-        shows_assignment = request.member_epoch == JOIN_EPOCH or request.is_full or is_new_assignment
-        result = ConsumerHeartbeatResult(
+        shows_assignment = request.member_epoch == messages.JOIN_EPOCH or request.is_full or is_new_assignment
+        result = messages.ConsumerHeartbeatResult(
             member_id=change.after.member_id,
             member_epoch=change.after.epoch,
             heartbeat_interval_ms=self._find_setting(group.group_id, "heartbeat_interval_ms"),
@@ -145,14 +124,16 @@ class ConsumerGroups(ABC):
         )
         return Result(result, records)
 
-    def leave(self, request: ConsumerHeartbeat, group: ModernGroup) -> Result[ConsumerHeartbeatResult]:
+    def leave(
+        self, request: messages.ConsumerHeartbeat, group: ModernGroup
+    ) -> Result[messages.ConsumerHeartbeatResult]:
         member = consumer_members.find_member(group, request.member_id, request.instance_id)
-        result = ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
-        if request.instance_id is None or request.member_epoch == LEAVE_EPOCH:
+        result = messages.ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
+        if request.instance_id is None or request.member_epoch == messages.LEAVE_EPOCH:
             return Result(result, self.remove_members(group, [member]))
         absent = replace(
             member,
-            epoch=LEAVE_STATIC_EPOCH,
+            epoch=messages.LEAVE_STATIC_EPOCH,
             assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},
             revoking={},
         )
@@ -168,8 +149,10 @@ class ConsumerGroups(ABC):
             message = f"The consumer group has reached its maximum capacity of {limit} members."
             raise Refusal(Errors.GROUP_MAX_SIZE_REACHED, message)
 
-    def _find_member(self, group: ModernGroup, request: ConsumerHeartbeat, records: list[Record]) -> ConsumerMember:
-        joins = request.member_epoch == JOIN_EPOCH
+    def _find_member(
+        self, group: ModernGroup, request: messages.ConsumerHeartbeat, records: list[Record]
+    ) -> ConsumerMember:
+        joins = request.member_epoch == messages.JOIN_EPOCH
         self.check_size(group, request.member_id, request.instance_id)
         if not joins:
             member = consumer_members.find_member(group, request.member_id, request.instance_id)
@@ -177,7 +160,7 @@ class ConsumerGroups(ABC):
             member = consumer_members.find_or_create_member(group, request.member_id)
         else:
             holder = consumer_members.find_static_member(group, request.instance_id)
-            if holder is not None and not holder.uses_classic_protocol and holder.epoch != LEAVE_STATIC_EPOCH:
+            if holder is not None and not holder.uses_classic_protocol and holder.epoch != messages.LEAVE_STATIC_EPOCH:
                 raise Refusal(
                     Errors.UNRELEASED_INSTANCE_ID,
                     f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group "
@@ -196,7 +179,9 @@ class ConsumerGroups(ABC):
         member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
         records += group_store.removal_records(group.group_id, holder.member_id)
         records.append(group_store.member_record(group.group_id, member))
-        records.append(group_store.target_record(group.group_id, member_id, find_target(group, holder.member_id)))
+        records.append(
+            group_store.target_record(group.group_id, member_id, consumer_targets.find_target(group, holder.member_id))
+        )
         records.append(group_store.assignment_record(group.group_id, member))
         return member
 
@@ -219,11 +204,13 @@ class ConsumerGroups(ABC):
         change.has_new_subscription = has_new_names or has_new_regex
         needs_epoch = has_new_names or is_resolved or (has_new_regex and after.uses_classic_protocol)
         if self.settings.is_at_least(4, 4) and not after.uses_classic_protocol:
-            needs_epoch |= find_assignor(group, self._default_assignor) != self._choose_assignor(change)
+            needs_epoch |= consumer_targets.find_assignor(group, self._default_assignor) != self._choose_assignor(
+                change
+            )
         subscriptions = Subscriptions(consumer_members.read_members(group).values(), group.resolved)
         change.has_same_topics = replace(subscriptions, resolved=group.earlier_resolved).are_equal()
         if needs_epoch or self._has_changed_topic(group, subscriptions):
-            subscriptions = change_subscriptions(group, before, after)
+            subscriptions = consumer_targets.change_subscriptions(group, before, after)
             metadata_hash = self.image.hash_of(subscriptions.topic_names())
             needs_epoch |= metadata_hash != group.metadata_hash
             if needs_epoch:
@@ -257,12 +244,12 @@ class ConsumerGroups(ABC):
             if after.metadata.instance_id is not None:
                 owner = consumer_members.find_static_member(group, after.metadata.instance_id)
             change.target_epoch = group.assignment_epoch
-            change.target = {} if owner is None else find_target(group, owner.member_id)
+            change.target = {} if owner is None else consumer_targets.find_target(group, owner.member_id)
             return
-        targets = compute_targets(
+        targets = consumer_targets.compute_targets(
             group, self.image, after, self._choose_assignor(change), has_same_topics=change.has_same_topics
         )
-        change.records += target_records(group, targets, change.epoch, self.clock.now_ms)
+        change.records += consumer_targets.target_records(group, targets, change.epoch, self.clock.now_ms)
         change.target_epoch = change.epoch
         change.target = targets[after.member_id]
 
@@ -272,7 +259,7 @@ class ConsumerGroups(ABC):
         is_reconciled = member.state == consumer_members.STABLE and member.epoch == change.target_epoch
         if is_reconciled and not change.has_new_subscription:
             return
-        names = find_topic_names(member, group.resolved)
+        names = consumer_targets.find_topic_names(member, group.resolved)
         change.after = consumer_members.reconcile(
             member,
             change.target_epoch,
@@ -293,7 +280,7 @@ class ConsumerGroups(ABC):
             self.timers.cancel(group.group_id, member.member_id, ["rebalance"])
 
     def _choose_assignor(self, change: MemberChange) -> str:
-        return choose_assignor(change.group, change.before, change.after, self._default_assignor)
+        return consumer_targets.choose_assignor(change.group, change.before, change.after, self._default_assignor)
 
     # Removing members
 
@@ -315,7 +302,9 @@ class ConsumerGroups(ABC):
             self._noted_topics.pop(group_id, None)  # Kafka has noted the change already, so it outlasts the member.
         remaining = {member_id: each for member_id, each in present.items() if member_id not in removed_ids}
         given_up = java_map_order(
-            each.regex for each in reversed(members) if each.regex and not count_subscribers(remaining, each.regex)
+            each.regex
+            for each in reversed(members)
+            if each.regex and not consumer_targets.count_subscribers(remaining, each.regex)
         )
         records += [group_store.pattern_record(group_id, pattern, None) for pattern in given_up]
         resolved = {pattern: value for pattern, value in group.resolved.items() if pattern not in given_up}

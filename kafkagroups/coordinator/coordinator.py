@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Unpack
 
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.classic_members import ConvertibleGroups
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_targets import TopicImage
@@ -24,17 +25,7 @@ from kafkagroups.coordinator.group_store import Result, is_empty
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.membership import MemberRequests
-from kafkagroups.coordinator.messages import (
-    DescribedGroup,
-    DescribedMember,
-    Errors,
-    JoinGroupResult,
-    ListedGroup,
-    ResponseFuture,
-    SyncGroupResult,
-    answer_join,
-    answer_sync,
-)
+from kafkagroups.coordinator.messages import Errors, ResponseFuture
 from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
@@ -97,30 +88,32 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
     # Groups
 
     @check_fields()
-    def describe_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
+    def describe_groups(self, group_ids: Iterable[str]) -> list[messages.DescribedGroup]:
         """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
         Source: GroupCoordinator.handleDescribeGroup.
         """
         return [self._describe(group_id) for group_id in group_ids]
 
-    def _describe(self, group_id: str) -> DescribedGroup:
+    def _describe(self, group_id: str) -> messages.DescribedGroup:
         error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
         if error is not Errors.NONE:
-            return DescribedGroup(error, group_id)
+            return messages.DescribedGroup(error, group_id)
         with self.manager.committed():
             group = self.manager.find_group(group_id)
         if not isinstance(group, ClassicGroup) and self.settings.is_at_least(4, 0):
             message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
-            return DescribedGroup(Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message)
+            return messages.DescribedGroup(
+                Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message
+            )
         if not isinstance(group, ClassicGroup):
-            return DescribedGroup(error, group_id, ClassicState.DEAD.value)
+            return messages.DescribedGroup(error, group_id, ClassicState.DEAD.value)
         is_stable = group.state is ClassicState.STABLE
         protocol = group.protocol if is_stable else None
         if is_stable and protocol is None:
             # A broker never writes a group with members but no protocol. If Kafka loads it, Kafka throws an exception.
-            return DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
-        return DescribedGroup(
+            return messages.DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
+        return messages.DescribedGroup(
             error,
             group_id,
             self._get_state_name(group),
@@ -135,7 +128,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
     @check_fields()
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> tuple[Errors, list[ListedGroup]]:
+    ) -> tuple[Errors, list[messages.ListedGroup]]:
         """Return all groups of this coordinator, and COORDINATOR_LOAD_IN_PROGRESS while a partition is loading.
 
         Only groups that have one of the `states` (since Kafka 2.6) and one of the `types` (since 3.8) are returned; if
@@ -155,11 +148,11 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         groups = []
         with self.manager.committed():
             all_groups = [
-                ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group))
+                messages.ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group))
                 for group in self.manager.current_groups()
             ]
             all_groups += [
-                ListedGroup(group.group_id, group.type, group.state.value, group.type)
+                messages.ListedGroup(group.group_id, group.type, group.state.value, group.type)
                 for group in self.manager.current_modern_groups()
             ]
         for listed in all_groups:
@@ -291,13 +284,15 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         group.transition_to(ClassicState.DEAD, self.clock.now_ms)
         for member in group.ordered_members():
             if answers_joins:
-                answer_join(member, JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
-            answer_sync(member, SyncGroupResult(Errors.NOT_COORDINATOR))
+                messages.answer_join(member, messages.JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
+            messages.answer_sync(member, messages.SyncGroupResult(Errors.NOT_COORDINATOR))
         cancel_timers(group)
 
 
-def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assignment: bool) -> DescribedMember:
-    return DescribedMember(
+def _describe_member(
+    member: ClassicMember, protocol: str | None, *, shows_assignment: bool
+) -> messages.DescribedMember:
+    return messages.DescribedMember(
         member.member_id,
         member.group_instance_id,
         member.client_id,

@@ -14,25 +14,10 @@ from collections.abc import Iterable
 from copy import copy
 from functools import partial
 
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_coordinator import Requests
 from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import (
-    Errors,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupResult,
-    LeaveGroupResult,
-    MemberIdentity,
-    Refusal,
-    ResponseFuture,
-    SyncGroupRequest,
-    SyncGroupResult,
-    answer_join,
-    answer_sync,
-    build_join_result,
-    build_sync_result,
-    convert_heartbeat_error,
-)
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.request_validation import (
     CLIENT_TEXT,
     PARTITION_ERRORS,
@@ -48,8 +33,8 @@ from kafkagroups.groups.modern_group import ModernGroup
 
 
 class MemberRequests(Requests):
-    @take_fields(JoinGroupRequest, group_instance_id=CLIENT_TEXT)
-    def join_group(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
+    @take_fields(messages.JoinGroupRequest, group_instance_id=CLIENT_TEXT)
+    def join_group(self, request: messages.JoinGroupRequest) -> ResponseFuture[messages.JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
 
         A new group is created even if its first member is refused. `protocols` are pairs of the name of an assignor
@@ -70,7 +55,7 @@ class MemberRequests(Requests):
         Source: GroupCoordinator.handleJoinGroup.
         """
         group_id = request.group_id
-        response: ResponseFuture[JoinGroupResult] = ResponseFuture()
+        response: ResponseFuture[messages.JoinGroupResult] = ResponseFuture()
         joining = build_classic_member(request, list(request.protocols))
         joining.awaiting_join = response.complete
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
@@ -126,8 +111,8 @@ class MemberRequests(Requests):
         return response
 
     def _join_modern_group(
-        self, group: ModernGroup, joining: ClassicMember, request: JoinGroupRequest
-    ) -> ResponseFuture[JoinGroupResult]:
+        self, group: ModernGroup, joining: ClassicMember, request: messages.JoinGroupRequest
+    ) -> ResponseFuture[messages.JoinGroupResult]:
         """Share and streams groups accept no classic members."""
         if group.type != CONSUMER:
             return ResponseFuture.of(self._build_error_result("", Errors.INCONSISTENT_GROUP_PROTOCOL))
@@ -185,7 +170,7 @@ class MemberRequests(Requests):
             raise UsageError(f"expected an unused member id, found {member_id!r}", field="new_member_id")
         return member_id
 
-    def _join_new_member(self, group: ClassicGroup, request: JoinGroupRequest, joining: ClassicMember) -> None:
+    def _join_new_member(self, group: ClassicGroup, request: messages.JoinGroupRequest, joining: ClassicMember) -> None:
         instance_id = joining.group_instance_id
         requires_known_id = request.require_known_member_id is not False and self.settings.is_at_least(2, 2)
         if instance_id is not None and instance_id in group.static_members:
@@ -193,7 +178,7 @@ class MemberRequests(Requests):
             self._replace_static(group, instance_id, joining, can_skip_assignment=skips)
         elif requires_known_id and instance_id is None:
             self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
-            answer_join(joining, self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
+            messages.answer_join(joining, self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
         else:
             self.rebalances.add_member(group, joining)
 
@@ -205,18 +190,20 @@ class MemberRequests(Requests):
         is_unchanged = member.protocols == joining.protocols
         is_leader = group.leader == member.member_id
         if group.state is ClassicState.COMPLETING_REBALANCE and is_unchanged:
-            answer_join(joining, build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader))
+            messages.answer_join(
+                joining, messages.build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
+            )
         elif group.state is ClassicState.STABLE and is_unchanged and not is_leader:
-            answer_join(joining, build_join_result(group, Errors.NONE, member.member_id))
+            messages.answer_join(joining, messages.build_join_result(group, Errors.NONE, member.member_id))
         else:
             self.rebalances.update_member(member, joining)
             self.rebalances.maybe_prepare(group)
 
-    def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
+    def _build_error_result(self, member_id: str, error: Errors) -> messages.JoinGroupResult:
         """The generation is -1. Before 2.4, it is 0 for all errors except GROUP_AUTHORIZATION_FAILED."""
         is_before_2_4 = self.settings.is_before(2, 4)
         has_generation_0 = is_before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED
-        return JoinGroupResult(
+        return messages.JoinGroupResult(
             error,
             member_id,
             generation=0 if has_generation_0 else -1,
@@ -238,8 +225,8 @@ class MemberRequests(Requests):
         member = group.members[group.static_members[instance_id]]
         previous = copy(member)
         previous_leader = group.leader or ""
-        answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, previous.member_id))
-        answer_sync(member, SyncGroupResult(Errors.FENCED_INSTANCE_ID))
+        messages.answer_join(member, messages.JoinGroupResult(Errors.FENCED_INSTANCE_ID, previous.member_id))
+        messages.answer_sync(member, messages.SyncGroupResult(Errors.FENCED_INSTANCE_ID))
         group.replace_static_member(instance_id, previous.member_id, joining.member_id)
         if self.settings.is_at_least(4, 0):
             member.is_new = False
@@ -266,10 +253,10 @@ class MemberRequests(Requests):
                     return  # The member was replaced again. Kafka throws an IllegalArgumentException here.
                 group.replace_static_member(instance_id, new_id, previous.member_id)
                 self.rebalances.restart_session(group, member)
-                answer_join(joining, build_join_result(group, error, "", leader=previous_leader))
+                messages.answer_join(joining, messages.build_join_result(group, error, "", leader=previous_leader))
                 return
             must_skip_assignment = can_skip_assignment and group.leader == member.member_id
-            result = build_join_result(
+            result = messages.build_join_result(
                 group,
                 Errors.NONE,
                 member.member_id,
@@ -277,15 +264,15 @@ class MemberRequests(Requests):
                 with_members=must_skip_assignment,
                 skip_assignment=must_skip_assignment,
             )
-            answer_join(member, result)
+            messages.answer_join(member, result)
 
         assignments = {group_member.member_id: group_member.assignment for group_member in group.ordered_members()}
         self.manager.store_group(group, assignments, complete)
 
     # SyncGroup, Heartbeat and LeaveGroup
 
-    @take_fields(SyncGroupRequest)
-    def sync_group(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
+    @take_fields(messages.SyncGroupRequest)
+    def sync_group(self, request: messages.SyncGroupRequest) -> ResponseFuture[messages.SyncGroupResult]:
         """Return the member's assignment, which arrives when the leader has sent all `assignments`, by member id.
 
         `protocol_type` and `protocol` are those in the response to the member's JoinGroup; None: not checked. Errors:
@@ -310,20 +297,20 @@ class MemberRequests(Requests):
             if error is Errors.NONE and group is not None:
                 error = _check_protocol(group, request.protocol_type, request.protocol)
         if error is not Errors.NONE or group is None:
-            return ResponseFuture.of(SyncGroupResult(error))
-        response: ResponseFuture[SyncGroupResult] = ResponseFuture()
+            return ResponseFuture.of(messages.SyncGroupResult(error))
+        response: ResponseFuture[messages.SyncGroupResult] = ResponseFuture()
         member = group.members[member_id]
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.rebalances.sync(group, member, request.assignments or {}, response)
         else:
             self.rebalances.mark_synced(group, member)
-            response.complete(build_sync_result(group, member))
+            response.complete(messages.build_sync_result(group, member))
             if self.settings.is_before(4, 0):
                 self.rebalances.restart_session(group, member)
         return response
 
-    @take_fields(HeartbeatRequest)
-    def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
+    @take_fields(messages.HeartbeatRequest)
+    def heartbeat(self, request: messages.HeartbeatRequest) -> ResponseFuture[Errors]:
         """Restart the member's session timer, so that the member stays in the group.
 
         The answer is NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
@@ -337,13 +324,13 @@ class MemberRequests(Requests):
         """
         error = self.validator.check_request(request.group_id, "HEARTBEAT", "READ")
         if error is not Errors.NONE:
-            return ResponseFuture.of(convert_heartbeat_error(error))
+            return ResponseFuture.of(messages.convert_heartbeat_error(error))
         modern_group = self._find_consumer_group(request.group_id)
         if modern_group is not None:
             return self.consumer_groups.heartbeat_classic(modern_group, request)
-        return self.manager.write(request.group_id, partial(self._heartbeat, request), convert_heartbeat_error)
+        return self.manager.write(request.group_id, partial(self._heartbeat, request), messages.convert_heartbeat_error)
 
-    def _heartbeat(self, request: HeartbeatRequest) -> Result[Errors]:
+    def _heartbeat(self, request: messages.HeartbeatRequest) -> Result[Errors]:
         member_id = request.member_id
         group = self.manager.get_group(request.group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
@@ -359,7 +346,9 @@ class MemberRequests(Requests):
         return Result(Errors.REBALANCE_IN_PROGRESS if is_preparing else Errors.NONE)
 
     @check_fields()
-    def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> ResponseFuture[LeaveGroupResult]:
+    def leave_group(
+        self, group_id: str, members: Iterable[messages.MemberIdentity | str]
+    ) -> ResponseFuture[messages.LeaveGroupResult]:
         """Remove members from the group. `members` are member ids, and `MemberIdentity` for static members.
 
         The result has an error code for each member, or only one if the whole request is refused, for example because
@@ -370,27 +359,27 @@ class MemberRequests(Requests):
         """
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
         if error is not Errors.NONE:
-            return ResponseFuture.of(LeaveGroupResult(error))
-        identities = [MemberIdentity(member) if isinstance(member, str) else member for member in members]
+            return ResponseFuture.of(messages.LeaveGroupResult(error))
+        identities = [messages.MemberIdentity(member) if isinstance(member, str) else member for member in members]
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None and modern_group.type == CONSUMER:
             return self.consumer_groups.leave_classic(modern_group, identities)
 
-        def leave() -> Result[LeaveGroupResult]:
+        def leave() -> Result[messages.LeaveGroupResult]:
             group = self.manager.get_group(group_id)
             if group is None:
                 raise Refusal(Errors.UNKNOWN_MEMBER_ID, None)
             if group.state is ClassicState.DEAD:
-                return Result(LeaveGroupResult(self.validator.choose_dead_group_error()))
+                return Result(messages.LeaveGroupResult(self.validator.choose_dead_group_error()))
             results = tuple((identity, self._remove(group, identity)) for identity in identities)
             if self.settings.is_at_least(4, 0) and any(error is Errors.NONE for _, error in results):
                 self.rebalances.go_on(group)
-            return Result(LeaveGroupResult(Errors.NONE, results))
+            return Result(messages.LeaveGroupResult(Errors.NONE, results))
 
-        def refuse(error: Errors, message: str | None) -> LeaveGroupResult:
+        def refuse(error: Errors, message: str | None) -> messages.LeaveGroupResult:
             if error is Errors.UNKNOWN_MEMBER_ID:
-                return LeaveGroupResult(Errors.NONE, tuple((identity, error) for identity in identities))
-            return LeaveGroupResult(error)
+                return messages.LeaveGroupResult(Errors.NONE, tuple((identity, error) for identity in identities))
+            return messages.LeaveGroupResult(error)
 
         return self.manager.write(group_id, leave, refuse)
 
@@ -398,7 +387,7 @@ class MemberRequests(Requests):
         group = self.manager.find_modern_group(group_id)
         return group if group is not None and group.type == CONSUMER and group.members else None
 
-    def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
+    def _remove(self, group: ClassicGroup, identity: messages.MemberIdentity) -> Errors:
         """Remove a member or a pending member id. Up to 3.9, the group goes on after each of them."""
         goes_on = self.settings.is_before(4, 0)
         if identity.member_id in group.pending_members:

@@ -11,23 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_coordinator import ConsumerGroupRequests
 from kafkagroups.coordinator.group_store import NO_PRODUCER, Producer, Result
-from kafkagroups.coordinator.messages import (
-    CommitErrors,
-    Errors,
-    FetchedOffset,
-    OffsetCommit,
-    OffsetCommitRequest,
-    OffsetDeleteResult,
-    OffsetFetchRequest,
-    OffsetFetchResult,
-    Refusal,
-    ResponseFuture,
-    TxnOffsetCommitRequest,
-    convert_commit_append_error,
-    convert_event_error,
-)
+from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, ListOf, check_fields, take_fields
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import CONSUMER, NOT_APPENDED, ClassicGroup, LivingGroup
@@ -36,15 +23,15 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.wire import INT32, utf16_length
 
-_Commits = dict[TopicPartition, OffsetCommit]
+_Commits = dict[TopicPartition, messages.OffsetCommit]
 _Answer = Callable[[CommitErrors], None]
 
 
 class OffsetRequests(ConsumerGroupRequests):
     # Commits
 
-    @take_fields(OffsetCommitRequest)
-    def offset_commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+    @take_fields(messages.OffsetCommitRequest)
+    def offset_commit(self, request: messages.OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
         `generation` -1 and `member_id` "" mean that the client is not a member. `retention_ms` is in OffsetCommit v2 to
@@ -66,8 +53,8 @@ class OffsetRequests(ConsumerGroupRequests):
 
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    @take_fields(TxnOffsetCommitRequest)
-    def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+    @take_fields(messages.TxnOffsetCommitRequest)
+    def txn_offset_commit(self, request: messages.TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. They are pending until the transaction's marker arrives.
 
         The errors are those of `offset_commit`. A member is only checked if the commit contains one (not generation -1,
@@ -90,7 +77,7 @@ class OffsetRequests(ConsumerGroupRequests):
 
     @check_fields()
     def offset_commit_to_zookeeper(
-        self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
+        self, group_id: str, offsets: Mapping[TopicPartition, messages.OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
         """Commit with version 0 of the request: the offset is stored in ZooKeeper, and no record is written.
 
@@ -108,7 +95,7 @@ class OffsetRequests(ConsumerGroupRequests):
         self,
         group: LivingGroup | Errors,
         offsets: _Commits,
-        build: Callable[[TopicPartition, OffsetCommit], OffsetAndMetadata],
+        build: Callable[[TopicPartition, messages.OffsetCommit], OffsetAndMetadata],
         answer: _Answer,
         producer: Producer = NO_PRODUCER,
     ) -> None:
@@ -118,7 +105,7 @@ class OffsetRequests(ConsumerGroupRequests):
         built = {partition: build(partition, offset) for partition, offset in offsets.items()}
         self.manager.store_offsets(group, built, answer, producer)
 
-    def _find_group(self, request: OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
+    def _find_group(self, request: messages.OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
         """Return the group, which a commit without a generation creates, or the error that refuses the commit."""
         group_id = request.group_id
         error = self.validator.check_group(group_id, "OFFSET_COMMIT")
@@ -133,7 +120,9 @@ class OffsetRequests(ConsumerGroupRequests):
             return Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
         return self.validator.validate_commit(group, request) or group
 
-    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
+    def _find_group_in_transaction(
+        self, request: messages.TxnOffsetCommitRequest, offsets: _Commits
+    ) -> LivingGroup | Errors:
         """Return the group of a transactional commit, or the error that refuses the commit.
 
         Up to 3.9, a group that does not exist is created before the transaction is checked. Since 4.0 the transaction
@@ -160,7 +149,7 @@ class OffsetRequests(ConsumerGroupRequests):
     def _store_accepted(
         self,
         group_id: str,
-        offsets: Mapping[TopicPartition, OffsetCommit],
+        offsets: Mapping[TopicPartition, messages.OffsetCommit],
         store: Callable[[_Commits, _Answer], None],
     ) -> ResponseFuture[CommitErrors]:
         if not self.validator.authorize("READ", "GROUP", group_id):
@@ -181,7 +170,7 @@ class OffsetRequests(ConsumerGroupRequests):
             answer({})
         return response
 
-    def _store_in_zookeeper(self, group_id: str, partition: TopicPartition, offset: OffsetCommit) -> Errors:
+    def _store_in_zookeeper(self, group_id: str, partition: TopicPartition, offset: messages.OffsetCommit) -> Errors:
         if not self.settings.zookeeper:
             return Errors.UNSUPPORTED_VERSION
         if utf16_length(offset.metadata or "") > self.settings.offset_metadata_max_bytes:
@@ -189,7 +178,7 @@ class OffsetRequests(ConsumerGroupRequests):
         self.validator.zookeeper[group_id, partition.topic, partition.partition] = offset.offset
         return Errors.NONE
 
-    def _verify(self, request: TxnOffsetCommitRequest) -> Errors:
+    def _verify(self, request: messages.TxnOffsetCommitRequest) -> Errors:
         """Ask the transaction coordinator whether the transaction includes the group's partition (since 3.7).
 
         Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, it gets INVALID_TXN_STATE instead.
@@ -202,11 +191,11 @@ class OffsetRequests(ConsumerGroupRequests):
         if error is Errors.TRANSACTION_ABORTABLE and not can_send_abortable_error:
             error = Errors.INVALID_TXN_STATE
         if self.settings.is_at_least(4, 0):
-            return convert_event_error(error)
-        return convert_commit_append_error(error, verifies_transactions=True)
+            return messages.convert_event_error(error)
+        return messages.convert_commit_append_error(error, verifies_transactions=True)
 
     def _build_stored_offset(
-        self, retention_ms: int, partition: TopicPartition, offset: OffsetCommit
+        self, retention_ms: int, partition: TopicPartition, offset: messages.OffsetCommit
     ) -> OffsetAndMetadata:
         """`retention_ms` is -1 if the client sent none.
 
@@ -224,7 +213,7 @@ class OffsetRequests(ConsumerGroupRequests):
         kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
         return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
 
-    def _build_pending_offset(self, partition: TopicPartition, offset: OffsetCommit) -> OffsetAndMetadata:
+    def _build_pending_offset(self, partition: TopicPartition, offset: messages.OffsetCommit) -> OffsetAndMetadata:
         """Since 2.1, it has no expire timestamp. It has the topic's id since 4.4; a plain commit since 4.1."""
         now_ms = self.clock.now_ms
         expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
@@ -234,7 +223,9 @@ class OffsetRequests(ConsumerGroupRequests):
     # Deletions and expiry
 
     @check_fields()
-    def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
+    def offset_delete(
+        self, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> ResponseFuture[messages.OffsetDeleteResult]:
         """Delete offsets of a group (since Kafka 2.4, KIP-496).
 
         The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer
@@ -243,18 +234,18 @@ class OffsetRequests(ConsumerGroupRequests):
         """
         error = self.validator.check_request(group_id, "OFFSET_DELETE", "DELETE")
         if error is not Errors.NONE:
-            return ResponseFuture.of(OffsetDeleteResult(error))
+            return ResponseFuture.of(messages.OffsetDeleteResult(error))
         errors = self.validator.find_refused_partitions(partitions)
 
-        def delete() -> Result[OffsetDeleteResult]:
+        def delete() -> Result[messages.OffsetDeleteResult]:
             group, topics = self._find_subscribed_topics(group_id)
             for partition in partitions:
                 is_subscribed = topics is None or partition.topic in topics
                 errors.setdefault(partition, Errors.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else Errors.NONE)
             deleted = [partition for partition in partitions if errors[partition] is Errors.NONE]
-            return Result(OffsetDeleteResult(Errors.NONE, errors), self.manager.delete_offsets(group, deleted))
+            return Result(messages.OffsetDeleteResult(Errors.NONE, errors), self.manager.delete_offsets(group, deleted))
 
-        return self.manager.write(group_id, delete, lambda error, _: OffsetDeleteResult(error))
+        return self.manager.write(group_id, delete, lambda error, _: messages.OffsetDeleteResult(error))
 
     def _find_subscribed_topics(self, group_id: str) -> tuple[LivingGroup, Collection[str] | None]:
         """Return the group and the topics whose offsets stay, because its members subscribe to them.
@@ -310,8 +301,8 @@ class OffsetRequests(ConsumerGroupRequests):
         """
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
-    @take_fields(OffsetFetchRequest)
-    def offset_fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
+    @take_fields(messages.OffsetFetchRequest)
+    def offset_fetch(self, request: messages.OffsetFetchRequest) -> ResponseFuture[messages.OffsetFetchResult]:
         """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
 
         `partitions` None means all that have an offset and that the client may read; a requested one that it may not
@@ -325,12 +316,12 @@ class OffsetRequests(ConsumerGroupRequests):
         """
         error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
         if error is not Errors.NONE:
-            return ResponseFuture.of(OffsetFetchResult(error))
+            return ResponseFuture.of(messages.OffsetFetchResult(error))
         if not request.require_stable:
             with self.manager.committed():
                 return ResponseFuture.of(self._answer(request))
 
-        def handle() -> Result[OffsetFetchResult]:
+        def handle() -> Result[messages.OffsetFetchResult]:
             result = self._answer(request)
             if result.error is not Errors.NONE:
                 raise Refusal(result.error, None)
@@ -338,13 +329,13 @@ class OffsetRequests(ConsumerGroupRequests):
 
         return self.manager.write(request.group_id, handle, _refuse_fetch)
 
-    def _answer(self, request: OffsetFetchRequest) -> OffsetFetchResult:
+    def _answer(self, request: messages.OffsetFetchRequest) -> messages.OffsetFetchResult:
         """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
         group = self.manager.find_modern_group(request.group_id)
         if group is not None:
             error = self._validate_modern_fetch(group, request.member_id, request.member_epoch)
             if error is not Errors.NONE:
-                return OffsetFetchResult(error)
+                return messages.OffsetFetchResult(error)
         requested_partitions = None if request.partitions is None else list(request.partitions)
         offsets = self.manager.get_offsets(
             request.group_id, requested_partitions, require_stable=request.require_stable
@@ -353,28 +344,30 @@ class OffsetRequests(ConsumerGroupRequests):
             present_id = self.validator.topic_ids.get(partition.topic)
             is_other_topic = request.by_topic_id and offset.topic_id not in (None, present_id)
             if is_other_topic and requested_partitions is not None:
-                offsets[partition] = FetchedOffset()
+                offsets[partition] = messages.FetchedOffset()
             if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
                 continue
             if requested_partitions is None:
                 del offsets[partition]
             else:
-                offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
-        return OffsetFetchResult(Errors.NONE, offsets)
+                offsets[partition] = messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
+        return messages.OffsetFetchResult(Errors.NONE, offsets)
 
     @check_fields()
-    def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
+    def offset_fetch_from_zookeeper(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> messages.OffsetFetchResult:
         """Return offsets that were committed with version 0 of OffsetCommit.
 
         The error is UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist or has no offset. Source:
         KafkaApis.handleOffsetFetchRequestFromZookeeper.
         """
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
-            return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
+            return messages.OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
         offsets = {partition: self._fetch_offset_from_zookeeper(group_id, partition) for partition in partitions}
-        return OffsetFetchResult(Errors.NONE, offsets)
+        return messages.OffsetFetchResult(Errors.NONE, offsets)
 
-    def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> FetchedOffset:
+    def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> messages.FetchedOffset:
         topics = self.validator.topics
         topic_exists = topics is None or partition.topic in topics
         offset = self.validator.zookeeper.get((group_id, *partition)) if topic_exists else None
@@ -384,11 +377,11 @@ class OffsetRequests(ConsumerGroupRequests):
             error = Errors.TOPIC_AUTHORIZATION_FAILED
         if not self.settings.zookeeper:
             error = Errors.UNSUPPORTED_VERSION
-        return FetchedOffset(-1 if offset is None else offset, error=error)
+        return messages.FetchedOffset(-1 if offset is None else offset, error=error)
 
 
 def _build_offset(
-    offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
+    offset: messages.OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
 ) -> OffsetAndMetadata:
     return OffsetAndMetadata(
         offset.offset,
@@ -402,9 +395,9 @@ def _build_offset(
     )
 
 
-def _refuse_fetch(error: Errors, message: str | None) -> OffsetFetchResult:
+def _refuse_fetch(error: Errors, message: str | None) -> messages.OffsetFetchResult:
     """Consumers before 3.9 do not repeat a fetch after COORDINATOR_NOT_AVAILABLE, so they get another error.
 
     Source: GroupCoordinatorService.handleOffsetFetchException (4.3.1).
     """
-    return OffsetFetchResult(Errors.NOT_COORDINATOR if error is Errors.COORDINATOR_NOT_AVAILABLE else error)
+    return messages.OffsetFetchResult(Errors.NOT_COORDINATOR if error is Errors.COORDINATOR_NOT_AVAILABLE else error)

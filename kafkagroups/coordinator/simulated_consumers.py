@@ -40,23 +40,11 @@ from enum import Enum
 from random import Random
 from typing import Any, TypeVar
 
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.assignors import ASSIGNORS, Subscriber
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
-from kafkagroups.coordinator.messages import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    CommitErrors,
-    ConsumerHeartbeatResult,
-    Errors,
-    JoinGroupResult,
-    LeaveGroupResult,
-    MemberIdentity,
-    OffsetCommit,
-    ResponseFuture,
-    SyncGroupResult,
-)
+from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -170,7 +158,7 @@ class SimulatedConsumer(ABC):
         """Close the consumer."""
 
     @abstractmethod
-    def request_commit(self, offsets: Mapping[TopicPartition, OffsetCommit]) -> ResponseFuture[CommitErrors]:
+    def request_commit(self, offsets: Mapping[TopicPartition, messages.OffsetCommit]) -> ResponseFuture[CommitErrors]:
         """Send an OffsetCommit as this member."""
 
     def commit(self) -> None:
@@ -189,7 +177,7 @@ class SimulatedConsumer(ABC):
             if first_error is not None and is_current:
                 self._handle_commit_error(first_error)
 
-        offsets = {partition: OffsetCommit(offset) for partition, offset in sent_offsets.items()}
+        offsets = {partition: messages.OffsetCommit(offset) for partition, offset in sent_offsets.items()}
         self.request_commit(offsets).then(handle)
 
     def crash(self) -> None:
@@ -253,7 +241,7 @@ class Consumer(SimulatedConsumer):
     protocol_version: int = NEWEST_LAYOUT_VERSION
     member_id: str = ""
     generation: int = -1
-    _join_result: JoinGroupResult | None = None
+    _join_result: messages.JoinGroupResult | None = None
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -296,7 +284,7 @@ class Consumer(SimulatedConsumer):
 
     # Single requests
 
-    def request_join(self) -> ResponseFuture[JoinGroupResult]:
+    def request_join(self) -> ResponseFuture[messages.JoinGroupResult]:
         """Since version 2, the subscription has the partitions of now, for the sticky assignor."""
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
@@ -311,7 +299,7 @@ class Consumer(SimulatedConsumer):
             rebalance_timeout_ms=self.rebalance_timeout_ms,
         )
 
-    def handle_join(self, result: JoinGroupResult) -> None:
+    def handle_join(self, result: messages.JoinGroupResult) -> None:
         self.waiting_for = ""
         if result.error is Errors.MEMBER_ID_REQUIRED:
             self.member_id = result.member_id
@@ -324,7 +312,7 @@ class Consumer(SimulatedConsumer):
             self.state = ConsumerState.SYNCING
             self._join_result = result
 
-    def request_sync(self) -> ResponseFuture[SyncGroupResult]:
+    def request_sync(self) -> ResponseFuture[messages.SyncGroupResult]:
         self.waiting_for = "SyncGroup"
         join_result = self._join_result
         return self.coordinator.sync_group(
@@ -337,7 +325,7 @@ class Consumer(SimulatedConsumer):
             protocol=join_result.protocol if join_result else None,
         )
 
-    def handle_sync(self, result: SyncGroupResult) -> None:
+    def handle_sync(self, result: messages.SyncGroupResult) -> None:
         """Each position starts at the committed offset, or else at 0."""
         self.waiting_for = ""
         if result.error is not Errors.NONE:
@@ -367,7 +355,7 @@ class Consumer(SimulatedConsumer):
         return response
 
     def request_commit(
-        self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
+        self, offsets: Mapping[TopicPartition, messages.OffsetCommit], generation: int | None = None
     ) -> ResponseFuture[CommitErrors]:
         return self.coordinator.offset_commit(
             self.group_id,
@@ -377,8 +365,10 @@ class Consumer(SimulatedConsumer):
             group_instance_id=self.group_instance_id,
         )
 
-    def request_leave(self) -> ResponseFuture[LeaveGroupResult]:
-        return self.coordinator.leave_group(self.group_id, [MemberIdentity(self.member_id, self.group_instance_id)])
+    def request_leave(self) -> ResponseFuture[messages.LeaveGroupResult]:
+        return self.coordinator.leave_group(
+            self.group_id, [messages.MemberIdentity(self.member_id, self.group_instance_id)]
+        )
 
     def _assign(self) -> dict[str, bytes]:
         if self._join_result is None:
@@ -472,7 +462,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
     group_instance_id: str | None = None
     rebalance_timeout_ms: int = 300_000
     member_id: str = ""
-    member_epoch: int = JOIN_EPOCH
+    member_epoch: int = messages.JOIN_EPOCH
     target: tuple[TopicPartition, ...] = ()
     _topic_ids: dict[str, str] = field(default_factory=dict)
     _sent: dict[str, Any] = field(default_factory=dict)
@@ -499,7 +489,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
     def leave(self) -> None:
         """A static member leaves for a restart: until its session ends, it keeps its partitions."""
         if self.state is not ConsumerState.GONE:
-            self._heartbeat(LEAVE_EPOCH if self.group_instance_id is None else LEAVE_STATIC_EPOCH)
+            self._heartbeat(messages.LEAVE_EPOCH if self.group_instance_id is None else messages.LEAVE_STATIC_EPOCH)
         self.crash()
 
     def crash(self) -> None:
@@ -512,7 +502,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
 
     # Single requests
 
-    def request_heartbeat(self) -> ResponseFuture[ConsumerHeartbeatResult]:
+    def request_heartbeat(self) -> ResponseFuture[messages.ConsumerHeartbeatResult]:
         """Send a heartbeat, which acknowledges the partitions that were taken."""
         fields = {
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
@@ -528,7 +518,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
         self._next_heartbeat_ms = self.coordinator.clock.now_ms + self._interval_ms
         return self._heartbeat(self.member_epoch, **changed)
 
-    def handle_heartbeat(self, result: ConsumerHeartbeatResult) -> None:
+    def handle_heartbeat(self, result: messages.ConsumerHeartbeatResult) -> None:
         self.waiting_for = ""
         if result.error is not Errors.NONE:
             self._handle_error(result.error)
@@ -547,7 +537,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
             has_target = self.state is not ConsumerState.JOINING and set(self.target) == set(self.positions)
             self.state = ConsumerState.STABLE if has_target else ConsumerState.RECONCILING
 
-    def request_commit(self, offsets: Mapping[TopicPartition, OffsetCommit]) -> ResponseFuture[CommitErrors]:
+    def request_commit(self, offsets: Mapping[TopicPartition, messages.OffsetCommit]) -> ResponseFuture[CommitErrors]:
         return self.coordinator.offset_commit(
             self.group_id,
             offsets,
@@ -556,7 +546,7 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
             group_instance_id=self.group_instance_id,
         )
 
-    def _heartbeat(self, epoch: int, **fields: Any) -> ResponseFuture[ConsumerHeartbeatResult]:
+    def _heartbeat(self, epoch: int, **fields: Any) -> ResponseFuture[messages.ConsumerHeartbeatResult]:
         return self.coordinator.consumer_group_heartbeat(
             self.group_id,
             self.member_id,
@@ -608,6 +598,6 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
         self._next_heartbeat_ms = self.coordinator.clock.now_ms
 
     def _forget_membership(self) -> None:
-        self.member_epoch = JOIN_EPOCH
+        self.member_epoch = messages.JOIN_EPOCH
         self.target = ()
         self._sent = {}

@@ -25,7 +25,7 @@ from kafkagroups.coordinator import consumer_members, consumer_targets, group_st
 from kafkagroups.coordinator.clock import MemberTimers, TimerKey
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.consumer_targets import PatternResolver, Subscriptions, TopicImage
-from kafkagroups.coordinator.group_store import Result
+from kafkagroups.coordinator.group_store import Refuse, Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
@@ -81,9 +81,7 @@ class ConsumerGroups(ABC):
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
 
-    def write(
-        self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Callable[[Errors, str | None], T]
-    ) -> ResponseFuture[T]:
+    def write(self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Refuse[T]) -> ResponseFuture[T]:
         response = self.store.find_runtime(group_id).write(handler, refuse)
         actions, self.after_write = self.after_write, []
         for act in actions:

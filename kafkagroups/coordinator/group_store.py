@@ -26,7 +26,7 @@ from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import Cancellable, ClassicGroup, LivingGroup, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, uuid_hash
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records import consumer_group
@@ -147,9 +147,12 @@ NO_TOPIC_ID = UUID.default
 Producer = tuple[int, int]
 """A producer's id and epoch."""
 NO_PRODUCER: Producer = (NO_PRODUCER_ID, -1)
-OffsetsAndPending = tuple[Mapping[TopicPartition, OffsetAndMetadata], Callable[[TopicPartition], bool]]
+OffsetsAndPending = tuple[ReadOnlyOffsets, Callable[[TopicPartition], bool]]
 NO_OFFSETS: OffsetsAndPending = ({}, lambda partition: False)
 T = TypeVar("T")
+Refuse = Callable[[Errors, str | None], T]
+"""A function that builds the response for an error and its text."""
+AnswerCommit = Callable[[CommitErrors], None]
 
 
 @dataclass(frozen=True)
@@ -294,12 +297,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def end_join(
-        self,
-        group: ClassicGroup,
-        *,
-        is_new: bool,
-        refuse: Callable[[Errors], None],
-        tombstones: Sequence[Record] = (),
+        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None], tombstones: Sequence[Record]
     ) -> None:
         """Note that a JoinGroup is handled, and whether it created the group.
 
@@ -309,9 +307,7 @@ class GroupStore(ABC):
 
     # What is written
 
-    def write(
-        self, group_id: str, handler: Callable[[], Result[T]], refuse: Callable[[Errors, str | None], T]
-    ) -> ResponseFuture[T]:
+    def write(self, group_id: str, handler: Callable[[], Result[T]], refuse: Refuse[T]) -> ResponseFuture[T]:
         """Handle a request. Since 4.0 it is answered when the log has confirmed all writes of the group's partition.
 
         `refuse` builds the response for an error of the log, and for a Refusal of the handler, which is answered at
@@ -330,11 +326,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def store_offsets(
-        self,
-        group: LivingGroup,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        complete: Callable[[CommitErrors], None],
-        producer: Producer = NO_PRODUCER,
+        self, group: LivingGroup, offsets: ReadOnlyOffsets, complete: AnswerCommit, producer: Producer
     ) -> None:
         """Append a commit as one batch, and call `complete` with an error for each partition when it is answered.
 

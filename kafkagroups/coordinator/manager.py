@@ -15,10 +15,9 @@ from typing import Any
 
 from kafkagroups.coordinator import group_store
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.group_store import GroupStore
+from kafkagroups.coordinator.group_store import AnswerCommit, GroupStore, Producer
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
 from kafkagroups.coordinator.messages import (
-    CommitErrors,
     Errors,
     convert_commit_append_error,
     convert_group_append_error,
@@ -29,7 +28,7 @@ from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState, Group
 from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup, build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.offsets import ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.loading.load import ClassicCache
 from kafkagroups.log.batch import NO_PRODUCER_ID
@@ -37,7 +36,6 @@ from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import utf16_length
 
 logger = logging.getLogger("kafkagroups.coordinator")
-_OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class GroupMetadataManager(GroupStore):
@@ -131,11 +129,7 @@ class GroupMetadataManager(GroupStore):
         )
 
     def store_offsets(
-        self,
-        group: LivingGroup,
-        offsets: _OffsetsToStore,
-        complete: Callable[[CommitErrors], None],
-        producer: group_store.Producer = group_store.NO_PRODUCER,
+        self, group: LivingGroup, offsets: ReadOnlyOffsets, complete: AnswerCommit, producer: Producer
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 

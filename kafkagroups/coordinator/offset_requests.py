@@ -13,7 +13,7 @@ from functools import partial
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_coordinator import ConsumerGroupRequests
-from kafkagroups.coordinator.group_store import NO_PRODUCER, Producer, Result
+from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Producer, Result
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, ListOf, check_fields, take_fields
 from kafkagroups.groups.group import ClassicState
@@ -23,8 +23,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.wire import INT32, utf16_length
 
-_Commits = dict[TopicPartition, messages.OffsetCommit]
-_Answer = Callable[[CommitErrors], None]
+_Commits = Mapping[TopicPartition, messages.OffsetCommit]
 
 
 class OffsetRequests(ConsumerGroupRequests):
@@ -45,7 +44,7 @@ class OffsetRequests(ConsumerGroupRequests):
         Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
         """
 
-        def store(offsets: _Commits, answer: _Answer) -> None:
+        def store(offsets: _Commits, answer: AnswerCommit) -> None:
             group = self._find_group(request, offsets)
             if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
                 self.rebalances.restart_session(group, group.members[request.member_id])
@@ -65,7 +64,7 @@ class OffsetRequests(ConsumerGroupRequests):
         Source: GroupCoordinator.handleTxnCommitOffsets.
         """
 
-        def store(offsets: _Commits, answer: _Answer) -> None:
+        def store(offsets: _Commits, answer: AnswerCommit) -> None:
             group = self._find_group_in_transaction(request, offsets)
             producer = (request.producer_id, request.producer_epoch)
             self._store(group, offsets, self._build_pending_offset, answer, producer)
@@ -85,7 +84,7 @@ class OffsetRequests(ConsumerGroupRequests):
         KafkaApis.commitOffsetsToZookeeper.
         """
 
-        def store(accepted_offsets: _Commits, answer: _Answer) -> None:
+        def store(accepted_offsets: _Commits, answer: AnswerCommit) -> None:
             store_one = partial(self._store_in_zookeeper, group_id)
             answer({partition: store_one(partition, offset) for partition, offset in accepted_offsets.items()})
 
@@ -96,7 +95,7 @@ class OffsetRequests(ConsumerGroupRequests):
         group: LivingGroup | Errors,
         offsets: _Commits,
         build: Callable[[TopicPartition, messages.OffsetCommit], OffsetAndMetadata],
-        answer: _Answer,
+        answer: AnswerCommit,
         producer: Producer = NO_PRODUCER,
     ) -> None:
         if isinstance(group, Errors):
@@ -147,10 +146,7 @@ class OffsetRequests(ConsumerGroupRequests):
         return self.validator.validate_txn_commit(group, request) or group
 
     def _store_accepted(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, messages.OffsetCommit],
-        store: Callable[[_Commits, _Answer], None],
+        self, group_id: str, offsets: _Commits, store: Callable[[_Commits, AnswerCommit], None]
     ) -> ResponseFuture[CommitErrors]:
         if not self.validator.authorize("READ", "GROUP", group_id):
             return ResponseFuture.of(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))

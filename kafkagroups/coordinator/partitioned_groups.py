@@ -36,7 +36,7 @@ from typing import TypeVar
 
 from kafkagroups.coordinator import group_store
 from kafkagroups.coordinator.clock import Clock, Timer
-from kafkagroups.coordinator.group_store import GroupStore, Result
+from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, GroupStore, Producer, Refuse, Result
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs, build_marker
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture, convert_event_error
 from kafkagroups.coordinator.settings import Settings
@@ -46,7 +46,7 @@ from kafkagroups.groups.living_groups import Cancellable, ClassicGroup, LivingGr
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import LogKeys, replay_batches
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import Record, encode
@@ -98,10 +98,7 @@ class PartitionRuntime:
     # Requests
 
     def write(
-        self,
-        handler: Callable[[LivingShard], Result[T]],
-        refuse: Callable[[Errors, str | None], T],
-        producer: group_store.Producer = group_store.NO_PRODUCER,
+        self, handler: Callable[[LivingShard], Result[T]], refuse: Refuse[T], producer: Producer = NO_PRODUCER
     ) -> ResponseFuture[T]:
         """Handle a request that may write, and answer it when the log has confirmed all writes until then.
 
@@ -162,11 +159,7 @@ class PartitionRuntime:
         return self._append(records, applies=True).bind(split)
 
     def _append(
-        self,
-        records: Sequence[Record],
-        producer: group_store.Producer = group_store.NO_PRODUCER,
-        *,
-        applies: bool = False,
+        self, records: Sequence[Record], producer: Producer = NO_PRODUCER, *, applies: bool = False
     ) -> ResponseFuture[Errors]:
         encoded = [encode(record, self.dialect) for record in records]
         batch = NewBatch.of_producer(encoded, self.clock.now_ms, *producer)
@@ -368,12 +361,7 @@ class PartitionedGroups(GroupStore):
         return due
 
     def end_join(
-        self,
-        group: ClassicGroup,
-        *,
-        is_new: bool,
-        refuse: Callable[[Errors], None],
-        tombstones: Sequence[Record] = (),
+        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None], tombstones: Sequence[Record]
     ) -> None:
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 
@@ -401,19 +389,13 @@ class PartitionedGroups(GroupStore):
         record = self.build_group_record(group, assignments)
         self.find_runtime(group.group_id).append_group_records([record], complete)
 
-    def write(
-        self, group_id: str, handler: Callable[[], Result[T]], refuse: Callable[[Errors, str | None], T]
-    ) -> ResponseFuture[T]:
+    def write(self, group_id: str, handler: Callable[[], Result[T]], refuse: Refuse[T]) -> ResponseFuture[T]:
         return self.find_runtime(group_id).write(lambda shard: handler(), refuse)
 
     # Offsets
 
     def store_offsets(
-        self,
-        group: LivingGroup,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        complete: Callable[[CommitErrors], None],
-        producer: group_store.Producer = group_store.NO_PRODUCER,
+        self, group: LivingGroup, offsets: ReadOnlyOffsets, complete: AnswerCommit, producer: Producer
     ) -> None:
         limit = self.settings.offset_metadata_max_bytes
 

@@ -37,7 +37,7 @@ from kafkagroups.coordinator.request_validation import (
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember, LivingGroup
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.records.dialects import dialect
@@ -120,7 +120,14 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             group.protocol_type or "",
             protocol or "",
             tuple(
-                _describe_member(member, protocol, shows_assignment=is_stable or self.settings.is_at_least(4, 0))
+                messages.DescribedMember(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    b"" if protocol is None else member.find_metadata(protocol),
+                    member.assignment if is_stable or self.settings.is_at_least(4, 0) else b"",
+                )
                 for member in group.ordered_members()
             ),
         )
@@ -287,19 +294,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
                 messages.answer_join(member, messages.JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
             messages.answer_sync(member, messages.SyncGroupResult(Errors.NOT_COORDINATOR))
         cancel_timers(group)
-
-
-def _describe_member(
-    member: ClassicMember, protocol: str | None, *, shows_assignment: bool
-) -> messages.DescribedMember:
-    return messages.DescribedMember(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        b"" if protocol is None else member.find_metadata(protocol),
-        member.assignment if shows_assignment else b"",
-    )
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:

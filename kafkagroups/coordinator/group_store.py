@@ -175,10 +175,6 @@ def ignore_refusal(error: Errors, message: str | None) -> None:
     pass
 
 
-def _ignore_group(group: LivingGroup) -> None:
-    pass
-
-
 class GroupStore(ABC):
     """The groups and offsets of the partitions that this broker leads.
 
@@ -193,8 +189,8 @@ class GroupStore(ABC):
         self.owned: set[int] = set()
         self.loading: set[int] = set()
         self.epochs: dict[int, int] = {}
-        self.on_loaded: Callable[[LivingGroup], None] = _ignore_group
-        self.on_unloaded: Callable[[LivingGroup], None] = _ignore_group
+        self.on_loaded: Callable[[LivingGroup], None] = lambda group: None
+        self.on_unloaded: Callable[[LivingGroup], None] = lambda group: None
         self.dialect = dialect(settings.coordinator, settings.kafka)
 
     # Partitions

@@ -127,14 +127,11 @@ class MemberRequests(Requests):
         """Since 4.0 the state of the group's partition is checked last."""
         error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
         if error is Errors.NONE or (error in PARTITION_ERRORS and self.settings.is_at_least(4, 0)):
-            return self._check_session_timeout(joining) or error
+            min_timeout_ms = self.settings.group_min_session_timeout_ms
+            max_timeout_ms = self.settings.group_max_session_timeout_ms
+            if not min_timeout_ms <= joining.session_timeout_ms <= max_timeout_ms:
+                return Errors.INVALID_SESSION_TIMEOUT
         return error
-
-    def _check_session_timeout(self, joining: ClassicMember) -> Errors:
-        min_timeout_ms = self.settings.group_min_session_timeout_ms
-        max_timeout_ms = self.settings.group_max_session_timeout_ms
-        is_valid = min_timeout_ms <= joining.session_timeout_ms <= max_timeout_ms
-        return Errors.NONE if is_valid else Errors.INVALID_SESSION_TIMEOUT
 
     def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
         member_id = joining.member_id

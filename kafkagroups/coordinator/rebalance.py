@@ -68,10 +68,6 @@ class Rebalances:
             member.rebalance_timeout_ms = joining.rebalance_timeout_ms
             member.session_timeout_ms = joining.session_timeout_ms
 
-    def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
-        self.drop_member(group, member)
-        self.go_on(group)
-
     def drop_member(self, group: ClassicGroup, member: ClassicMember) -> None:
         if self.settings.is_at_least(2, 2):
             messages.answer_join(member, messages.JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
@@ -99,7 +95,8 @@ class Rebalances:
         if is_removed or is_alive:
             return
         logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
-        self.remove_member(group, member)
+        self.drop_member(group, member)
+        self.go_on(group)
         self._end_delay_if_all_joined(group)
 
     def _expire_pending(self, group: ClassicGroup, member_id: str) -> None:

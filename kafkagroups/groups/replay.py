@@ -412,7 +412,8 @@ class NewShard(Shard):
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
         group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]
-        group = self._find_decoded_group(group_id)
+        stored = self.groups.get(group_id)
+        group = stored.decode() if isinstance(stored, GroupRecord) else stored
         # Type 15: the partition states of a share group.
         if record.type == 15 and dialects.SHARE_PARTITION_STATES.applies_to(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
@@ -440,10 +441,6 @@ class NewShard(Shard):
             and group.is_simple
             and not REFUSALS_AFTER_COMMIT[group_type].applies_to(self.dialect.version)
         )
-
-    def _find_decoded_group(self, group_id: str) -> AnyGroup | None:
-        group = self.groups.get(group_id)
-        return group.decode() if isinstance(group, GroupRecord) else group
 
 
 def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> None:

@@ -30,12 +30,6 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, Topic
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records import consumer_group
-from kafkagroups.records.consumer_group import (
-    ConsumerGroupMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -50,7 +44,7 @@ _TYPES_OF_EMPTY_GROUP = {"share": (12, 15, 11), "streams": (20, 17, 23)}
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    return _build(3, (group_id,), ConsumerGroupMetadataValue(epoch, metadata_hash))
+    return _build(3, (group_id,), consumer_group.ConsumerGroupMetadataValue(epoch, metadata_hash))
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Record:
@@ -58,7 +52,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def assignment_epoch_record(group_id: str, epoch: int, timestamp: int) -> Record:
-    return _build(6, (group_id,), ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp))
+    return _build(6, (group_id,), consumer_group.ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp))
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
@@ -66,14 +60,16 @@ def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
         consumer_group.TopicPartition(topic_id, tuple(sorted(target[topic_id])))
         for topic_id in java_map_order(target, uuid_hash)
     )
-    return _build(7, (group_id, member_id), ConsumerGroupTargetAssignmentMemberValue(topics))
+    return _build(7, (group_id, member_id), consumer_group.ConsumerGroupTargetAssignmentMemberValue(topics))
 
 
 def assignment_record(group_id: str, member: ConsumerMember) -> Record:
     return _build(8, (group_id, member.member_id), member.assignment_value())
 
 
-def pattern_record(group_id: str, pattern: str, value: ConsumerGroupRegularExpressionValue | None) -> Record:
+def pattern_record(
+    group_id: str, pattern: str, value: consumer_group.ConsumerGroupRegularExpressionValue | None
+) -> Record:
     return _build(16, (group_id, pattern), value)
 
 
@@ -236,11 +232,11 @@ class GroupStore(ABC):
 
     @abstractmethod
     def _load(self, partition: int) -> None:
-        pass
+        """Read the partition's log into memory, and call `on_loaded` for each group."""
 
     @abstractmethod
     def _unload(self, partition: int) -> None:
-        pass
+        """Call `on_unloaded` for each group of the partition, and forget it."""
 
     # Groups
 

@@ -13,15 +13,11 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafkagroups.coordinator import group_store
+from kafkagroups.coordinator import group_store, messages
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.group_store import AnswerCommit, GroupStore, Producer
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
-from kafkagroups.coordinator.messages import (
-    Errors,
-    convert_commit_append_error,
-    convert_group_append_error,
-)
+from kafkagroups.coordinator.messages import Errors
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.expiration import find_expired_offsets
@@ -125,7 +121,7 @@ class GroupMetadataManager(GroupStore):
         self.logs.append(
             partition,
             NewBatch([record], self.clock.now_ms),
-            lambda error, _: complete(convert_group_append_error(error)),
+            lambda error, _: complete(messages.convert_group_append_error(error)),
         )
 
     def store_offsets(
@@ -185,7 +181,7 @@ class GroupMetadataManager(GroupStore):
                     group.offsets.fail_txn_commit(producer_id, partition)
                 else:
                     group.offsets.drop_pending(partition, offset)
-            answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 7)))
+            answer(messages.convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 7)))
 
         # Up to 3.7 Kafka also stores the offsets whose metadata is too large as pending. These offsets stay pending.
         prepared_offsets = valid_offsets if self.settings.is_at_least(3, 8) else offsets

@@ -34,16 +34,9 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar
 
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.coordinator.messages import (
-    CommitErrors,
-    Errors,
-    MemberIdentity,
-    OffsetCommit,
-    OffsetCommitRequest,
-    RequestOfMember,
-    TxnOffsetCommitRequest,
-)
+from kafkagroups.coordinator.messages import CommitErrors, Errors
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup
@@ -140,8 +133,8 @@ class ObjectOf:
 
 
 class LeavingMember:
-    def check(self, value: Any) -> str | MemberIdentity:
-        checked: str | MemberIdentity = (TEXT if isinstance(value, str) else _IDENTITY).check(value)
+    def check(self, value: Any) -> str | messages.MemberIdentity:
+        checked: str | messages.MemberIdentity = (TEXT if isinstance(value, str) else _IDENTITY).check(value)
         return checked
 
 
@@ -179,9 +172,11 @@ RAW_BYTES = RawBytes()
 PARTITION = ObjectOf(TopicPartition, {"topic": TEXT, "partition": INT32})
 COMMITS = MappingOf(
     PARTITION,
-    ObjectOf(OffsetCommit, {"offset": INT64, "metadata": Nullable(TEXT), "leader_epoch": INT32, "timestamp": INT64}),
+    ObjectOf(
+        messages.OffsetCommit, {"offset": INT64, "metadata": Nullable(TEXT), "leader_epoch": INT32, "timestamp": INT64}
+    ),
 )
-_IDENTITY = ObjectOf(MemberIdentity, {"member_id": TEXT, "group_instance_id": Nullable(TEXT)})
+_IDENTITY = ObjectOf(messages.MemberIdentity, {"member_id": TEXT, "group_instance_id": Nullable(TEXT)})
 
 
 _TEXTS = (
@@ -400,7 +395,7 @@ class RequestValidator:
                 return Errors.UNKNOWN_MEMBER_ID
         return Errors.NONE if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
 
-    def validate_generation(self, group: ClassicGroup | None, request: RequestOfMember) -> Errors:
+    def validate_generation(self, group: ClassicGroup | None, request: messages.RequestOfMember) -> Errors:
         if group is None:
             return Errors.UNKNOWN_MEMBER_ID
         if group.state is ClassicState.DEAD:
@@ -410,7 +405,7 @@ class RequestValidator:
             return error
         return Errors.NONE if request.generation == group.generation else Errors.ILLEGAL_GENERATION
 
-    def validate_commit(self, group: ClassicGroup, request: OffsetCommitRequest) -> Errors:
+    def validate_commit(self, group: ClassicGroup, request: messages.OffsetCommitRequest) -> Errors:
         """A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must
         come from a member of the current generation, and none is accepted while the group waits for the leader's
         assignment. Since 2.4, an error of the member comes first.
@@ -431,7 +426,7 @@ class RequestValidator:
             return Errors.REBALANCE_IN_PROGRESS
         return error
 
-    def validate_txn_commit(self, group: ClassicGroup, request: TxnOffsetCommitRequest) -> Errors:
+    def validate_txn_commit(self, group: ClassicGroup, request: messages.TxnOffsetCommitRequest) -> Errors:
         """Check the member of a transactional commit, which may contain none (generation below 0, member id "").
 
         - Before 2.5, the member is ignored, and a commit without a producer is checked like one of no member.
@@ -444,7 +439,7 @@ class RequestValidator:
             return self.choose_dead_group_error()
         if self.settings.is_before(2, 5):
             has_producer = request.producer_id != NO_PRODUCER_ID
-            plain_commit = OffsetCommitRequest(request.group_id, request.offsets)
+            plain_commit = messages.OffsetCommitRequest(request.group_id, request.offsets)
             return Errors.NONE if has_producer else self.validate_commit(group, plain_commit)
         if self.settings.is_at_least(3, 0):
             has_member = bool(request.member_id) or request.group_instance_id is not None

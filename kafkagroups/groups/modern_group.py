@@ -34,11 +34,6 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.records import consumer_group, streams_group
-from kafkagroups.records.consumer_group import (
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-)
 from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, SECOND_OWNER, SECOND_TASK_OWNER, Version
 from kafkagroups.records.streams_group import (
     StreamsGroupCurrentMemberAssignmentValue,
@@ -72,7 +67,7 @@ class Owners:
         `process_id` is that of a streams member; None if no record contains it, and then Kafka stores no owner. Raises
         LoadFailed if it refuses a second owner.
         """
-        if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
+        if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
         elif process_id is not None and _checks_tasks(assignment, kafka):
@@ -82,7 +77,7 @@ class Owners:
                 _add_copies(self.warmup, warmup, process_id)
 
     def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
-        if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
+        if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._remove_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
         elif _checks_tasks(assignment, kafka):
@@ -249,7 +244,7 @@ class ModernMember:
     def uses_classic_protocol(self) -> bool:
         """Whether the record of a consumer group's member has `classic_member_metadata`."""
         return (
-            isinstance(self.metadata, ConsumerGroupMemberMetadataValue)
+            isinstance(self.metadata, consumer_group.ConsumerGroupMemberMetadataValue)
             and self.metadata.classic_member_metadata is not None
         )
 
@@ -279,8 +274,10 @@ class ModernGroup:
     validated_topology_epoch: int = 0
     metadata_hash: int = 0
     assignment_timestamp: int = 0
-    resolved: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
-    changed_patterns: dict[str, ConsumerGroupRegularExpressionValue | None] = field(default_factory=dict, compare=False)
+    resolved: dict[str, consumer_group.ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
+    changed_patterns: dict[str, consumer_group.ConsumerGroupRegularExpressionValue | None] = field(
+        default_factory=dict, compare=False
+    )
     """The patterns that were resolved or deleted since the newest record of a member, with the value before."""
     largest_size: int = field(default=0, compare=False)
     """The largest number of members for which the map of the members had to have room."""
@@ -293,7 +290,7 @@ class ModernGroup:
         return f"{self.type} group {self.group_id!r}"
 
     @property
-    def earlier_resolved(self) -> dict[str, ConsumerGroupRegularExpressionValue]:
+    def earlier_resolved(self) -> dict[str, consumer_group.ConsumerGroupRegularExpressionValue]:
         """What was resolved at the newest record of a member, when Kafka stores whether all members read the same."""
         values = self.resolved | self.changed_patterns
         return {pattern: value for pattern, value in values.items() if value is not None}

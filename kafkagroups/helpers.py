@@ -1,4 +1,4 @@
-"""Small helpers that several packages use: Java's numbers, texts, regular files, visible text, missing extras.
+"""Small helpers that several packages use: Java's numbers, texts, visible text, missing extras.
 
 Names and metadata in a log can contain any character, also those that begin a terminal's commands or, such as U+202E,
 reverse the text after them, so what people read shows them as escapes.
@@ -6,9 +6,7 @@ reverse the text after them, so what people read shows them as escapes.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Iterator
 from typing import IO
 from unicodedata import category
@@ -47,22 +45,6 @@ def read_lines(file: IO[bytes]) -> Iterator[bytes]:
         if len(line) > MAX_LINE_BYTES:
             raise UsageError(f"expected lines of at most {MAX_LINE_BYTES} bytes, found a longer one")
         yield line
-
-
-_FILE_TYPES = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
-
-def check_regular(status: os.stat_result, path: str) -> None:
-    """Raise UsageError if a file is not a regular file: reading a pipe or a device might never end."""
-    if not stat.S_ISREG(status.st_mode):
-        found = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "a special file")
-        raise UsageError(f"{path}: expected a regular file, found {found}")
 
 
 _ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, TypedDict
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.replay import CountBytes, ignore_bytes
 from kafkagroups.loading.columns import arrow_schema, columns_of
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import ByteProgress, OpenTopic
+from kafkagroups.loading.load import ByteProgress, OpenTopic, choose_engine
 from kafkagroups.loading.rows import read_table
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, Progress, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES

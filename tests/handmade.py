@@ -38,15 +38,15 @@ from kafkagroups.records.consumer_protocol import (
     VersionedMessage,
     encode_versioned,
 )
-from kafkagroups.records.control import (
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import (
     ControlType,
     decode_control_key,
     decode_end_transaction_marker,
     encode_control_key,
     encode_end_transaction_marker,
 )
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 
 START = 1_700_000_000_000
 """The time of the first record: 2023-11-14 22:13:20 UTC."""

@@ -19,21 +19,21 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
-    "(top)": 513,
-    "cli": 3106,
-    "coordinator": 6153,
+    "(top)": 499,
+    "cli": 3105,
+    "coordinator": 5796,
     "course": 6989,
     "engine": 2548,
-    "groups": 2223,
-    "history": 5054,
+    "groups": 2146,
+    "history": 5017,
     "html_report": 491,
     "kafka_tools": 426,
-    "loading": 2161,
-    "log": 2505,
-    "records": 1982,
-    "repair": 2309,
+    "loading": 2123,
+    "log": 2492,
+    "records": 1867,
+    "repair": 2310,
     "spark": 1742,
-    "synth": 625,
+    "synth": 621,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -1,7 +1,7 @@
 //! What the records of a log come to: counts, bytes, times, open transactions and fates, noted while the log is folded.
 //!
-//! The fates are those of `kafkagroups/groups/observer.py`, and the rules for group records those of
-//! `kafkagroups/groups/observer.py`. A record that is still in effect is called live. Which group a broker answers
+//! The fates are those of `kafkagroups/groups/offsets.py`, and the rules for group records those of
+//! `kafkagroups/groups/offsets.py`. A record that is still in effect is called live. Which group a broker answers
 //! is known only after all partitions are loaded, so the caller settles what is left.
 
 use crate::batch::{Header, Record, NO_TIMESTAMP};

@@ -15,7 +15,7 @@ from kafkagroups.cli.output import format_time, print_error, print_json, print_t
 from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
 from kafkagroups.history.finding import count_of, describe_topic, list_names
 from kafkagroups.loading.partition_count import PartitionCountChange, TopicPartitions, has_wildcard, match_groups
-from kafkagroups.log.damage import Gap
+from kafkagroups.log.batches import Gap
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, partition_for
 from kafkagroups.topic import Limits, Topic
 

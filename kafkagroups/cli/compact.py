@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.output import print_line, print_table, print_text, progress_bar
-from kafkagroups.groups.log_records import describe_rest
+from kafkagroups.groups.replay import describe_rest
 from kafkagroups.log.cleaner import DEFAULT_CAPACITY, CleanerConfig, Compaction
 from kafkagroups.topic import Topic
 

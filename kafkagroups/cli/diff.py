@@ -15,7 +15,7 @@ from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import count_of, describe_time, list_names
 from kafkagroups.history.replicas import Change, Replicas, Truncation
-from kafkagroups.log.damage import Damage
+from kafkagroups.log.batches import Damage
 from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.topic import Topic
 

@@ -18,9 +18,9 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options, parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
-from kafkagroups.groups.log_records import OFFSET_KEYS, describe_rest, find_group_id
 from kafkagroups.groups.modern_group import MEMBER_STATES
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.replay import OFFSET_KEYS, describe_rest, find_group_id
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, dump_text
 from kafkagroups.kafka_tools.dump_text import ToolCrashed
@@ -28,13 +28,11 @@ from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batches import OffsetGaps
 from kafkagroups.log.segments import Log, Notes, RecordRange, Stop, batches_until
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.control import decode_control_key
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.dialects import Dialect, parse_release
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
-from kafkagroups.records.serde import RECORD_TYPES, Record, decode_key, decode_with_key, encode
+from kafkagroups.records.serde import RECORD_TYPES, Record, decode_control_key, decode_key, decode_with_key, encode
 from kafkagroups.records.structs import to_json
-from kafkagroups.records.versions import parse_release
 
 NEWEST_TOOL = "4.3.1"
 """The newest Kafka version whose tools `--format` reproduces."""

@@ -14,8 +14,7 @@ from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_table, print_text
 from kafkagroups.groups.expiration import Expiration
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import Fate, TopicPartition
 from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate, history_json

@@ -17,10 +17,9 @@ from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.finding import count_of, list_names
-from kafkagroups.loading.group_json import group_json, member_rows, modern_member_json, orphan_json, sorted_pending
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, orphan_json, sorted_pending
 from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
-from kafkagroups.log.damage import Start, judge_start
+from kafkagroups.log.batches import Start, judge_start
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 from kafkagroups.topic import Topic

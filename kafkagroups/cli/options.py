@@ -31,10 +31,9 @@ from typing import Any, NoReturn
 from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_json
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.helpers import parse_whole_number, read_lines
-from kafkagroups.loading.engines import ENGINES
+from kafkagroups.loading.load import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
-from kafkagroups.records.versions import is_newer, parse_release
+from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect, is_newer, parse_release
 from kafkagroups.repair.client import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
 Options = argparse.Namespace

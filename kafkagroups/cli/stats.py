@@ -32,8 +32,8 @@ from kafkagroups.history.stats import (
 )
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.writers import sort_versions, value_versions_json
+from kafkagroups.records.dialects import Version
 from kafkagroups.records.serde import RECORD_TYPES
-from kafkagroups.records.versions import Version
 from kafkagroups.topic import Topic
 
 DEFAULT_ROWS = 20

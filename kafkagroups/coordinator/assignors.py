@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
 
-from kafkagroups.coordinator.error_codes import Errors, Refusal
+from kafkagroups.coordinator.messages import Errors, Refusal
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, uuid_hash
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.wire import uuid_bytes

@@ -4,14 +4,14 @@
 - Upgrade: the first member with the new protocol turns a classic group into a consumer group. Its classic members stay.
 - Downgrade: when only classic members are left, the consumer group becomes a classic group.
 
-`protocol_conversion` says what members and records become. Here is when it happens, and who is told.
+What members and their records become comes first, and then when it happens, and who is told.
 
 The broker computes the assignments of classic members, too, and they learn them in two rounds: Heartbeat tells a member
 to join again; JoinGroup takes it one step towards its target, and SyncGroup returns its assignment. Its generation is
 its member epoch.
-Source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup, classicGroupJoinToConsumerGroup,
-classicGroupSyncToConsumerGroup and their neighbours; ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup
-(4.3.1).
+Source: GroupMetadataManager.validateOnlineUpgrade, convertToConsumerGroup, convertToClassicGroup,
+classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup and their neighbours; ConsumerGroup.fromClassicGroup,
+ClassicGroup.fromConsumerGroup (4.3.1).
 """
 
 from __future__ import annotations
@@ -21,78 +21,179 @@ from dataclasses import replace
 
 import msgspec
 
+from kafkagroups.coordinator import group_store, messages
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
 from kafkagroups.coordinator.consumer_members import (
+    STABLE,
     UNRELEASED,
     UNREVOKED,
     ConsumerMember,
+    Epochs,
+    Partitions,
     find_member,
     find_or_create_member,
     find_static_member,
     read_members,
+    sort_names,
     update_metadata,
 )
-from kafkagroups.coordinator.consumer_targets import find_target
-from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_heartbeat_error
-from kafkagroups.coordinator.group_records import (
-    build_group_tombstone,
-    build_modern_tombstones,
-)
+from kafkagroups.coordinator.consumer_targets import TopicImage, find_target
 from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import (
-    HeartbeatRequest,
-    JoinGroupResult,
-    LeaveGroupResult,
-    MemberIdentity,
-    ResponseFuture,
-    SyncGroupRequest,
-    SyncGroupResult,
-    answer_join,
-    answer_sync,
-)
-from kafkagroups.coordinator.protocol_conversion import (
-    add_classic_members,
-    build_metadata,
-    build_upgrade_records,
-    check_upgrade,
-    convert_to_consumer_members,
-    encode_target,
-    refuse_upgrade,
-)
-from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
+from kafkagroups.coordinator.settings import ConsumerSettings
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember, LivingShard
+from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import apply_record, create_group
-from kafkagroups.records.consumer_group import ClassicMemberMetadata
-from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolSubscription,
-    decode_subscription,
-)
+from kafkagroups.records import consumer_protocol
+from kafkagroups.records.consumer_group import ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMemberMetadataValue
 from kafkagroups.records.serde import Record
 
+# Upgrade
 
-class ClassicMembers:
-    """The requests of classic members to consumer groups, and the conversions of groups.
 
-    A downgrade needs `rebalances`, because the classic group begins with one.
+def refuse_upgrade(group_id: str, reason: str) -> Refusal:
+    text = f"Cannot upgrade classic group {group_id} to consumer group because {reason}."
+    return Refusal(Errors.GROUP_ID_NOT_FOUND, text)
+
+
+def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
+    """Raise Refusal if the group may not become a consumer group, whatever its members' bytes are."""
+    if not settings.can_upgrade:
+        raise refuse_upgrade(group.group_id, "online upgrade is disabled")
+    if group.protocol_type != CONSUMER:
+        raise refuse_upgrade(group.group_id, "the group does not use the consumer embedded protocol")
+    if len(group.members) > settings.max_size:
+        raise refuse_upgrade(group.group_id, "the group size exceeds the consumer group maximum size")
+
+
+def convert_to_consumer_members(group: ClassicGroup, image: TopicImage) -> list[ConsumerMember]:
+    """Return the members in the order of their records. Raises InvalidRecord for malformed bytes, or Refusal."""
+    members = {
+        member.member_id: _convert_to_consumer_member(group, member, image) for member in group.ordered_members()
+    }
+    return [members[member_id] for member_id in timeline_map_order(members)]
+
+
+def _convert_to_consumer_member(group: ClassicGroup, member: ClassicMember, image: TopicImage) -> ConsumerMember:
+    assigned: Epochs = {}
+    if member.assignment:
+        assignment = consumer_protocol.decode_assignment(member.assignment).message
+        if assignment.user_data:
+            raise refuse_upgrade(
+                group.group_id,
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                "assignor before re-attempting the upgrade",
+            )
+        for topic in assignment.assigned_partitions:
+            topic_id = image.id_of(topic.topic)
+            if topic_id is not None:
+                assigned[topic_id] = dict.fromkeys(topic.partitions, group.generation)
+    metadata = build_metadata(member, member.find_metadata(group.protocol))
+    return ConsumerMember(member.member_id, metadata, group.generation, group.generation, STABLE, assigned)
+
+
+def build_metadata(member: ClassicMember, subscription_bytes: bytes) -> ConsumerGroupMemberMetadataValue:
+    """Return the member's record in a consumer group. Raises InvalidRecord if its subscription is malformed."""
+    subscription = consumer_protocol.decode_subscription(subscription_bytes).message
+    return ConsumerGroupMemberMetadataValue(
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sort_names(subscription.topics),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=None,
+        classic_member_metadata=ClassicMemberMetadata(
+            session_timeout_ms=member.session_timeout_ms,
+            supported_protocols=tuple(ClassicProtocol(name, metadata) for name, metadata in member.protocols),
+        ),
+    )
+
+
+def build_upgrade_records(group_id: str, epoch: int, members: list[ConsumerMember], image: TopicImage) -> list[Record]:
+    names = {name for member in members for name in member.metadata.subscribed_topic_names}
+    return [
+        *(group_store.member_record(group_id, member) for member in members),
+        group_store.epoch_record(group_id, epoch, image.hash_of(names)),
+        *(group_store.target_record(group_id, member.member_id, member.assigned) for member in members),
+        group_store.assignment_epoch_record(group_id, epoch, 0),
+        *(group_store.assignment_record(group_id, member) for member in members),
+    ]
+
+
+# Downgrade
+
+
+def add_classic_members(
+    classic: ClassicGroup,
+    group: ModernGroup,
+    members: Collection[ConsumerMember],
+    replaced_ids: Mapping[str, str],
+    image: TopicImage,
+) -> None:
+    """Give the new classic group these members of the consumer group, with their targets as assignments.
+
+    `replaced_ids` are the new member ids of replaced static members, by their old ids.
     """
+    by_id = {member.member_id: member for member in members}
+    old_ids = {new_id: old_id for old_id, new_id in replaced_ids.items()}
+    joining = [member_id for member_id in by_id if member_id in old_ids]
+    staying = [each for each in group.ordered_member_ids() if each in by_id and each not in joining]
+    for member_id in [*staying, *joining]:
+        classic.add(_convert_to_classic_member(by_id[member_id]))
+    classic.state = ClassicState.STABLE
+    classic.protocol = classic.select_protocol()
+    classic.compute_subscribed_topics()
+    for member in classic.members.values():
+        target = find_target(group, old_ids.get(member.member_id, member.member_id))
+        member.assignment = encode_target(image, target, member.find_metadata(classic.protocol))
 
-    def __init__(self, groups: ConsumerGroups, rebalances: Rebalances) -> None:
-        self.groups = groups
-        self.rebalances = rebalances
-        self.image = groups.image
-        self.settings = groups.settings
-        groups.downgrade = self.downgrade_without
+
+def _convert_to_classic_member(member: ConsumerMember) -> ClassicMember:
+    metadata = member.metadata
+    classic = metadata.classic_member_metadata
+    assert classic is not None
+    return ClassicMember(
+        member.member_id,
+        metadata.instance_id,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.rebalance_timeout_ms,
+        classic.session_timeout_ms,
+        CONSUMER,
+        [(protocol.name, protocol.metadata) for protocol in classic.supported_protocols],
+    )
+
+
+def encode_target(image: TopicImage, target: Partitions, subscription: bytes) -> bytes:
+    """Return partitions as a classic member reads them, in the version of its subscription."""
+    names = image.names_by_id()
+    assignment = consumer_protocol.ConsumerProtocolAssignment(
+        assigned_partitions=tuple(
+            consumer_protocol.TopicAndPartitions(names[topic_id], tuple(partitions))
+            for topic_id, partitions in target.items()
+            if topic_id in names
+        ),
+        user_data=None,
+    )
+    return consumer_protocol.encode_versioned(
+        consumer_protocol.VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment)
+    )
+
+
+class ConvertibleGroups(ConsumerGroups):
+    """Consumer groups that can have classic members, with the requests of these, and the conversions of groups."""
 
     def find_or_create(self, shard: LivingShard, group_id: str, records: list[Record]) -> ModernGroup:
         group = shard.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             if group.state is not ClassicState.EMPTY:
                 return self._upgrade(shard, group, records)
-            records.append(build_group_tombstone(group_id))
+            records.append(group_store.build_group_tombstone(group_id))
         elif group is not None:
             return require_consumer_group(group, group_id)
         return create_group(group_id, shard.partition, CONSUMER, shard.dialect)
@@ -103,8 +204,8 @@ class ClassicMembers:
         check_upgrade(classic, self.settings.consumer)
         group_id = classic.group_id
         for waiting in classic.ordered_members():
-            answer_join(waiting, JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
-            answer_sync(waiting, SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
+            messages.answer_join(waiting, messages.JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
+            messages.answer_sync(waiting, messages.SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
         if classic.members and classic.protocol is None:
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None)
         try:
@@ -114,19 +215,18 @@ class ClassicMembers:
                 raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
             raise refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
         upgrade = build_upgrade_records(group_id, classic.generation, members, self.image)
-        records += [build_group_tombstone(group_id), *upgrade]
+        records += [group_store.build_group_tombstone(group_id), *upgrade]
         group = create_group(group_id, shard.partition, CONSUMER, shard.dialect)
         for record in upgrade:
             apply_record(group, record)
 
         for member in members:
-            self.groups.restart_session(group_id, member)
+            self.restart_session(group_id, member)
         return group
 
     # Downgrade
 
     def downgrade_without(self, group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:
-        """Add the records of a downgrade if only classic members remain and it is allowed. Return whether it is."""
         remaining = [member for member in read_members(group).values() if member.member_id not in removed_ids]
         if not remaining or not self._can_downgrade(remaining):
             return False
@@ -160,70 +260,70 @@ class ClassicMembers:
         classic = ClassicGroup(
             group_id,
             self.settings.version,
-            self.groups.clock.now_ms,
+            self.clock.now_ms,
             generation=group.group_epoch,
             protocol_type=CONSUMER,
         )
         add_classic_members(classic, group, members, replaced_ids or {}, self.image)
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
-        records += build_modern_tombstones(group, replaced_ids)
-        records.append(self.groups.store.build_group_record(classic, assignments))
+        records += group_store.build_modern_tombstones(group, replaced_ids)
+        records.append(self.store.build_group_record(classic, assignments))
 
         def start_classic_group() -> None:
-            shard = self.groups.store.find_runtime(group_id).shard
+            shard = self.store.find_runtime(group_id).shard
             if not isinstance(shard.groups.get(group_id), ClassicGroup):
                 return
-            self.groups.forget(group_id)
+            self.forget(group_id)
             shard.groups[group_id] = classic
             for member in classic.members.values():
                 self.rebalances.restart_session(classic, member)
             if rebalances:
                 self.rebalances.prepare(classic)
 
-        self.groups.after_write.append(start_classic_group)
+        self.after_write.append(start_classic_group)
 
     # Requests of classic members to a consumer group
 
-    def join(
+    def join_classic(
         self, group: ModernGroup, joining: ClassicMember, *, is_unknown: bool, requires_known_id: bool
-    ) -> ResponseFuture[JoinGroupResult]:
+    ) -> ResponseFuture[messages.JoinGroupResult]:
         """Answer a JoinGroup. An unknown member has the id that the coordinator chose."""
         is_downgrade = False
 
-        def handle(_: object) -> Result[JoinGroupResult]:
+        def handle(_: object) -> Result[messages.JoinGroupResult]:
             nonlocal is_downgrade
             self._check_joining(group, joining)
             if is_unknown and requires_known_id and joining.group_instance_id is None:
                 raise Refusal(Errors.MEMBER_ID_REQUIRED, "the member must join again with its id")
             records: list[Record] = []
             change, is_downgrade = self._join(group, joining, records, is_unknown=is_unknown)
-            result = JoinGroupResult(
+            result = messages.JoinGroupResult(
                 Errors.NONE, change.member_id, change.epoch, CONSUMER, protocol=joining.protocols[0][0]
             )
             return Result(result, records)
 
-        def refuse(error: Errors, message: str | None) -> JoinGroupResult:
-            return JoinGroupResult(error, joining.member_id if error is Errors.MEMBER_ID_REQUIRED else "")
+        def refuse(error: Errors, message: str | None) -> messages.JoinGroupResult:
+            return messages.JoinGroupResult(error, joining.member_id if error is Errors.MEMBER_ID_REQUIRED else "")
 
-        def start_timers(result: JoinGroupResult) -> None:
+        def start_timers(result: messages.JoinGroupResult) -> None:
             if result.error is not Errors.NONE:
                 return
-            self.groups.timers.cancel(group.group_id, result.member_id, ["join"])
+            self.timers.cancel(group.group_id, result.member_id, ["join"])
             if is_downgrade:
                 return
-            member = self.groups.find_member(group.group_id, result.member_id)
+            member = self.find_member(group.group_id, result.member_id)
             if member is not None:
-                self.groups.restart_session(group.group_id, member)
-                self.groups.timers.restart(("sync", group.group_id, member.member_id), joining.rebalance_timeout_ms)
+                self.restart_session(group.group_id, member)
+                self.timers.restart(("sync", group.group_id, member.member_id), joining.rebalance_timeout_ms)
 
-        response = self.groups.write(group.group_id, handle, refuse)
+        response = self.write(group.group_id, handle, refuse)
         response.then(start_timers)
         return response
 
     def _check_joining(self, group: ModernGroup, joining: ClassicMember) -> None:
         if self.settings.consumer.migration_policy == "disabled":
             raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the group migration is disabled")
-        self.groups.check_size(group, joining.member_id, joining.group_instance_id)
+        self.check_size(group, joining.member_id, joining.group_instance_id)
         classic = [
             member.metadata.classic_member_metadata
             for member in read_members(group).values()
@@ -242,29 +342,29 @@ class ClassicMembers:
         if joining.group_instance_id is None:
             before = find_or_create_member(group, joining.member_id)
         elif is_unknown:
-            before = self.groups.join_static(group, joining.member_id, holder, records)
+            before = self.join_static(group, joining.member_id, holder, records)
         else:
             before = find_member(group, joining.member_id, joining.group_instance_id)
         subscription = self._read_subscription(joining)
         metadata = build_metadata(joining, joining.protocols[0][1])
         after = replace(before, metadata=update_metadata(before.metadata, **msgspec.structs.asdict(metadata)))
         change = MemberChange(group, before, after, records)
-        self.groups.store_subscription(change)
+        self.store_subscription(change)
         owned = {
             topic_id: topic.partitions
             for topic in subscription.owned_partitions
-            if (topic_id := self.groups.image.id_of(topic.topic)) is not None
+            if (topic_id := self.image.id_of(topic.topic)) is not None
         }
         if not self.can_replace(group, holder):
-            self.groups.update_target(change)
-            self.groups.reconcile(change, owned)
+            self.update_target(change)
+            self.reconcile(change, owned)
             return change.after, False
         assert holder is not None
         is_stale = group.assignment_epoch < change.epoch
         if not is_stale:
             change.target_epoch = group.assignment_epoch
             change.target = find_target(group, holder.member_id)
-            self.groups.reconcile(change, owned)
+            self.reconcile(change, owned)
         others = [each for each in read_members(group).values() if each.member_id != holder.member_id]
         self.downgrade(
             group,
@@ -275,16 +375,18 @@ class ClassicMembers:
         )
         return change.after, True
 
-    def _read_subscription(self, joining: ClassicMember) -> ConsumerProtocolSubscription:
+    def _read_subscription(self, joining: ClassicMember) -> consumer_protocol.ConsumerProtocolSubscription:
         try:
-            return decode_subscription(joining.protocols[0][1]).message
+            return consumer_protocol.decode_subscription(joining.protocols[0][1]).message
         except InvalidRecord:
             if self.settings.is_at_least(4, 4):
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the subscription is malformed") from None
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
 
-    def sync(self, group: ModernGroup, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
-        def handle(_: object) -> Result[SyncGroupResult]:
+    def sync_classic(
+        self, group: ModernGroup, request: messages.SyncGroupRequest
+    ) -> ResponseFuture[messages.SyncGroupResult]:
+        def handle(_: object) -> Result[messages.SyncGroupResult]:
             member, classic = self._find_classic(group, request)
             has_other_name = request.protocol not in (None, classic.supported_protocols[0].name)
             if request.protocol_type not in (None, CONSUMER) or has_other_name:
@@ -292,19 +394,19 @@ class ClassicMembers:
             if group.assignment_epoch > member.epoch and member.state != UNREVOKED:
                 self._await_join(group, member)
                 raise Refusal(Errors.REBALANCE_IN_PROGRESS, "a new rebalance has begun")
-            self.groups.timers.cancel(group.group_id, member.member_id, ["sync"])
-            self.groups.restart_session(group.group_id, member)
+            self.timers.cancel(group.group_id, member.member_id, ["sync"])
+            self.restart_session(group.group_id, member)
             data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
-            return Result(SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
+            return Result(messages.SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
-        return self.groups.write(group.group_id, handle, lambda error, _: SyncGroupResult(error))
+        return self.write(group.group_id, handle, lambda error, _: messages.SyncGroupResult(error))
 
-    def heartbeat(self, group: ModernGroup, request: HeartbeatRequest) -> ResponseFuture[Errors]:
+    def heartbeat_classic(self, group: ModernGroup, request: messages.HeartbeatRequest) -> ResponseFuture[Errors]:
         """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
 
         def handle(_: object) -> Result[Errors]:
             member, _classic = self._find_classic(group, request)
-            self.groups.restart_session(group.group_id, member)
+            self.restart_session(group.group_id, member)
             waits_for_others = member.state == UNRELEASED and self._waits_for_others(group, member)
             is_behind = member.epoch < group.assignment_epoch or member.state == UNREVOKED
             if not is_behind and (member.state != UNRELEASED or waits_for_others):
@@ -312,10 +414,12 @@ class ClassicMembers:
             self._await_join(group, member)
             return Result(Errors.REBALANCE_IN_PROGRESS)
 
-        return self.groups.write(group.group_id, handle, convert_heartbeat_error)
+        return self.write(group.group_id, handle, messages.convert_heartbeat_error)
 
-    def leave(self, group: ModernGroup, identities: Sequence[MemberIdentity]) -> ResponseFuture[LeaveGroupResult]:
-        def handle(_: object) -> Result[LeaveGroupResult]:
+    def leave_classic(
+        self, group: ModernGroup, identities: Sequence[messages.MemberIdentity]
+    ) -> ResponseFuture[messages.LeaveGroupResult]:
+        def handle(_: object) -> Result[messages.LeaveGroupResult]:
             results = []
             members: dict[str, ConsumerMember] = {}
             for identity in identities:
@@ -326,12 +430,12 @@ class ClassicMembers:
                 else:
                     results.append((identity, Errors.NONE))
                     members[member.member_id] = member
-            records = self.groups.remove_members(group, list(members.values()))
-            return Result(LeaveGroupResult(Errors.NONE, tuple(results)), records)
+            records = self.remove_members(group, list(members.values()))
+            return Result(messages.LeaveGroupResult(Errors.NONE, tuple(results)), records)
 
-        return self.groups.write(group.group_id, handle, lambda error, _: LeaveGroupResult(error))
+        return self.write(group.group_id, handle, lambda error, _: messages.LeaveGroupResult(error))
 
-    def _find_leaving(self, group: ModernGroup, identity: MemberIdentity) -> ConsumerMember:
+    def _find_leaving(self, group: ModernGroup, identity: messages.MemberIdentity) -> ConsumerMember:
         if identity.group_instance_id is not None and not identity.member_id:
             member = find_static_member(group, identity.group_instance_id)
             if member is None:
@@ -340,7 +444,7 @@ class ClassicMembers:
         return find_member(group, identity.member_id, identity.group_instance_id)
 
     def _find_classic(
-        self, group: ModernGroup, request: HeartbeatRequest
+        self, group: ModernGroup, request: messages.HeartbeatRequest
     ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
         member = find_member(group, request.member_id, request.group_instance_id)
         classic = member.metadata.classic_member_metadata
@@ -352,8 +456,8 @@ class ClassicMembers:
 
     def _await_join(self, group: ModernGroup, member: ConsumerMember) -> None:
         key = ("join", group.group_id, member.member_id)
-        if not self.groups.timers.is_running(key):
-            self.groups.timers.restart(key, member.metadata.rebalance_timeout_ms)
+        if not self.timers.is_running(key):
+            self.timers.restart(key, member.metadata.rebalance_timeout_ms)
 
     def _waits_for_others(self, group: ModernGroup, member: ConsumerMember) -> bool:
         target = find_target(group, member.member_id)

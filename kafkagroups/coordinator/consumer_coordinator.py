@@ -1,39 +1,28 @@
-"""The requests that know consumer groups: the new ones, and the classic ones to a group of a new type.
+"""The requests that know consumer groups: the new ones, with their results, and the classic ones to a group of a new
+type.
 
 Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
-Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.3.1).
+Source: GroupCoordinatorService (also throwIfConsumerGroupHeartbeatRequestIsInvalid), GroupMetadataManager,
+OffsetMetadataManager (4.3.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from kafkagroups.coordinator.classic_members import ClassicMembers, require_consumer_group
-from kafkagroups.coordinator.consumer_groups import ConsumerGroups
-from kafkagroups.coordinator.consumer_members import Epochs, read_member
+from kafkagroups.coordinator import messages
+from kafkagroups.coordinator.classic_members import ConvertibleGroups, require_consumer_group
+from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Epochs, Partitions, read_member
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
-from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResult,
-    DescribedConsumer,
-    DescribedConsumerGroup,
-    OffsetCommit,
-    OffsetCommitRequest,
-    ResponseFuture,
-    TxnOffsetCommitRequest,
-    check_heartbeat,
-)
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.group_store import GroupStore, Result
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.coordinator.request_validation import RequestValidator, check_fields, take_fields
+from kafkagroups.coordinator.settings import Settings
+from kafkagroups.groups.living_groups import LivingGroup, LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import Record
@@ -41,58 +30,149 @@ from kafkagroups.records.streams_group import StreamsGroupCurrentMemberAssignmen
 from kafkagroups.records.wire import utf16_length
 
 
-class ModernRequests:
-    def __init__(
-        self,
-        store: PartitionedGroups,
-        validator: RequestValidator,
-        rebalances: Rebalances,
-        group_configs: Mapping[str, Mapping[str, str]],
-    ) -> None:
-        self.store = store
-        self.validator = validator
-        self.image = TopicImage({} if validator.topics is None else validator.topics, validator.topic_ids)
-        self.groups = ConsumerGroups(store, self.image, group_configs)
-        self.classic_members = ClassicMembers(self.groups, rebalances)
+@dataclass(frozen=True)
+class DescribedConsumer:
+    """A member in a DescribedConsumerGroup, with its partitions by topic id, of topics that exist."""
 
-    def heartbeat(self, request: ConsumerHeartbeat, new_member_id: str) -> ResponseFuture[ConsumerHeartbeatResult]:
-        """`new_member_id` is for a member that joins without an id."""
-        refusal = self._check_heartbeat(request)
-        if refusal.error is not Errors.NONE:
-            return ResponseFuture.of(refusal)
+    member: ConsumerMember
+    owned: Partitions
+    target: Partitions
 
-        def handle(shard: LivingShard) -> Result[ConsumerHeartbeatResult]:
+
+@dataclass(frozen=True)
+class DescribedConsumerGroup:
+    """`topic_names` are the names of topics by id."""
+
+    error: Errors
+    group_id: str
+    message: str | None = None
+    state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+    topic_names: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_heartbeat(request: messages.ConsumerHeartbeat, settings: Settings) -> None:
+    """Raise Refusal if a field has a value that no group accepts. The order of the checks is Kafka's."""
+    needs_member_id = request.member_epoch > 0 or request.member_epoch == messages.LEAVE_EPOCH
+    if needs_member_id or request.version >= messages.FIRST_WITH_CLIENT_MEMBER_ID:
+        _require_text(request.member_id, "MemberId")
+    _require_text(request.group_id, "GroupId")
+    _require_text(request.instance_id, "InstanceId")
+    _require_text(request.rack_id, "RackId")
+    if request.member_epoch == messages.JOIN_EPOCH:
+        _check_joining(request)
+    elif request.member_epoch == messages.LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise Refusal(Errors.INVALID_REQUEST, "InstanceId can't be null.")
+    elif request.member_epoch < messages.LEAVE_STATIC_EPOCH:
+        raise Refusal(Errors.INVALID_REQUEST, "MemberEpoch is invalid.")
+    assignors = settings.consumer.assignors
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        supported = ", ".join(assignors)
+        raise Refusal(
+            Errors.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}.",
+        )
+
+
+def _check_joining(request: messages.ConsumerHeartbeat) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise Refusal(Errors.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or len(request.topic_partitions):
+        raise Refusal(Errors.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise Refusal(
+            Errors.INVALID_REQUEST,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        )
+
+
+def _require_text(value: str | None, name: str) -> None:
+    # Java's trim removes all characters up to the space.
+    if value is not None and not value.strip("".join(map(chr, range(33)))):
+        raise Refusal(Errors.INVALID_REQUEST, f"{name} can't be empty.")
+
+
+class Requests:
+    """A part of `GroupCoordinator`, which sets what the requests need."""
+
+    clock: Clock
+    settings: Settings
+    manager: GroupStore
+    validator: RequestValidator
+    rebalances: Rebalances
+    new_member_id: Callable[[str], str]
+    # Only in the new coordinator:
+    image: TopicImage
+    consumer_groups: ConvertibleGroups
+
+
+class ConsumerGroupRequests(Requests):
+    @take_fields(messages.ConsumerHeartbeat)
+    def consumer_group_heartbeat(
+        self, request: messages.ConsumerHeartbeat
+    ) -> ResponseFuture[messages.ConsumerHeartbeatResult]:
+        """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
+
+        A member joins with member epoch 0, leaves with -1, and as a static member for a restart with -2. In `version` 0
+        of the request, the broker chooses the member id; later the client does. Consumer groups need the coordinator's
+        `topics` and `topic_ids`: a topic without an id gives no member a partition.
+
+        The result has the member's epoch, and its assignment if that changed. Errors: INVALID_REQUEST for a field,
+        UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH if
+        the member must join again, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID and GROUP_MAX_SIZE_REACHED.
+        UNSUPPORTED_VERSION if the broker has no consumer groups. Source: GroupMetadataManager.consumerGroupHeartbeat.
+        """
+        if self.settings.is_before(4, 0):
+            return ResponseFuture.of(messages.ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
+        needs_id = request.member_epoch == messages.JOIN_EPOCH and not request.member_id
+        member_id = self.new_member_id(request.client_id) if needs_id else request.member_id
+        try:
+            self._check_heartbeat(request)
+        except Refusal as refusal:
+            return ResponseFuture.of(messages.ConsumerHeartbeatResult(refusal.error, refusal.message))
+
+        def handle(shard: LivingShard) -> Result[messages.ConsumerHeartbeatResult]:
             group_id = request.group_id
             records: list[Record] = []
-            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-                return self.groups.leave(request, _require_group(shard, group_id, "Group"))
-            if request.member_epoch != JOIN_EPOCH:
-                group = _require_group(shard, group_id, "Consumer group")
+            if request.member_epoch in (messages.LEAVE_EPOCH, messages.LEAVE_STATIC_EPOCH):
+                return self.consumer_groups.leave(
+                    request, _require_group(shard.groups.get(group_id), group_id, "Group")
+                )
+            if request.member_epoch != messages.JOIN_EPOCH:
+                group = _require_group(shard.groups.get(group_id), group_id, "Consumer group")
             else:
-                group = self.classic_members.find_or_create(shard, group_id, records)
-            member_id = request.member_id or new_member_id
-            return self.groups.heartbeat(replace(request, member_id=member_id), group, records)
+                group = self.consumer_groups.find_or_create(shard, group_id, records)
+            return self.consumer_groups.heartbeat(replace(request, member_id=member_id), group, records)
 
-        return self.groups.write(request.group_id, handle, ConsumerHeartbeatResult)
+        return self.consumer_groups.write(request.group_id, handle, messages.ConsumerHeartbeatResult)
 
-    def _check_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
+    def _check_heartbeat(self, request: messages.ConsumerHeartbeat) -> None:
         validator = self.validator
         if not validator.authorize("READ", "GROUP", request.group_id):
-            return ConsumerHeartbeatResult(Errors.GROUP_AUTHORIZATION_FAILED)
+            raise Refusal(Errors.GROUP_AUTHORIZATION_FAILED, None)
         if not all(validator.authorize("DESCRIBE", "TOPIC", name) for name in request.subscribed_topic_names or ()):
-            return ConsumerHeartbeatResult(Errors.TOPIC_AUTHORIZATION_FAILED)
+            raise Refusal(Errors.TOPIC_AUTHORIZATION_FAILED, None)
         if not validator.is_running:
-            return ConsumerHeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE)
-        try:
-            check_heartbeat(request, self.store.settings)
-        except Refusal as refusal:
-            return ConsumerHeartbeatResult(refusal.error, refusal.message)
-        return ConsumerHeartbeatResult(validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT"))
+            raise Refusal(Errors.COORDINATOR_NOT_AVAILABLE, None)
+        check_heartbeat(request, self.settings)
+        error = validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT")
+        if error is not Errors.NONE:
+            raise Refusal(error, None)
 
-    def describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        return [self._describe_group(group_id) for group_id in group_ids]
+    @check_fields()
+    def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        """Return the state and the members of consumer groups (since 4.0).
 
-    def _describe_group(self, group_id: str) -> DescribedConsumerGroup:
+        Source: GroupCoordinatorService.consumerGroupDescribe.
+        """
+        return [self._describe_consumer_group(group_id) for group_id in group_ids]
+
+    def _describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        if self.settings.is_before(4, 0):
+            return DescribedConsumerGroup(Errors.UNSUPPORTED_VERSION, group_id)
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return DescribedConsumerGroup(Errors.GROUP_AUTHORIZATION_FAILED, group_id)
         if not group_id:
@@ -101,9 +181,9 @@ class ModernRequests:
         if error is not Errors.NONE:
             return DescribedConsumerGroup(error, group_id)
 
-        with self.store.committed():
+        with self.manager.committed():
             try:
-                group = _require_group(self.store.find_runtime(group_id).shard, group_id, "Group")
+                group = _require_group(self.manager.find_group(group_id), group_id, "Group")
             except Refusal as refusal:
                 return DescribedConsumerGroup(refusal.error, group_id, refusal.message)
             names = self.image.names_by_id()
@@ -114,7 +194,7 @@ class ModernRequests:
                 group.state.value,
                 group.group_epoch,
                 group.assignment_epoch,
-                find_assignor(group, self.store.settings.consumer.assignors[0]),
+                find_assignor(group, self.settings.consumer.assignors[0]),
                 tuple(self._describe_member(group, member_id, names) for member_id in group.ordered_member_ids()),
                 names,
             )
@@ -133,11 +213,11 @@ class ModernRequests:
 
     # Offsets of groups of a new type
 
-    def validate_commit(
+    def _validate_modern_commit(
         self,
         group: ModernGroup,
-        request: OffsetCommitRequest | TxnOffsetCommitRequest,
-        offsets: Mapping[TopicPartition, OffsetCommit],
+        request: messages.OffsetCommitRequest | messages.TxnOffsetCommitRequest,
+        offsets: Mapping[TopicPartition, messages.OffsetCommit],
     ) -> Errors:
         """Return NONE if the commit is accepted, otherwise the error of all its partitions.
 
@@ -150,24 +230,24 @@ class ModernRequests:
             return Errors.GROUP_ID_NOT_FOUND
         if epoch < 0 and not group.members:
             return Errors.NONE
-        is_transactional = isinstance(request, TxnOffsetCommitRequest)
+        is_transactional = isinstance(request, messages.TxnOffsetCommitRequest)
         if is_transactional and epoch == -1 and not member_id and request.group_instance_id is None:
             return Errors.NONE
         if member_id not in group.members:
             return Errors.UNKNOWN_MEMBER_ID
         member = group.members[member_id]
-        is_old = isinstance(request, OffsetCommitRequest) and not request.supports_group_not_found
+        is_old = isinstance(request, messages.OffsetCommitRequest) and not request.supports_group_not_found
         if is_old and not member.uses_classic_protocol:
             return Errors.UNSUPPORTED_VERSION
         is_accepted = epoch == member.member_epoch
         if epoch < member.member_epoch:
-            limit = self.store.settings.offset_metadata_max_bytes
+            limit = self.settings.offset_metadata_max_bytes
             partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
             is_accepted = self._has_had(group, member_id, epoch, partitions)
         if is_accepted:
             return Errors.NONE
         is_generation = member.uses_classic_protocol
-        if isinstance(request, TxnOffsetCommitRequest) and not request.supports_stale_epoch:
+        if isinstance(request, messages.TxnOffsetCommitRequest) and not request.supports_stale_epoch:
             is_generation = True
         return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
 
@@ -181,7 +261,7 @@ class ModernRequests:
                 return False
         return True
 
-    def validate_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
+    def _validate_modern_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
         if group.type == "share" or (member_id is None and epoch < 0):
             return Errors.NONE
         if member_id is None:
@@ -213,30 +293,7 @@ def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:
     }
 
 
-def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
-    group = shard.groups.get(group_id)
+def _require_group(group: LivingGroup | None, group_id: str, kind: str) -> ModernGroup:
     if group is None:
         raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
     return require_consumer_group(group, group_id)
-
-
-class Requests:
-    def __init__(
-        self,
-        validator: RequestValidator,
-        rebalances: Rebalances,
-        modern: ModernRequests | None,
-        new_member_id: Callable[[str], str],
-    ) -> None:
-        self.validator = validator
-        self.rebalances = rebalances
-        self.manager = validator.manager
-        self.settings = validator.settings
-        self.clock = validator.manager.clock
-        self.new_member_id = new_member_id
-        self._modern = modern
-
-    @property
-    def modern(self) -> ModernRequests:
-        assert self._modern is not None, "the classic coordinator has only classic groups"
-        return self._modern

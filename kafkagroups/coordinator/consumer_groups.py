@@ -14,62 +14,22 @@ consumerGroupFenceMembers (4.3.1). What 4.4 does otherwise is known from recorde
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
 
+from kafkagroups.coordinator import consumer_members, consumer_targets, group_store, messages
 from kafkagroups.coordinator.clock import MemberTimers, TimerKey
-from kafkagroups.coordinator.consumer_members import (
-    STABLE,
-    UNREVOKED,
-    ConsumerMember,
-    Partitions,
-    check_epoch,
-    find_member,
-    find_or_create_member,
-    find_static_member,
-    read_member,
-    read_members,
-    reconcile,
-    sort_names,
-    update_metadata,
-)
-from kafkagroups.coordinator.consumer_targets import (
-    PatternResolver,
-    Subscriptions,
-    TopicImage,
-    change_subscriptions,
-    choose_assignor,
-    compute_targets,
-    count_subscribers,
-    find_assignor,
-    find_target,
-    find_topic_names,
-    target_records,
-)
-from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.group_records import (
-    assignment_epoch_record,
-    assignment_record,
-    epoch_record,
-    member_record,
-    pattern_record,
-    removal_records,
-    target_record,
-)
-from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResult,
-    ResponseFuture,
-)
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
+from kafkagroups.coordinator.consumer_targets import PatternResolver, Subscriptions, TopicImage
+from kafkagroups.coordinator.group_store import Refuse, Result
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.groups.living_groups import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.serde import Record
@@ -96,13 +56,20 @@ class MemberChange:
     target: Partitions = field(default_factory=dict)
 
 
-class ConsumerGroups:
-    """`group_configs` are the settings of single groups, by group id, with Kafka's names."""
+class ConsumerGroups(ABC):
+    """`group_configs` are the settings of single groups, by group id, with Kafka's names. A downgrade needs
+    `rebalances`, because the classic group begins with one.
+    """
 
     def __init__(
-        self, store: PartitionedGroups, image: TopicImage, group_configs: Mapping[str, Mapping[str, str]]
+        self,
+        store: PartitionedGroups,
+        rebalances: Rebalances,
+        image: TopicImage,
+        group_configs: Mapping[str, Mapping[str, str]],
     ) -> None:
         self.store = store
+        self.rebalances = rebalances
         self.image = image
         self.group_configs = group_configs
         self.settings = store.settings
@@ -113,12 +80,8 @@ class ConsumerGroups:
         self.after_write: list[Callable[[], None]] = []
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
-        # `ClassicMembers` sets this function, and needs the groups itself.
-        self.downgrade: Callable[[ModernGroup, Collection[str], list[Record]], bool]
 
-    def write(
-        self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Callable[[Errors, str | None], T]
-    ) -> ResponseFuture[T]:
+    def write(self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Refuse[T]) -> ResponseFuture[T]:
         response = self.store.find_runtime(group_id).write(handler, refuse)
         actions, self.after_write = self.after_write, []
         for act in actions:
@@ -128,17 +91,17 @@ class ConsumerGroups:
     # ConsumerGroupHeartbeat
 
     def heartbeat(
-        self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]
-    ) -> Result[ConsumerHeartbeatResult]:
+        self, request: messages.ConsumerHeartbeat, group: ModernGroup, records: list[Record]
+    ) -> Result[messages.ConsumerHeartbeatResult]:
         before = self._find_member(group, request, records)
         names = request.subscribed_topic_names
-        metadata = update_metadata(
+        metadata = consumer_members.update_metadata(
             before.metadata,
             instance_id=request.instance_id,
             rack_id=request.rack_id,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             server_assignor=request.server_assignor,
-            subscribed_topic_names=None if names is None else sort_names(names),
+            subscribed_topic_names=None if names is None else consumer_members.sort_names(names),
             subscribed_topic_regex=request.subscribed_topic_regex,
             client_id=request.client_id,
             client_host=request.client_host,
@@ -150,8 +113,8 @@ class ConsumerGroups:
         self.reconcile(change, request.topic_partitions)
         self.restart_session(group.group_id, change.after)
         is_new_assignment = before.assigned != change.after.assigned
-        shows_assignment = request.member_epoch == JOIN_EPOCH or request.is_full or is_new_assignment
-        result = ConsumerHeartbeatResult(
+        shows_assignment = request.member_epoch == messages.JOIN_EPOCH or request.is_full or is_new_assignment
+        result = messages.ConsumerHeartbeatResult(
             member_id=change.after.member_id,
             member_epoch=change.after.epoch,
             heartbeat_interval_ms=self._find_setting(group.group_id, "heartbeat_interval_ms"),
@@ -159,44 +122,50 @@ class ConsumerGroups:
         )
         return Result(result, records)
 
-    def leave(self, request: ConsumerHeartbeat, group: ModernGroup) -> Result[ConsumerHeartbeatResult]:
-        member = find_member(group, request.member_id, request.instance_id)
-        result = ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
-        if request.instance_id is None or request.member_epoch == LEAVE_EPOCH:
+    def leave(
+        self, request: messages.ConsumerHeartbeat, group: ModernGroup
+    ) -> Result[messages.ConsumerHeartbeatResult]:
+        member = consumer_members.find_member(group, request.member_id, request.instance_id)
+        result = messages.ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
+        if request.instance_id is None or request.member_epoch == messages.LEAVE_EPOCH:
             return Result(result, self.remove_members(group, [member]))
         absent = replace(
             member,
-            epoch=LEAVE_STATIC_EPOCH,
+            epoch=messages.LEAVE_STATIC_EPOCH,
             assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},
             revoking={},
         )
-        return Result(result, [assignment_record(group.group_id, absent)])
+        return Result(result, [group_store.assignment_record(group.group_id, absent)])
 
     def check_size(self, group: ModernGroup, member_id: str, instance_id: str | None) -> None:
         """Raise Refusal if the group is full and the member is new. Since 4.4 a static member may return."""
         limit = self.settings.consumer.max_size
-        returns = self.settings.is_at_least(4, 4) and find_static_member(group, instance_id) is not None
+        returns = (
+            self.settings.is_at_least(4, 4) and consumer_members.find_static_member(group, instance_id) is not None
+        )
         if len(group.members) >= limit and member_id not in group.members and not returns:
             message = f"The consumer group has reached its maximum capacity of {limit} members."
             raise Refusal(Errors.GROUP_MAX_SIZE_REACHED, message)
 
-    def _find_member(self, group: ModernGroup, request: ConsumerHeartbeat, records: list[Record]) -> ConsumerMember:
-        joins = request.member_epoch == JOIN_EPOCH
+    def _find_member(
+        self, group: ModernGroup, request: messages.ConsumerHeartbeat, records: list[Record]
+    ) -> ConsumerMember:
+        joins = request.member_epoch == messages.JOIN_EPOCH
         self.check_size(group, request.member_id, request.instance_id)
         if not joins:
-            member = find_member(group, request.member_id, request.instance_id)
+            member = consumer_members.find_member(group, request.member_id, request.instance_id)
         elif request.instance_id is None:
-            member = find_or_create_member(group, request.member_id)
+            member = consumer_members.find_or_create_member(group, request.member_id)
         else:
-            holder = find_static_member(group, request.instance_id)
-            if holder is not None and not holder.uses_classic_protocol and holder.epoch != LEAVE_STATIC_EPOCH:
+            holder = consumer_members.find_static_member(group, request.instance_id)
+            if holder is not None and not holder.uses_classic_protocol and holder.epoch != messages.LEAVE_STATIC_EPOCH:
                 raise Refusal(
                     Errors.UNRELEASED_INSTANCE_ID,
                     f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group "
                     f"because the instance id is owned by {holder.member_id} member.",
                 )
             return self.join_static(group, request.member_id, holder, records)
-        check_epoch(member, request.member_epoch, request.topic_partitions)
+        consumer_members.check_epoch(member, request.member_epoch, request.topic_partitions)
         return member
 
     def join_static(
@@ -204,12 +173,14 @@ class ConsumerGroups:
     ) -> ConsumerMember:
         """Return a joining static member, which takes over everything from the holder of its instance id."""
         if holder is None:
-            return find_or_create_member(group, member_id)
+            return consumer_members.find_or_create_member(group, member_id)
         member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
-        records += removal_records(group.group_id, holder.member_id)
-        records.append(member_record(group.group_id, member))
-        records.append(target_record(group.group_id, member_id, find_target(group, holder.member_id)))
-        records.append(assignment_record(group.group_id, member))
+        records += group_store.removal_records(group.group_id, holder.member_id)
+        records.append(group_store.member_record(group.group_id, member))
+        records.append(
+            group_store.target_record(group.group_id, member_id, consumer_targets.find_target(group, holder.member_id))
+        )
+        records.append(group_store.assignment_record(group.group_id, member))
         return member
 
     # The steps of a change
@@ -223,7 +194,7 @@ class ConsumerGroups:
         before = change.before
         after = change.after
         if before.metadata != after.metadata:
-            change.records.append(member_record(group.group_id, after))
+            change.records.append(group_store.member_record(group.group_id, after))
         has_new_names = before.metadata.subscribed_topic_names != after.metadata.subscribed_topic_names
         has_new_regex = before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex
         is_resolved = has_new_regex and self.patterns.change(group, before, after, change.records)
@@ -231,15 +202,17 @@ class ConsumerGroups:
         change.has_new_subscription = has_new_names or has_new_regex
         needs_epoch = has_new_names or is_resolved or (has_new_regex and after.uses_classic_protocol)
         if self.settings.is_at_least(4, 4) and not after.uses_classic_protocol:
-            needs_epoch |= find_assignor(group, self._default_assignor) != self._choose_assignor(change)
-        subscriptions = Subscriptions(read_members(group).values(), group.resolved)
+            needs_epoch |= consumer_targets.find_assignor(group, self._default_assignor) != self._choose_assignor(
+                change
+            )
+        subscriptions = Subscriptions(consumer_members.read_members(group).values(), group.resolved)
         change.has_same_topics = replace(subscriptions, resolved=group.earlier_resolved).are_equal()
         if needs_epoch or self._has_changed_topic(group, subscriptions):
-            subscriptions = change_subscriptions(group, before, after)
+            subscriptions = consumer_targets.change_subscriptions(group, before, after)
             metadata_hash = self.image.hash_of(subscriptions.topic_names())
             needs_epoch |= metadata_hash != group.metadata_hash
             if needs_epoch:
-                change.records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+                change.records.append(group_store.epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
             if self.store.find_modern_group(group.group_id) is group:
                 self.note_topics(group.group_id, group.group_epoch + needs_epoch)
             change.has_same_topics = subscriptions.are_equal()
@@ -267,25 +240,25 @@ class ConsumerGroups:
         if group.assignment_epoch >= change.epoch or self.clock.now_ms < due_ms:
             owner: ConsumerMember | None = after
             if after.metadata.instance_id is not None:
-                owner = find_static_member(group, after.metadata.instance_id)
+                owner = consumer_members.find_static_member(group, after.metadata.instance_id)
             change.target_epoch = group.assignment_epoch
-            change.target = {} if owner is None else find_target(group, owner.member_id)
+            change.target = {} if owner is None else consumer_targets.find_target(group, owner.member_id)
             return
-        targets = compute_targets(
+        targets = consumer_targets.compute_targets(
             group, self.image, after, self._choose_assignor(change), has_same_topics=change.has_same_topics
         )
-        change.records += target_records(group, targets, change.epoch, self.clock.now_ms)
+        change.records += consumer_targets.target_records(group, targets, change.epoch, self.clock.now_ms)
         change.target_epoch = change.epoch
         change.target = targets[after.member_id]
 
     def reconcile(self, change: MemberChange, owned: Partitions | None) -> None:
         group = change.group
         member = change.after
-        is_reconciled = member.state == STABLE and member.epoch == change.target_epoch
+        is_reconciled = member.state == consumer_members.STABLE and member.epoch == change.target_epoch
         if is_reconciled and not change.has_new_subscription:
             return
-        names = find_topic_names(member, group.resolved)
-        change.after = reconcile(
+        names = consumer_targets.find_topic_names(member, group.resolved)
+        change.after = consumer_members.reconcile(
             member,
             change.target_epoch,
             change.target,
@@ -296,42 +269,48 @@ class ConsumerGroups:
         )
         if change.after == member:
             return
-        change.records.append(assignment_record(group.group_id, change.after))
+        change.records.append(group_store.assignment_record(group.group_id, change.after))
         if member.uses_classic_protocol:
             return
-        if change.after.state == UNREVOKED:
+        if change.after.state == consumer_members.UNREVOKED:
             self._restart_rebalance(group.group_id, change.after)
         else:
             self.timers.cancel(group.group_id, member.member_id, ["rebalance"])
 
     def _choose_assignor(self, change: MemberChange) -> str:
-        return choose_assignor(change.group, change.before, change.after, self._default_assignor)
+        return consumer_targets.choose_assignor(change.group, change.before, change.after, self._default_assignor)
 
     # Removing members
+
+    @abstractmethod
+    def downgrade_without(self, group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:
+        """Add the records of a downgrade if only classic members remain and it is allowed. Return whether it is."""
 
     def remove_members(self, group: ModernGroup, members: Sequence[ConsumerMember]) -> list[Record]:
         """Return the records of the removal. If only classic members remain, the group may become classic."""
         group_id = group.group_id
         records: list[Record] = []
         removed_ids = {member.member_id for member in members}
-        if not members or self.downgrade(group, removed_ids, records):
+        if not members or self.downgrade_without(group, removed_ids, records):
             return records
         for member in members:
-            records += removal_records(group_id, member.member_id)
-        present = read_members(group)
+            records += group_store.removal_records(group_id, member.member_id)
+        present = consumer_members.read_members(group)
         if self._has_changed_topic(group, Subscriptions(present.values(), group.resolved)):
             self._noted_topics.pop(group_id, None)  # Kafka has noted the change already, so it outlasts the member.
         remaining = {member_id: each for member_id, each in present.items() if member_id not in removed_ids}
         given_up = java_map_order(
-            each.regex for each in reversed(members) if each.regex and not count_subscribers(remaining, each.regex)
+            each.regex
+            for each in reversed(members)
+            if each.regex and not consumer_targets.count_subscribers(remaining, each.regex)
         )
-        records += [pattern_record(group_id, pattern, None) for pattern in given_up]
+        records += [group_store.pattern_record(group_id, pattern, None) for pattern in given_up]
         resolved = {pattern: value for pattern, value in group.resolved.items() if pattern not in given_up}
         metadata_hash = self.image.hash_of(Subscriptions(remaining.values(), resolved).topic_names())
         epoch = group.group_epoch + 1
-        records.append(epoch_record(group_id, epoch, metadata_hash))
+        records.append(group_store.epoch_record(group_id, epoch, metadata_hash))
         if not remaining and self.settings.is_at_least(4, 4):
-            records.append(assignment_epoch_record(group_id, epoch, 0))
+            records.append(group_store.assignment_epoch_record(group_id, epoch, 0))
         for member_id in removed_ids:
             self.timers.cancel(group_id, member_id)
         return records
@@ -347,9 +326,9 @@ class ConsumerGroups:
         """Start the timers of a loaded group. Classic members have the group's timeout until they ask."""
         timeout_ms = self._find_setting(group.group_id, "session_timeout_ms")
         for member_id in group.ordered_member_ids():
-            member = read_member(group.members[member_id])
+            member = consumer_members.read_member(group.members[member_id])
             self.timers.restart(("session", group.group_id, member_id), timeout_ms)
-            if member.state == UNREVOKED:
+            if member.state == consumer_members.UNREVOKED:
                 self._restart_rebalance(group.group_id, member)
 
     def stop_group(self, group: ModernGroup) -> None:
@@ -364,7 +343,11 @@ class ConsumerGroups:
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
         group = self.store.find_modern_group(group_id)
-        return None if group is None or member_id not in group.members else read_member(group.members[member_id])
+        return (
+            None
+            if group is None or member_id not in group.members
+            else consumer_members.read_member(group.members[member_id])
+        )
 
     def _restart_rebalance(self, group_id: str, member: ConsumerMember) -> None:
         key = ("rebalance", group_id, member.member_id)
@@ -378,7 +361,7 @@ class ConsumerGroups:
             group = shard.groups.get(group_id)
             if not isinstance(group, ModernGroup) or member_id not in group.members:
                 return Result(None)
-            member = read_member(group.members[member_id])
+            member = consumer_members.read_member(group.members[member_id])
             is_late = epoch is None or member.epoch == epoch
             return Result(None, self.remove_members(group, [member]) if is_late else ())
 

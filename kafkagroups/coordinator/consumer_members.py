@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from kafkagroups.coordinator.assignors import java_sort_key
-from kafkagroups.coordinator.error_codes import Errors, Refusal
+from kafkagroups.coordinator.messages import Errors, Refusal
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -14,20 +14,19 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from xxhash import xxh3_64_digest
 
+from kafkagroups.coordinator import group_store
 from kafkagroups.coordinator.assignors import BROKER_ASSIGNORS, GroupToAssign, TargetedMember, java_sort_key
 from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, find_static_member, read_members
-from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.group_records import assignment_epoch_record, epoch_record, pattern_record, target_record
 from kafkagroups.coordinator.group_store import Result
-from kafkagroups.groups.classic_group import CONSUMER
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.coordinator.messages import Errors, Refusal
+from kafkagroups.groups.living_groups import CONSUMER, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.topic_patterns import compile_pattern, resolve_patterns
@@ -41,6 +40,7 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 """The patterns of a group are resolved at most this often."""
 
 
+@dataclass
 class PatternResolver:
     """Resolves the patterns of all consumer groups.
 
@@ -49,21 +49,13 @@ class PatternResolver:
     Source: GroupMetadataManager.maybeUpdateRegularExpressions and handleRegularExpressionsResult (4.3.1).
     """
 
-    def __init__(
-        self,
-        image: TopicImage,
-        clock: Clock,
-        refresh_interval_ms: int,
-        write: Write,
-        note_topics: Callable[[str, int], None],
-    ) -> None:
-        self.image = image
-        self.clock = clock
-        self.refresh_interval_ms = refresh_interval_ms
-        self.write = write
-        self.note_topics = note_topics
-        self._resolving: set[str] = set()
-        self._topic_ids_by_group: dict[str, frozenset[str]] = {}
+    image: TopicImage
+    clock: Clock
+    refresh_interval_ms: int
+    write: Write
+    note_topics: Callable[[str, int], None]
+    _resolving: set[str] = field(default_factory=set)
+    _topic_ids_by_group: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def forget(self, group_id: str) -> None:
         self._topic_ids_by_group.pop(group_id, None)
@@ -72,7 +64,7 @@ class PatternResolver:
         """Write the tombstone of a pattern that a member gave up. Return whether the new topics are known."""
         members = read_members(group)
         if before.regex is not None and count_subscribers(members, before.regex) == 1:
-            records.append(pattern_record(group.group_id, before.regex, None))
+            records.append(group_store.pattern_record(group.group_id, before.regex, None))
         if after.regex is None:
             return before.regex is not None
         if count_subscribers(members, after.regex) == 0:
@@ -122,7 +114,7 @@ class PatternResolver:
     def _build_records(self, group: ModernGroup, resolved: Resolved) -> list[Record]:
         members = read_members(group)
         stored = {pattern: value for pattern, value in resolved.items() if count_subscribers(members, pattern)}
-        records = [pattern_record(group.group_id, pattern, value) for pattern, value in stored.items()]
+        records = [group_store.pattern_record(group.group_id, pattern, value) for pattern, value in stored.items()]
         has_changed = any(
             set(value.topics) != set(group.resolved[pattern].topics if pattern in group.resolved else ())
             for pattern, value in stored.items()
@@ -130,7 +122,7 @@ class PatternResolver:
         following = Subscriptions(members.values(), {**group.resolved, **stored})
         metadata_hash = self.image.hash_of(following.topic_names())
         if has_changed or metadata_hash != group.metadata_hash:
-            records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+            records.append(group_store.epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
             self.note_topics(group.group_id, group.group_epoch + 1)
         return records
 
@@ -304,8 +296,8 @@ def target_records(group: ModernGroup, targets: Mapping[str, Partitions], epoch:
     """Return the records of new targets: one for each member whose target changed, then the epoch's."""
     for member_id, target in targets.items():
         if member_id not in group.targets or _as_sets(find_target(group, member_id)) != _as_sets(target):
-            yield target_record(group.group_id, member_id, target)
-    yield assignment_epoch_record(group.group_id, epoch, now_ms)
+            yield group_store.target_record(group.group_id, member_id, target)
+    yield group_store.assignment_epoch_record(group.group_id, epoch, now_ms)
 
 
 def _as_sets(target: Partitions) -> dict[str, set[int]]:

@@ -1,7 +1,8 @@
-"""The group coordinator: one method for each client request, and the start of a broker.
+"""The group coordinator: the requests about groups, and the start of a broker.
 
-`GroupCoordinator` passes each request to membership.py, offset_requests.py or consumer_coordinator.py, which share the
-checks in request_validation.py, and one manager, which holds the groups and writes to the log.
+`GroupCoordinator` has one method for each client request. Those about members, offsets and consumer groups are in
+membership.py, offset_requests.py and consumer_coordinator.py. All share the checks in request_validation.py, and one
+manager, which holds the groups and writes to the log.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
@@ -9,68 +10,48 @@ GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Unpack
 
+from kafkagroups.coordinator import messages
+from kafkagroups.coordinator.classic_members import ConvertibleGroups
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.consumer_coordinator import ModernRequests
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.consumer_targets import TopicImage
+from kafkagroups.coordinator.group_store import Result, is_empty
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.membership import MemberRequests
-from kafkagroups.coordinator.messages import (
-    CommitErrors,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResult,
-    DescribedConsumerGroup,
-    DescribedGroup,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupResult,
-    LeaveGroupResult,
-    ListedGroup,
-    MemberIdentity,
-    OffsetCommit,
-    OffsetCommitRequest,
-    OffsetDeleteResult,
-    OffsetFetchRequest,
-    OffsetFetchResult,
-    ResponseFuture,
-    SyncGroupRequest,
-    SyncGroupResult,
-    TxnOffsetCommitRequest,
-    answer_join,
-    answer_sync,
-)
+from kafkagroups.coordinator.messages import Errors, ResponseFuture
 from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
-from kafkagroups.coordinator.request_fields import CLIENT_TEXT, ListOf, check_fields, take_fields
-from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
+from kafkagroups.coordinator.request_validation import (
+    RequestValidator,
+    Surroundings,
+    check_fields,
+)
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_shard import LivingGroup
-from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.serde import decode_with_key
-from kafkagroups.records.wire import INT32
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
 
-class GroupCoordinator:
+class GroupCoordinator(MemberRequests, OffsetRequests):
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
     Most answers are `ResponseFuture` objects. In the new coordinator (since 4.0), they also wait until the log has
     confirmed everything that they rest on; if the append fails, they are its error. Every method raises UsageError, and
-    changes nothing, if an argument has a value that no request can contain (request_fields.py).
+    changes nothing, if an argument has a value that no request can contain (request_validation.py).
 
     `settings.kafka` is the Kafka version whose rules the coordinator follows, and its timers run when the caller
     advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a
@@ -97,187 +78,64 @@ class GroupCoordinator:
         self.zookeeper = self.validator.zookeeper
         self.rebalances = Rebalances(self.manager)
         self.new_member_id = new_member_id
-        self.modern: ModernRequests | None = None
         if isinstance(self.manager, PartitionedGroups):
+            self.image = TopicImage(
+                {} if self.validator.topics is None else self.validator.topics, self.validator.topic_ids
+            )
             group_configs = surroundings.get("group_configs", {})
-            self.modern = ModernRequests(self.manager, self.validator, self.rebalances, group_configs)
-        self.members = MemberRequests(self.validator, self.rebalances, self.modern, new_member_id)
-        self.offsets = OffsetRequests(self.validator, self.rebalances, self.modern, new_member_id)
-
-    # Members
-
-    @take_fields(JoinGroupRequest, group_instance_id=CLIENT_TEXT)
-    def join_group(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
-        """Add a member to the group. The response normally arrives when the next generation begins.
-
-        A new group is created even if its first member is refused. `protocols` are pairs of the name of an assignor
-        that the member supports, the preferred one first, and the bytes of its subscription. Without a `member_id` from
-        an earlier response, the member is new. Kafka versions before 2.3 ignore the `group_instance_id`, that of a
-        static member.
-
-        With `require_known_member_id`, a new dynamic member first gets the error MEMBER_ID_REQUIRED and a member id,
-        and must join again with it (request v4 and later, KIP-394). With `supports_skip_assignment`, a static leader
-        that joins again without a rebalance is told not to compute new assignments (request v9 and later); without, it
-        gets its old member id as the leader's, so it does not act as the leader. None: as in the broker's newest
-        request version.
-
-        Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID,
-        GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in common,
-        FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static member uses a
-        member id that was given to a dynamic member.
-        Source: GroupCoordinator.handleJoinGroup.
-        """
-        return self.members.join(request)
-
-    @take_fields(SyncGroupRequest)
-    def sync_group(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
-        """Return the member's assignment, which arrives when the leader has sent all `assignments`, by member id.
-
-        `protocol_type` and `protocol` are those in the response to the member's JoinGroup; None: not checked. Errors:
-        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (KIP-559), and
-        REBALANCE_IN_PROGRESS while members join again or the group is loading (loading before 2.0: UNKNOWN_MEMBER_ID).
-        Source: GroupCoordinator.handleSyncGroup.
-        """
-        return self.members.sync(request)
-
-    @take_fields(HeartbeatRequest)
-    def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
-        """Restart the member's session timer, so that the member stays in the group.
-
-        The answer is NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
-        or ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, it is
-        NONE, and the member is not checked. Source: GroupCoordinator.handleHeartbeat.
-        """
-        return self.members.heartbeat(request)
-
-    @check_fields()
-    def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> ResponseFuture[LeaveGroupResult]:
-        """Remove members from the group. `members` are member ids, and `MemberIdentity` for static members.
-
-        The result has an error code for each member, or only one if the whole request is refused, for example because
-        the group is Dead. Source: GroupCoordinator.handleLeaveGroup.
-        """
-        return self.members.leave(group_id, members)
-
-    @take_fields(ConsumerHeartbeat)
-    def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
-        """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
-
-        A member joins with member epoch 0, leaves with -1, and as a static member for a restart with -2. In `version` 0
-        of the request, the broker chooses the member id; later the client does. Consumer groups need the coordinator's
-        `topics` and `topic_ids`: a topic without an id gives no member a partition.
-
-        The result has the member's epoch, and its assignment if that changed. Errors: INVALID_REQUEST for a field,
-        UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH if
-        the member must join again, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID and GROUP_MAX_SIZE_REACHED.
-        UNSUPPORTED_VERSION if the broker has no consumer groups. Source: GroupMetadataManager.consumerGroupHeartbeat.
-        """
-        if self.modern is None:
-            return ResponseFuture.of(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
-        needs_id = request.member_epoch == 0 and not request.member_id
-        return self.modern.heartbeat(request, self.new_member_id(request.client_id) if needs_id else "")
-
-    @check_fields()
-    def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        """Return the state and the members of consumer groups (since 4.0).
-
-        Source: GroupCoordinatorService.consumerGroupDescribe.
-        """
-        if self.modern is None:
-            return [DescribedConsumerGroup(Errors.UNSUPPORTED_VERSION, group_id) for group_id in group_ids]
-        return self.modern.describe(group_ids)
-
-    # Offsets
-
-    @take_fields(OffsetCommitRequest)
-    def offset_commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
-
-        `generation` -1 and `member_id` "" mean that the client is not a member. `retention_ms` is in OffsetCommit v2 to
-        v4; -1: the setting `offsets_retention_ms`. If the client `supports_group_not_found` (request v9 and later), a
-        broker since 4.0 answers GROUP_ID_NOT_FOUND, instead of ILLEGAL_GENERATION, to a member that commits to an
-        unknown group.
-
-        Errors of the whole commit, in every partition: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-        REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
-        OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
-        Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
-        """
-        return self.offsets.commit(request)
-
-    @check_fields()
-    def offset_commit_to_zookeeper(
-        self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
-    ) -> ResponseFuture[CommitErrors]:
-        """Commit with version 0 of the request: the offset is stored in ZooKeeper, and no record is written.
-
-        The errors are UNSUPPORTED_VERSION if the broker has no ZooKeeper; otherwise those of `offset_commit`. Source:
-        KafkaApis.commitOffsetsToZookeeper.
-        """
-        return self.offsets.commit_to_zookeeper(group_id, offsets)
-
-    @take_fields(TxnOffsetCommitRequest)
-    def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        """Commit offsets in a producer's transaction. They are pending until the transaction's marker arrives.
-
-        The errors are those of `offset_commit`. A member is only checked if the commit contains one (not generation -1,
-        member id ""). Since Kafka 3.7 the error can also come from `verify`, for example INVALID_PRODUCER_ID_MAPPING,
-        INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE; a client without `supports_abortable_error` (request v4 and
-        later) gets INVALID_TXN_STATE instead of the last one. Up to 3.9, the group is created before the member and the
-        transaction are checked.
-        Source: GroupCoordinator.handleTxnCommitOffsets.
-        """
-        return self.offsets.commit_in_transaction(request)
-
-    @check_fields(partitions=ListOf(INT32))
-    def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets of the producer's transaction, right after its marker was written.
-
-        `partitions` are those of the offsets topic that contain the marker; since 4.0 it must be the newest batch of
-        each, because the coordinator counts the offsets of its log.
-
-        Raises NotAppended if an offset of the transaction has no record in the log, which can happen up to Kafka 3.7,
-        if the metadata of a commit is too large.
-        Source: GroupCoordinator.scheduleHandleTxnCompletion.
-        """
-        self.manager.complete_transaction(producer_id, partitions, commits=commits)
-
-    @take_fields(OffsetFetchRequest)
-    def offset_fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
-        """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
-
-        `partitions` None means all that have an offset and that the client may read; a requested one that it may not
-        read has the error TOPIC_AUTHORIZATION_FAILED. With `require_stable`, a partition gets UNSTABLE_OFFSET_COMMIT
-        (KIP-447) if it has an unfinished commit: its transaction is open, or, up to 3.9, its append is not answered. In
-        4.x, such a commit is already in the answer, which waits until the log has confirmed it. With `by_topic_id`
-        (request v10 and later), an offset that was committed for an earlier topic of the same name is not returned.
-        Source: GroupCoordinator.handleFetchOffsets.
-        """
-        return self.offsets.fetch(request)
-
-    @check_fields()
-    def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
-        """Return offsets that were committed with version 0 of OffsetCommit.
-
-        The error is UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist or has no offset. Source:
-        KafkaApis.handleOffsetFetchRequestFromZookeeper.
-        """
-        return self.offsets.fetch_from_zookeeper(group_id, partitions)
+            self.consumer_groups = ConvertibleGroups(self.manager, self.rebalances, self.image, group_configs)
 
     # Groups
 
     @check_fields()
-    def describe_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
+    def describe_groups(self, group_ids: Iterable[str]) -> list[messages.DescribedGroup]:
         """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
         Source: GroupCoordinator.handleDescribeGroup.
         """
-        return [self.offsets.describe(group_id) for group_id in group_ids]
+        return [self._describe(group_id) for group_id in group_ids]
+
+    def _describe(self, group_id: str) -> messages.DescribedGroup:
+        error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
+        if error is not Errors.NONE:
+            return messages.DescribedGroup(error, group_id)
+        with self.manager.committed():
+            group = self.manager.find_group(group_id)
+        if not isinstance(group, ClassicGroup) and self.settings.is_at_least(4, 0):
+            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
+            return messages.DescribedGroup(
+                Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message
+            )
+        if not isinstance(group, ClassicGroup):
+            return messages.DescribedGroup(error, group_id, ClassicState.DEAD.value)
+        is_stable = group.state is ClassicState.STABLE
+        protocol = group.protocol if is_stable else None
+        if is_stable and protocol is None:
+            # A broker never writes a group with members but no protocol. If Kafka loads it, Kafka throws an exception.
+            return messages.DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
+        return messages.DescribedGroup(
+            error,
+            group_id,
+            self._get_state_name(group),
+            group.protocol_type or "",
+            protocol or "",
+            tuple(
+                messages.DescribedMember(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    b"" if protocol is None else member.find_metadata(protocol),
+                    member.assignment if is_stable or self.settings.is_at_least(4, 0) else b"",
+                )
+                for member in group.ordered_members()
+            ),
+        )
 
     @check_fields()
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> tuple[Errors, list[ListedGroup]]:
+    ) -> tuple[Errors, list[messages.ListedGroup]]:
         """Return all groups of this coordinator, and COORDINATOR_LOAD_IN_PROGRESS while a partition is loading.
 
         Only groups that have one of the `states` (since Kafka 2.6) and one of the `types` (since 3.8) are returned; if
@@ -285,7 +143,40 @@ class GroupCoordinator:
         too.
         Source: GroupCoordinator.handleListGroups.
         """
-        return self.offsets.list_groups(states, types)
+        can_see_all_groups = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
+        if not can_see_all_groups and self.settings.is_before(2, 0):
+            return Errors.CLUSTER_AUTHORIZATION_FAILED, []
+        if not self.validator.is_running:
+            return Errors.COORDINATOR_NOT_AVAILABLE, []
+        # Since 3.7, upper and lower case make no difference in a state's name; since 4.0, nor does space around it.
+        convert_case = str.lower if self.settings.is_at_least(3, 7) else str
+        state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
+        type_filter = {group_type.lower() for group_type in types}
+        groups = []
+        with self.manager.committed():
+            all_groups = [
+                messages.ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group))
+                for group in self.manager.current_groups()
+            ]
+            all_groups += [
+                messages.ListedGroup(group.group_id, group.type, group.state.value, group.type)
+                for group in self.manager.current_modern_groups()
+            ]
+        for listed in all_groups:
+            accepts_state = not state_filter or convert_case(listed.state) in state_filter
+            if not accepts_state or (type_filter and listed.type not in type_filter):
+                continue
+            if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", listed.group_id):
+                groups.append(listed)
+        if not self.manager.loading:
+            return Errors.NONE, groups
+        return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []
+
+    def _get_state_name(self, group: ClassicGroup) -> str:
+        """Before 1.1 the state CompletingRebalance was called AwaitingSync."""
+        if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
+            return "AwaitingSync"
+        return group.state.value
 
     @check_fields()
     def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
@@ -296,33 +187,47 @@ class GroupCoordinator:
         one batch, after all records until then are confirmed; up to 3.9, each group has its own batch of tombstones.
         Source: GroupCoordinator.handleDeleteGroups, GroupCoordinatorService.deleteGroups (4.3.1).
         """
-        return self.offsets.delete_groups(group_ids)
+        errors = {
+            group_id: self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
+            for group_id in dict.fromkeys(group_ids)
+        }
+        accepted_ids = [group_id for group_id, error in errors.items() if error is Errors.NONE]
+        responses = [self._delete_together(ids) for ids in self.manager.split_by_partition(accepted_ids)]
+        return ResponseFuture.gather(responses).map(lambda answers: dict(ChainMap(*answers, errors)))
 
-    @check_fields()
-    def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
-        """Delete offsets of a group (since Kafka 2.4, KIP-496).
+    def _delete_together(self, group_ids: Sequence[str]) -> ResponseFuture[dict[str, Errors]]:
+        """Delete groups with one write.
 
-        The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer
-        group subscribes to the topic. That of the whole request is GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the group
-        has members and its protocol type is not "consumer". Source: GroupCoordinator.handleDeleteOffsets.
+        Since 4.1 a write for share groups, which has no records if there are none, comes first. So the groups are not
+        looked at before the log has confirmed everything until then, and they stay if it fails.
         """
-        return self.offsets.delete_offsets(group_id, partitions)
+
+        def refuse(error: Errors, message: str | None) -> dict[str, Errors]:
+            return dict.fromkeys(group_ids, error)
+
+        def delete() -> Result[dict[str, Errors]]:
+            deleted_groups: list[LivingGroup] = []
+            errors = {group_id: self._check_deletion(group_id, deleted_groups) for group_id in group_ids}
+            return Result(errors, self.manager.delete_groups(deleted_groups))
+
+        def wait() -> Result[dict[str, Errors]]:
+            return Result({})
+
+        def delete_unless_refused(refused: dict[str, Errors]) -> ResponseFuture[dict[str, Errors]]:
+            return ResponseFuture.of(refused) if refused else self.manager.write(group_ids[0], delete, refuse)
+
+        return self.manager.write(group_ids[0], wait, refuse).bind(delete_unless_refused)
+
+    def _check_deletion(self, group_id: str, deleted_groups: list[LivingGroup]) -> Errors:
+        group = self.manager.find_group(group_id)
+        if group is None or group.state is ClassicState.DEAD:
+            return self.validator.choose_error_without_group(group_id)
+        if not is_empty(group):
+            return Errors.NON_EMPTY_GROUP
+        deleted_groups.append(group)
+        return Errors.NONE
 
     # The broker
-
-    @check_fields()
-    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete all groups' offsets for these partitions, because their topics were deleted. Return how many.
-
-        Up to 3.9, a group is also deleted if it is Empty and has no offsets left. Source:
-        GroupCoordinator.handleDeletedPartitions.
-        """
-        return self.offsets.delete_partitions(partitions)
-
-    @check_fields()
-    def start_expiration(self, first_ms: int = 0) -> None:
-        """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
-        self.offsets.start_expiration(first_ms)
 
     @check_fields()
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
@@ -365,8 +270,8 @@ class GroupCoordinator:
     def _start_group(self, group: LivingGroup) -> None:
         """A loaded group that is larger than group.max.size must rebalance."""
         if isinstance(group, ModernGroup):
-            if self.modern is not None and group.type == CONSUMER:
-                self.modern.groups.start_group(group)
+            if group.type == CONSUMER:
+                self.consumer_groups.start_group(group)
             return
         logger.info("Loading group metadata for %s with generation %d", group.group_id, group.generation)
         if len(group.members) > self.settings.group_max_size:
@@ -379,16 +284,15 @@ class GroupCoordinator:
         it.
         """
         if isinstance(group, ModernGroup):
-            if self.modern is not None:
-                self.modern.groups.stop_group(group)
+            self.consumer_groups.stop_group(group)
             return
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE
         group.transition_to(ClassicState.DEAD, self.clock.now_ms)
         for member in group.ordered_members():
             if answers_joins:
-                answer_join(member, JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
-            answer_sync(member, SyncGroupResult(Errors.NOT_COORDINATOR))
+                messages.answer_join(member, messages.JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
+            messages.answer_sync(member, messages.SyncGroupResult(Errors.NOT_COORDINATOR))
         cancel_timers(group)
 
 

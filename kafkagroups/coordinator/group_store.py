@@ -1,7 +1,12 @@
-"""What the requests need from a coordinator's memory and log.
+"""What the requests need from a coordinator's memory and log, and the records that they write for groups.
 
 The rules of joins, rebalances and checks are the same in both coordinators, and reach memory and log through a
 `GroupStore`: the cache of manager.py up to 3.9, the state machines of partitioned_groups.py since 4.0.
+
+A function that builds a record has the name of its type: `member_record` builds type 5, `target_record` type 7. The
+tombstones that delete a group have an order, because a load refuses one that comes too early.
+Source: GroupCoordinatorRecordHelpers, OffsetMetadataManager.deleteAllOffsets, ConsumerGroup, ShareGroup and
+StreamsGroup.createGroupTombstoneRecords (4.3.1).
 """
 
 from __future__ import annotations
@@ -10,35 +15,140 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.group_records import GROUP_RECORD_TYPE, OFFSET_RECORD_TYPE
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors, FetchedOffset, ResponseFuture
+from kafkagroups.coordinator.messages import CommitErrors, Errors, FetchedOffset, Refusal, ResponseFuture
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.living_groups import Cancellable, ClassicGroup, LivingGroup, LivingShard
+from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, uuid_hash
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import partition_for
+from kafkagroups.records import consumer_group
 from kafkagroups.records.dialects import dialect
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import Record
+from kafkagroups.records.serde import RECORD_TYPES, Record
 from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import value_version
+
+OFFSET_RECORD_TYPE = 1
+GROUP_RECORD_TYPE = 2
+_TYPES_OF_EMPTY_GROUP = {"share": (12, 15, 11), "streams": (20, 17, 23)}
+"""The types of the tombstones that delete an Empty group, in Kafka's order."""
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
+    return _build(3, (group_id,), consumer_group.ConsumerGroupMetadataValue(epoch, metadata_hash))
+
+
+def member_record(group_id: str, member: ConsumerMember) -> Record:
+    return _build(5, (group_id, member.member_id), member.metadata)
+
+
+def assignment_epoch_record(group_id: str, epoch: int, timestamp: int) -> Record:
+    return _build(6, (group_id,), consumer_group.ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp))
+
+
+def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
+    topics = tuple(
+        consumer_group.TopicPartition(topic_id, tuple(sorted(target[topic_id])))
+        for topic_id in java_map_order(target, uuid_hash)
+    )
+    return _build(7, (group_id, member_id), consumer_group.ConsumerGroupTargetAssignmentMemberValue(topics))
+
+
+def assignment_record(group_id: str, member: ConsumerMember) -> Record:
+    return _build(8, (group_id, member.member_id), member.assignment_value())
+
+
+def pattern_record(
+    group_id: str, pattern: str, value: consumer_group.ConsumerGroupRegularExpressionValue | None
+) -> Record:
+    return _build(16, (group_id, pattern), value)
+
+
+def removal_records(group_id: str, member_id: str) -> list[Record]:
+    return [_build(record_type, (group_id, member_id), None) for record_type in (8, 7, 5)]
+
+
+def build_modern_tombstones(group: ModernGroup, renamed: Mapping[str, str] | None = None) -> list[Record]:
+    """Return the tombstones that delete a consumer group, or an Empty share or streams group.
+
+    `renamed` are the new ids of members that were replaced.
+    """
+    group_id = group.group_id
+    if group.type != "consumer":
+        return [_build(record_type, (group_id,), None) for record_type in _TYPES_OF_EMPTY_GROUP[group.type]]
+    member_ids = [(renamed or {}).get(member_id, member_id) for member_id in group.ordered_member_ids()]
+
+    def of_members(record_type: int) -> Iterable[Record]:
+        return (_build(record_type, (group_id, member_id), None) for member_id in member_ids)
+
+    return [
+        *of_members(8),
+        *of_members(7),
+        _build(6, (group_id,), None),
+        *of_members(5),
+        *(pattern_record(group_id, pattern, None) for pattern in group.resolved),
+        _build(4, (group_id,), None),
+        _build(3, (group_id,), None),
+    ]
+
+
+def _build(record_type: int, key: tuple[str, ...], value: Any) -> Record:
+    key_class: Any = RECORD_TYPES[record_type].key
+    return Record(record_type, key_class(*key), value, None if value is None else 0)
+
+
+def build_offset_tombstone(group_id: str, partition: TopicPartition) -> Record:
+    return Record(OFFSET_RECORD_TYPE, OffsetCommitKey(group_id, partition.topic, partition.partition), None, None)
+
+
+def build_group_tombstone(group_id: str) -> Record:
+    return Record(GROUP_RECORD_TYPE, GroupMetadataKey(group_id), None, None)
+
+
+def order_offsets(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return partitions in the order of Kafka's maps: by topic, then by number."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return [
+        TopicPartition(topic, number)
+        for topic in timeline_map_order(numbers)
+        for number in timeline_map_order(numbers[topic], lambda number: number)
+    ]
+
+
+def build_group_deletion(shard: LivingShard, group_id: str) -> list[Record]:
+    """Return the tombstones of a group: of its committed, then its other pending offsets, and of the group."""
+    committed = shard.offsets.committed.get(group_id, {})
+    pending = [each for each in shard.offsets.pending_partitions(group_id) if each not in committed]
+    partitions = [*order_offsets(committed), *order_offsets(pending)]
+    tombstones = [build_offset_tombstone(group_id, partition) for partition in partitions]
+    return [*tombstones, *build_group_tombstones(shard.groups[group_id])]
+
+
+def build_group_tombstones(group: LivingGroup) -> list[Record]:
+    return build_modern_tombstones(group) if isinstance(group, ModernGroup) else [build_group_tombstone(group.group_id)]
+
 
 NO_TOPIC_ID = UUID.default
 Producer = tuple[int, int]
 """A producer's id and epoch."""
 NO_PRODUCER: Producer = (NO_PRODUCER_ID, -1)
-OffsetsAndPending = tuple[Mapping[TopicPartition, OffsetAndMetadata], Callable[[TopicPartition], bool]]
+OffsetsAndPending = tuple[ReadOnlyOffsets, Callable[[TopicPartition], bool]]
 NO_OFFSETS: OffsetsAndPending = ({}, lambda partition: False)
 T = TypeVar("T")
+Refuse = Callable[[Errors, str | None], T]
+"""A function that builds the response for an error and its text."""
+AnswerCommit = Callable[[CommitErrors], None]
 
 
 @dataclass(frozen=True)
@@ -61,10 +171,6 @@ def ignore_refusal(error: Errors, message: str | None) -> None:
     pass
 
 
-def _ignore_group(group: LivingGroup) -> None:
-    pass
-
-
 class GroupStore(ABC):
     """The groups and offsets of the partitions that this broker leads.
 
@@ -79,8 +185,8 @@ class GroupStore(ABC):
         self.owned: set[int] = set()
         self.loading: set[int] = set()
         self.epochs: dict[int, int] = {}
-        self.on_loaded: Callable[[LivingGroup], None] = _ignore_group
-        self.on_unloaded: Callable[[LivingGroup], None] = _ignore_group
+        self.on_loaded: Callable[[LivingGroup], None] = lambda group: None
+        self.on_unloaded: Callable[[LivingGroup], None] = lambda group: None
         self.dialect = dialect(settings.coordinator, settings.kafka)
 
     # Partitions
@@ -126,11 +232,11 @@ class GroupStore(ABC):
 
     @abstractmethod
     def _load(self, partition: int) -> None:
-        pass
+        """Read the partition's log into memory, and call `on_loaded` for each group."""
 
     @abstractmethod
     def _unload(self, partition: int) -> None:
-        pass
+        """Call `on_unloaded` for each group of the partition, and forget it."""
 
     # Groups
 
@@ -183,12 +289,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def end_join(
-        self,
-        group: ClassicGroup,
-        *,
-        is_new: bool,
-        refuse: Callable[[Errors], None],
-        tombstones: Sequence[Record] = (),
+        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None], tombstones: Sequence[Record]
     ) -> None:
         """Note that a JoinGroup is handled, and whether it created the group.
 
@@ -198,9 +299,7 @@ class GroupStore(ABC):
 
     # What is written
 
-    def write(
-        self, group_id: str, handler: Callable[[], Result[T]], refuse: Callable[[Errors, str | None], T]
-    ) -> ResponseFuture[T]:
+    def write(self, group_id: str, handler: Callable[[], Result[T]], refuse: Refuse[T]) -> ResponseFuture[T]:
         """Handle a request. Since 4.0 it is answered when the log has confirmed all writes of the group's partition.
 
         `refuse` builds the response for an error of the log, and for a Refusal of the handler, which is answered at
@@ -219,11 +318,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def store_offsets(
-        self,
-        group: LivingGroup,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        complete: Callable[[CommitErrors], None],
-        producer: Producer = NO_PRODUCER,
+        self, group: LivingGroup, offsets: ReadOnlyOffsets, complete: AnswerCommit, producer: Producer
     ) -> None:
         """Append a commit as one batch, and call `complete` with an error for each partition when it is answered.
 
@@ -288,9 +383,9 @@ class GroupStore(ABC):
     # Records
 
     def build_group_record(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
-        return self._build_record(
-            GROUP_RECORD_TYPE, GroupMetadataKey(group.group_id), group.build_record_value(assignments)
-        )
+        version = value_version(GROUP_RECORD_TYPE, self.settings.kafka)
+        value = group.build_record_value(assignments)
+        return Record(GROUP_RECORD_TYPE, GroupMetadataKey(group.group_id), value, version)
 
     def build_offset_record(self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Record:
         value = OffsetCommitValue(
@@ -302,14 +397,6 @@ class GroupStore(ABC):
             topic_id=NO_TOPIC_ID if offset.topic_id is None else offset.topic_id,
         )
         key = OffsetCommitKey(group_id, partition.topic, partition.partition)
-        return self._build_record(OFFSET_RECORD_TYPE, key, value, expires=offset.expire_timestamp is not None)
-
-    def _build_record(
-        self,
-        record_type: int,
-        key: GroupMetadataKey | OffsetCommitKey,
-        value: GroupMetadataValue | OffsetCommitValue,
-        *,
-        expires: bool = False,
-    ) -> Record:
-        return Record(record_type, key, value, value_version(record_type, self.settings.kafka, expires=expires))
+        expires = offset.expire_timestamp is not None
+        version = value_version(OFFSET_RECORD_TYPE, self.settings.kafka, expires=expires)
+        return Record(OFFSET_RECORD_TYPE, key, value, version)

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.messages import Errors
 from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord, encode_batch
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.folders import has_segments, open_log
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.records.serde import ControlType, encode_control_key, encode_end_transaction_marker
 
 AppendCallback = Callable[[Errors, int], None]
 """A function that receives the answer to an append: an error, and the offset of the batch's first record.

@@ -13,20 +13,18 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from kafkagroups.coordinator import group_store, messages
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
-from kafkagroups.coordinator.group_records import build_group_tombstone, build_offset_tombstone
-from kafkagroups.coordinator.group_store import NO_OFFSETS, NO_PRODUCER, GroupStore, OffsetsAndPending, Producer
+from kafkagroups.coordinator.group_store import AnswerCommit, GroupStore, Producer
 from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors
+from kafkagroups.coordinator.messages import Errors
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState, Group
-from kafkagroups.groups.living_shard import LivingGroup, build_classic_group
+from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup, build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.offsets import ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.loading.load import ClassicCache
 from kafkagroups.log.batch import NO_PRODUCER_ID
@@ -34,7 +32,6 @@ from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import utf16_length
 
 logger = logging.getLogger("kafkagroups.coordinator")
-_OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class GroupMetadataManager(GroupStore):
@@ -124,15 +121,11 @@ class GroupMetadataManager(GroupStore):
         self.logs.append(
             partition,
             NewBatch([record], self.clock.now_ms),
-            lambda error, _: complete(convert_group_append_error(error)),
+            lambda error, _: complete(messages.convert_group_append_error(error)),
         )
 
     def store_offsets(
-        self,
-        group: LivingGroup,
-        offsets: _OffsetsToStore,
-        complete: Callable[[CommitErrors], None],
-        producer: Producer = NO_PRODUCER,
+        self, group: LivingGroup, offsets: ReadOnlyOffsets, complete: AnswerCommit, producer: Producer
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
@@ -174,12 +167,21 @@ class GroupMetadataManager(GroupStore):
             return
 
         def complete_append(error: Errors, first_offset: int) -> None:
-            if group.state is not ClassicState.DEAD:
-                if error is Errors.NONE:
-                    _complete_commit(group, valid_offsets, producer_id, first_offset)
+            is_stored = error is Errors.NONE
+            changed_offsets = {} if group.state is ClassicState.DEAD else valid_offsets
+            # Kafka checks this before it removes the pending offsets.
+            if changed_offsets and not is_stored and producer_id not in group.offsets.transactions:
+                self.close_transaction(producer_id, group.group_id)
+            for partition, offset in changed_offsets.items():
+                if is_stored and is_transactional:
+                    group.offsets.complete_txn_append(producer_id, partition, offset, first_offset)
+                elif is_stored:
+                    group.offsets.complete(partition, offset, first_offset)
+                elif is_transactional:
+                    group.offsets.fail_txn_commit(producer_id, partition)
                 else:
-                    self._drop_pending_commit(group, valid_offsets, producer_id)
-            answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 7)))
+                    group.offsets.drop_pending(partition, offset)
+            answer(messages.convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 7)))
 
         # Up to 3.7 Kafka also stores the offsets whose metadata is too large as pending. These offsets stay pending.
         prepared_offsets = valid_offsets if self.settings.is_at_least(3, 8) else offsets
@@ -195,22 +197,12 @@ class GroupMetadataManager(GroupStore):
         batch = NewBatch.of_producer(records, self.clock.now_ms, *producer)
         self.logs.append(log_partition, batch, complete_append)
 
-    def _drop_pending_commit(self, group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int) -> None:
-        # Kafka checks this before it removes the pending offsets.
-        if producer_id not in group.offsets.transactions:
-            self.close_transaction(producer_id, group.group_id)
-        for partition, offset in offsets.items():
-            if producer_id == NO_PRODUCER_ID:
-                group.offsets.drop_pending(partition, offset)
-            else:
-                group.offsets.fail_txn_commit(producer_id, partition)
-
     # Fetching
 
-    def find_offsets(self, group_id: str) -> OffsetsAndPending:
+    def find_offsets(self, group_id: str) -> group_store.OffsetsAndPending:
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
-            return NO_OFFSETS
+            return group_store.NO_OFFSETS
         return group.offsets.committed, group.offsets.is_unstable
 
     # Deleting
@@ -282,19 +274,11 @@ class GroupMetadataManager(GroupStore):
         self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
     ) -> bool:
         group_id = group.group_id
-        records = [encode(build_offset_tombstone(group_id, partition)) for partition in partitions]
+        records = [encode(group_store.build_offset_tombstone(group_id, partition)) for partition in partitions]
         if deletes_group and group.generation > 0:
-            records.append(encode(build_group_tombstone(group_id)))
+            records.append(encode(group_store.build_group_tombstone(group_id)))
         errors: list[Errors] = []
         if records:
             batch = NewBatch(records, self.clock.now_ms)
             self.logs.append(self.partition_for(group_id), batch, lambda error, _: errors.append(error))
         return not any(errors)
-
-
-def _complete_commit(group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int, first_offset: int) -> None:
-    for partition, offset in offsets.items():
-        if producer_id == NO_PRODUCER_ID:
-            group.offsets.complete(partition, offset, first_offset)
-        else:
-            group.offsets.complete_txn_append(producer_id, partition, offset, first_offset)

@@ -14,36 +14,49 @@ from collections.abc import Iterable
 from copy import copy
 from functools import partial
 
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_coordinator import Requests
-from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_heartbeat_error
 from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupResult,
-    LeaveGroupResult,
-    MemberIdentity,
-    ResponseFuture,
-    SyncGroupRequest,
-    SyncGroupResult,
-    answer_join,
-    answer_sync,
-    build_join_result,
-    build_sync_result,
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
+from kafkagroups.coordinator.request_validation import (
+    CLIENT_TEXT,
+    PARTITION_ERRORS,
+    TEXT,
+    check_field,
+    check_fields,
+    take_fields,
 )
-from kafkagroups.coordinator.request_fields import TEXT, check_field
-from kafkagroups.coordinator.request_validation import PARTITION_ERRORS
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember, build_classic_member
 from kafkagroups.groups.modern_group import ModernGroup
 
 
 class MemberRequests(Requests):
-    def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
+    @take_fields(messages.JoinGroupRequest, group_instance_id=CLIENT_TEXT)
+    def join_group(self, request: messages.JoinGroupRequest) -> ResponseFuture[messages.JoinGroupResult]:
+        """Add a member to the group. The response normally arrives when the next generation begins.
+
+        A new group is created even if its first member is refused. `protocols` are pairs of the name of an assignor
+        that the member supports, the preferred one first, and the bytes of its subscription. Without a `member_id` from
+        an earlier response, the member is new. Kafka versions before 2.3 ignore the `group_instance_id`, that of a
+        static member.
+
+        With `require_known_member_id`, a new dynamic member first gets the error MEMBER_ID_REQUIRED and a member id,
+        and must join again with it (request v4 and later, KIP-394). With `supports_skip_assignment`, a static leader
+        that joins again without a rebalance is told not to compute new assignments (request v9 and later); without, it
+        gets its old member id as the leader's, so it does not act as the leader. None: as in the broker's newest
+        request version.
+
+        Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID,
+        GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in common,
+        FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static member uses a
+        member id that was given to a dynamic member.
+        Source: GroupCoordinator.handleJoinGroup.
+        """
         group_id = request.group_id
-        response: ResponseFuture[JoinGroupResult] = ResponseFuture()
-        joining = request.build_member()
+        response: ResponseFuture[messages.JoinGroupResult] = ResponseFuture()
+        joining = build_classic_member(request, list(request.protocols))
         joining.awaiting_join = response.complete
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
@@ -98,15 +111,15 @@ class MemberRequests(Requests):
         return response
 
     def _join_modern_group(
-        self, group: ModernGroup, joining: ClassicMember, request: JoinGroupRequest
-    ) -> ResponseFuture[JoinGroupResult]:
+        self, group: ModernGroup, joining: ClassicMember, request: messages.JoinGroupRequest
+    ) -> ResponseFuture[messages.JoinGroupResult]:
         """Share and streams groups accept no classic members."""
         if group.type != CONSUMER:
             return ResponseFuture.of(self._build_error_result("", Errors.INCONSISTENT_GROUP_PROTOCOL))
         is_unknown = not joining.member_id
         if is_unknown:
             joining.member_id = self.new_member_id(joining.client_id)
-        return self.modern.classic_members.join(
+        return self.consumer_groups.join_classic(
             group, joining, is_unknown=is_unknown, requires_known_id=request.require_known_member_id is not False
         )
 
@@ -114,14 +127,11 @@ class MemberRequests(Requests):
         """Since 4.0 the state of the group's partition is checked last."""
         error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
         if error is Errors.NONE or (error in PARTITION_ERRORS and self.settings.is_at_least(4, 0)):
-            return self._check_session_timeout(joining) or error
+            min_timeout_ms = self.settings.group_min_session_timeout_ms
+            max_timeout_ms = self.settings.group_max_session_timeout_ms
+            if not min_timeout_ms <= joining.session_timeout_ms <= max_timeout_ms:
+                return Errors.INVALID_SESSION_TIMEOUT
         return error
-
-    def _check_session_timeout(self, joining: ClassicMember) -> Errors:
-        min_timeout_ms = self.settings.group_min_session_timeout_ms
-        max_timeout_ms = self.settings.group_max_session_timeout_ms
-        is_valid = min_timeout_ms <= joining.session_timeout_ms <= max_timeout_ms
-        return Errors.NONE if is_valid else Errors.INVALID_SESSION_TIMEOUT
 
     def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
         member_id = joining.member_id
@@ -157,15 +167,15 @@ class MemberRequests(Requests):
             raise UsageError(f"expected an unused member id, found {member_id!r}", field="new_member_id")
         return member_id
 
-    def _join_new_member(self, group: ClassicGroup, request: JoinGroupRequest, joining: ClassicMember) -> None:
+    def _join_new_member(self, group: ClassicGroup, request: messages.JoinGroupRequest, joining: ClassicMember) -> None:
         instance_id = joining.group_instance_id
         requires_known_id = request.require_known_member_id is not False and self.settings.is_at_least(2, 2)
         if instance_id is not None and instance_id in group.static_members:
             skips = request.supports_skip_assignment is not False and self.settings.is_at_least(3, 2)
-            self.replace_static(group, instance_id, joining, can_skip_assignment=skips)
+            self._replace_static(group, instance_id, joining, can_skip_assignment=skips)
         elif requires_known_id and instance_id is None:
             self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
-            answer_join(joining, self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
+            messages.answer_join(joining, self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
         else:
             self.rebalances.add_member(group, joining)
 
@@ -177,18 +187,20 @@ class MemberRequests(Requests):
         is_unchanged = member.protocols == joining.protocols
         is_leader = group.leader == member.member_id
         if group.state is ClassicState.COMPLETING_REBALANCE and is_unchanged:
-            answer_join(joining, build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader))
+            messages.answer_join(
+                joining, messages.build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
+            )
         elif group.state is ClassicState.STABLE and is_unchanged and not is_leader:
-            answer_join(joining, build_join_result(group, Errors.NONE, member.member_id))
+            messages.answer_join(joining, messages.build_join_result(group, Errors.NONE, member.member_id))
         else:
             self.rebalances.update_member(member, joining)
             self.rebalances.maybe_prepare(group)
 
-    def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
+    def _build_error_result(self, member_id: str, error: Errors) -> messages.JoinGroupResult:
         """The generation is -1. Before 2.4, it is 0 for all errors except GROUP_AUTHORIZATION_FAILED."""
         is_before_2_4 = self.settings.is_before(2, 4)
         has_generation_0 = is_before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED
-        return JoinGroupResult(
+        return messages.JoinGroupResult(
             error,
             member_id,
             generation=0 if has_generation_0 else -1,
@@ -197,18 +209,21 @@ class MemberRequests(Requests):
 
     # Static members
 
-    def replace_static(
+    def _replace_static(
         self, group: ClassicGroup, instance_id: str, joining: ClassicMember, *, can_skip_assignment: bool
     ) -> None:
         """Requests with the old member id get FENCED_INSTANCE_ID.
 
-        If the group is Stable and the protocol stays the same, there is no rebalance.
+        If the group is Stable and the protocol stays the same, there is no rebalance: the group's record is written
+        with the new member id, without a new generation, and then the JoinGroup is answered. If the append fails, the
+        static member gets the previous member id and timeouts again. If the client does not support `skip_assignment`,
+        the response names the previous leader, so the member does not act as the leader.
         """
         member = group.members[group.static_members[instance_id]]
         previous = copy(member)
         previous_leader = group.leader or ""
-        answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, previous.member_id))
-        answer_sync(member, SyncGroupResult(Errors.FENCED_INSTANCE_ID))
+        messages.answer_join(member, messages.JoinGroupResult(Errors.FENCED_INSTANCE_ID, previous.member_id))
+        messages.answer_sync(member, messages.SyncGroupResult(Errors.FENCED_INSTANCE_ID))
         group.replace_static_member(instance_id, previous.member_id, joining.member_id)
         if self.settings.is_at_least(4, 0):
             member.is_new = False
@@ -216,30 +231,13 @@ class MemberRequests(Requests):
         self.rebalances.update_member(member, joining)
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.rebalances.prepare(group)
-        elif group.state is ClassicState.STABLE and group.select_protocol() != group.protocol:
+            return
+        if group.state is not ClassicState.STABLE:
+            return
+        if group.select_protocol() != group.protocol:
             self.rebalances.maybe_prepare(group)
-        elif group.state is ClassicState.STABLE:
-            self._store_new_member_id(
-                group, instance_id, joining, previous, previous_leader, can_skip_assignment=can_skip_assignment
-            )
-
-    def _store_new_member_id(
-        self,
-        group: ClassicGroup,
-        instance_id: str,
-        joining: ClassicMember,
-        previous: ClassicMember,
-        previous_leader: str,
-        *,
-        can_skip_assignment: bool,
-    ) -> None:
-        """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
-
-        If the append fails, the static member gets the previous member id and timeouts again. If the client does not
-        support `skip_assignment`, the response names the previous leader, so the member does not act as the leader.
-        """
+            return
         new_id = joining.member_id
-        member = group.members[new_id]
 
         def complete(error: Errors) -> None:
             if error is not Errors.NONE:
@@ -252,10 +250,10 @@ class MemberRequests(Requests):
                     return  # The member was replaced again. Kafka throws an IllegalArgumentException here.
                 group.replace_static_member(instance_id, new_id, previous.member_id)
                 self.rebalances.restart_session(group, member)
-                answer_join(joining, build_join_result(group, error, "", leader=previous_leader))
+                messages.answer_join(joining, messages.build_join_result(group, error, "", leader=previous_leader))
                 return
             must_skip_assignment = can_skip_assignment and group.leader == member.member_id
-            result = build_join_result(
+            result = messages.build_join_result(
                 group,
                 Errors.NONE,
                 member.member_id,
@@ -263,23 +261,31 @@ class MemberRequests(Requests):
                 with_members=must_skip_assignment,
                 skip_assignment=must_skip_assignment,
             )
-            answer_join(member, result)
+            messages.answer_join(member, result)
 
         assignments = {group_member.member_id: group_member.assignment for group_member in group.ordered_members()}
         self.manager.store_group(group, assignments, complete)
 
     # SyncGroup, Heartbeat and LeaveGroup
 
-    def sync(self, request: SyncGroupRequest) -> ResponseFuture[SyncGroupResult]:
-        """While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance
+    @take_fields(messages.SyncGroupRequest)
+    def sync_group(self, request: messages.SyncGroupRequest) -> ResponseFuture[messages.SyncGroupResult]:
+        """Return the member's assignment, which arrives when the leader has sent all `assignments`, by member id.
+
+        `protocol_type` and `protocol` are those in the response to the member's JoinGroup; None: not checked. Errors:
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (KIP-559), and
+        REBALANCE_IN_PROGRESS while members join again or the group is loading (loading before 2.0: UNKNOWN_MEMBER_ID).
+
+        While the group is loading, up to 3.9 the answer makes the member join again, because an unfinished rebalance
         is not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
+        Source: GroupCoordinator.handleSyncGroup.
         """
         group_id = request.group_id
         member_id = request.member_id
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         modern_group = self._find_consumer_group(group_id) if error is Errors.NONE else None
         if modern_group is not None:
-            return self.modern.classic_members.sync(modern_group, request)
+            return self.consumer_groups.sync_classic(modern_group, request)
         group = self.manager.get_group(group_id)
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
@@ -288,32 +294,40 @@ class MemberRequests(Requests):
             if error is Errors.NONE and group is not None:
                 error = _check_protocol(group, request.protocol_type, request.protocol)
         if error is not Errors.NONE or group is None:
-            return ResponseFuture.of(SyncGroupResult(error))
-        response: ResponseFuture[SyncGroupResult] = ResponseFuture()
+            return ResponseFuture.of(messages.SyncGroupResult(error))
+        response: ResponseFuture[messages.SyncGroupResult] = ResponseFuture()
         member = group.members[member_id]
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.rebalances.sync(group, member, request.assignments or {}, response)
         else:
             self.rebalances.mark_synced(group, member)
-            response.complete(build_sync_result(group, member))
+            response.complete(messages.build_sync_result(group, member))
             if self.settings.is_before(4, 0):
                 self.rebalances.restart_session(group, member)
         return response
 
-    def heartbeat(self, request: HeartbeatRequest) -> ResponseFuture[Errors]:
-        """While the group is loading, the answer is NONE, because the session timers start only after the load. While
+    @take_fields(messages.HeartbeatRequest)
+    def heartbeat(self, request: messages.HeartbeatRequest) -> ResponseFuture[Errors]:
+        """Restart the member's session timer, so that the member stays in the group.
+
+        The answer is NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
+        or ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, it is
+        NONE, and the member is not checked.
+
+        While the group is loading, the answer is NONE, because the session timers start only after the load. While
         the member waits for the leader's assignment, the answer before 2.6.1 is REBALANCE_IN_PROGRESS, and its session
         timer is not restarted; before 2.3, in addition, the generation is not checked.
+        Source: GroupCoordinator.handleHeartbeat.
         """
         error = self.validator.check_request(request.group_id, "HEARTBEAT", "READ")
         if error is not Errors.NONE:
-            return ResponseFuture.of(convert_heartbeat_error(error))
+            return ResponseFuture.of(messages.convert_heartbeat_error(error))
         modern_group = self._find_consumer_group(request.group_id)
         if modern_group is not None:
-            return self.modern.classic_members.heartbeat(modern_group, request)
-        return self.manager.write(request.group_id, partial(self._heartbeat, request), convert_heartbeat_error)
+            return self.consumer_groups.heartbeat_classic(modern_group, request)
+        return self.manager.write(request.group_id, partial(self._heartbeat, request), messages.convert_heartbeat_error)
 
-    def _heartbeat(self, request: HeartbeatRequest) -> Result[Errors]:
+    def _heartbeat(self, request: messages.HeartbeatRequest) -> Result[Errors]:
         member_id = request.member_id
         group = self.manager.get_group(request.group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
@@ -328,31 +342,41 @@ class MemberRequests(Requests):
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         return Result(Errors.REBALANCE_IN_PROGRESS if is_preparing else Errors.NONE)
 
-    def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> ResponseFuture[LeaveGroupResult]:
-        """If the group does not exist, each member is unknown."""
+    @check_fields()
+    def leave_group(
+        self, group_id: str, members: Iterable[messages.MemberIdentity | str]
+    ) -> ResponseFuture[messages.LeaveGroupResult]:
+        """Remove members from the group. `members` are member ids, and `MemberIdentity` for static members.
+
+        The result has an error code for each member, or only one if the whole request is refused, for example because
+        the group is Dead.
+
+        If the group does not exist, each member is unknown.
+        Source: GroupCoordinator.handleLeaveGroup.
+        """
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
         if error is not Errors.NONE:
-            return ResponseFuture.of(LeaveGroupResult(error))
-        identities = [MemberIdentity(member) if isinstance(member, str) else member for member in members]
+            return ResponseFuture.of(messages.LeaveGroupResult(error))
+        identities = [messages.MemberIdentity(member) if isinstance(member, str) else member for member in members]
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None and modern_group.type == CONSUMER:
-            return self.modern.classic_members.leave(modern_group, identities)
+            return self.consumer_groups.leave_classic(modern_group, identities)
 
-        def leave() -> Result[LeaveGroupResult]:
+        def leave() -> Result[messages.LeaveGroupResult]:
             group = self.manager.get_group(group_id)
             if group is None:
                 raise Refusal(Errors.UNKNOWN_MEMBER_ID, None)
             if group.state is ClassicState.DEAD:
-                return Result(LeaveGroupResult(self.validator.choose_dead_group_error()))
+                return Result(messages.LeaveGroupResult(self.validator.choose_dead_group_error()))
             results = tuple((identity, self._remove(group, identity)) for identity in identities)
             if self.settings.is_at_least(4, 0) and any(error is Errors.NONE for _, error in results):
                 self.rebalances.go_on(group)
-            return Result(LeaveGroupResult(Errors.NONE, results))
+            return Result(messages.LeaveGroupResult(Errors.NONE, results))
 
-        def refuse(error: Errors, message: str | None) -> LeaveGroupResult:
+        def refuse(error: Errors, message: str | None) -> messages.LeaveGroupResult:
             if error is Errors.UNKNOWN_MEMBER_ID:
-                return LeaveGroupResult(Errors.NONE, tuple((identity, error) for identity in identities))
-            return LeaveGroupResult(error)
+                return messages.LeaveGroupResult(Errors.NONE, tuple((identity, error) for identity in identities))
+            return messages.LeaveGroupResult(error)
 
         return self.manager.write(group_id, leave, refuse)
 
@@ -360,7 +384,7 @@ class MemberRequests(Requests):
         group = self.manager.find_modern_group(group_id)
         return group if group is not None and group.type == CONSUMER and group.members else None
 
-    def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
+    def _remove(self, group: ClassicGroup, identity: messages.MemberIdentity) -> Errors:
         """Remove a member or a pending member id. Up to 3.9, the group goes on after each of them."""
         goes_on = self.settings.is_before(4, 0)
         if identity.member_id in group.pending_members:

@@ -1,20 +1,140 @@
-"""The requests with many fields, which the methods of `GroupCoordinator` explain, and all results, as dataclasses.
+"""What clients send and get: the requests with many fields, which the methods of `GroupCoordinator` explain, the
+results, Kafka's error codes, and the refusal of a request.
 
-Source: the request schemas of 3.9 and 4.3.1 (JoinGroupRequest.json, TxnOffsetCommitRequest.json, …);
-GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid (4.3.1).
+A failed append has an error code of its own, and clients get another one (`convert_group_append_error` and its
+neighbours).
+Source: the request schemas of 3.9 and 4.3.1 (JoinGroupRequest.json, TxnOffsetCommitRequest.json, …); Errors.java (3.9).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from enum import IntEnum
 from typing import Generic, TypeVar, cast
 
-from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
-from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.settings import Settings
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
+
+
+class Errors(IntEnum):
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    INVALID_FETCH_SIZE = 4
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_COMMIT_OFFSET_SIZE = 28
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    UNSUPPORTED_VERSION = 35
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    KAFKA_STORAGE_ERROR = 56
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
+    UNSTABLE_OFFSET_COMMIT = 88
+    UNKNOWN_TOPIC_ID = 100
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    UNSUPPORTED_ASSIGNOR = 112
+    STALE_MEMBER_EPOCH = 113
+    TRANSACTION_ABORTABLE = 120
+    INVALID_REGULAR_EXPRESSION = 128
+
+
+_TOO_LARGE_ERRORS = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
+_COMMIT_ERRORS = {
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
+    Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
+    **dict.fromkeys(_TOO_LARGE_ERRORS, Errors.INVALID_COMMIT_OFFSET_SIZE),
+}
+_GROUP_ERRORS = {
+    **_COMMIT_ERRORS,
+    **dict.fromkeys(_TOO_LARGE_ERRORS, Errors.UNKNOWN_SERVER_ERROR),
+    Errors.REQUEST_TIMED_OUT: Errors.REBALANCE_IN_PROGRESS,
+}
+_EVENT_ERRORS = {
+    **_GROUP_ERRORS,
+    Errors.REQUEST_TIMED_OUT: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NETWORK_EXCEPTION: Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}
+
+
+def convert_group_append_error(error: Errors) -> Errors:
+    """Return the error that members get if the append of their group's record ends with `error`.
+
+    Source: GroupMetadataManager.storeGroup (3.9).
+    """
+    return _GROUP_ERRORS.get(error, error)
+
+
+def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -> Errors:
+    """Return the error that a client gets if the append of its commit ends with `error`.
+
+    If `verifies_transactions`, the broker asks the transaction coordinator whether a transaction is open (since 3.7).
+    If that does not answer, `error` is NETWORK_EXCEPTION, and the client must send the commit again.
+    Source: GroupMetadataManager.maybeConvertOffsetCommitError (3.9).
+    """
+    if error is Errors.NETWORK_EXCEPTION and verifies_transactions:
+        return Errors.COORDINATOR_LOAD_IN_PROGRESS
+    return _COMMIT_ERRORS.get(error, error)
+
+
+def convert_event_error(error: Errors) -> Errors:
+    """Return the error that a client of the new coordinator gets if its request ends with `error`.
+
+    Source: CoordinatorOperationExceptionHelper.handleOperationException,
+    GroupMetadataManager.appendGroupMetadataErrorToResponseError (4.3.1).
+    """
+    return _EVENT_ERRORS.get(error, error)
+
+
+def convert_heartbeat_error(error: Errors, message: str | None = None) -> Errors:
+    """Return the answer to a Heartbeat that ends with `error`: during a load NONE, because no member is known yet.
+
+    Source: GroupCoordinator.handleHeartbeat (3.9), GroupCoordinatorService.heartbeat (4.3.1).
+    """
+    return Errors.NONE if error is Errors.COORDINATOR_LOAD_IN_PROGRESS else error
+
+
+class Refusal(Exception):
+    """A request is refused: nothing is written, and the client gets the error and the text; None: only the error."""
+
+    def __init__(self, error: Errors, message: str | None) -> None:
+        super().__init__(message or error.name)
+        self.error = error
+        self.message = message
+
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -294,18 +414,6 @@ class JoinGroupRequest:
     require_known_member_id: bool | None = None
     supports_skip_assignment: bool | None = None
 
-    def build_member(self) -> ClassicMember:
-        return ClassicMember(
-            self.member_id,
-            self.group_instance_id,
-            self.client_id,
-            self.client_host,
-            self.rebalance_timeout_ms,
-            self.session_timeout_ms,
-            self.protocol_type,
-            list(self.protocols),
-        )
-
 
 @dataclass(frozen=True)
 class HeartbeatRequest:
@@ -410,68 +518,3 @@ class ConsumerHeartbeatResult:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: Mapping[str, Collection[int]] | None = None
-
-
-@dataclass(frozen=True)
-class DescribedConsumer:
-    """A member in a DescribedConsumerGroup, with its partitions by topic id, of topics that exist."""
-
-    member: ConsumerMember
-    owned: Partitions
-    target: Partitions
-
-
-@dataclass(frozen=True)
-class DescribedConsumerGroup:
-    """`topic_names` are the names of topics by id."""
-
-    error: Errors
-    group_id: str
-    message: str | None = None
-    state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
-    assignor: str = ""
-    members: tuple[DescribedConsumer, ...] = ()
-    topic_names: Mapping[str, str] = field(default_factory=dict)
-
-
-def check_heartbeat(request: ConsumerHeartbeat, settings: Settings) -> None:
-    """Raise Refusal if a field has a value that no group accepts. The order of the checks is Kafka's."""
-    needs_member_id = request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
-    if needs_member_id or request.version >= FIRST_WITH_CLIENT_MEMBER_ID:
-        _require_text(request.member_id, "MemberId")
-    _require_text(request.group_id, "GroupId")
-    _require_text(request.instance_id, "InstanceId")
-    _require_text(request.rack_id, "RackId")
-    if request.member_epoch == JOIN_EPOCH:
-        _check_joining(request)
-    elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
-        raise Refusal(Errors.INVALID_REQUEST, "InstanceId can't be null.")
-    elif request.member_epoch < LEAVE_STATIC_EPOCH:
-        raise Refusal(Errors.INVALID_REQUEST, "MemberEpoch is invalid.")
-    assignors = settings.consumer.assignors
-    if request.server_assignor is not None and request.server_assignor not in assignors:
-        supported = ", ".join(assignors)
-        raise Refusal(
-            Errors.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}.",
-        )
-
-
-def _check_joining(request: ConsumerHeartbeat) -> None:
-    if request.rebalance_timeout_ms == -1:
-        raise Refusal(Errors.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
-    if request.topic_partitions is None or len(request.topic_partitions):
-        raise Refusal(Errors.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
-    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise Refusal(
-            Errors.INVALID_REQUEST,
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
-        )
-
-
-def _require_text(value: str | None, name: str) -> None:
-    # Java's trim removes all characters up to the space.
-    if value is not None and not value.strip("".join(map(chr, range(33)))):
-        raise Refusal(Errors.INVALID_REQUEST, f"{name} can't be empty.")

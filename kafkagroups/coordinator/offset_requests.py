@@ -1,55 +1,50 @@
-"""The requests about offsets and groups: commits, deletions and expiry, and the answers from the cache.
+"""The requests about offsets: commits, deletions and expiry, and OffsetFetch, which is answered from the cache.
 
 A commit is checked first, and then the manager stores its offsets in the log and the cache.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest; GroupCoordinator.handleCommitOffsets,
-handleTxnCommitOffsets, handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9; tags 2.8.2 and 1.0.1);
+handleTxnCommitOffsets, handleDeleteOffsets, handleDeletedPartitions, handleFetchOffsets (3.9; tags 2.8.2 and 1.0.1);
 GroupMetadataManager.cleanupGroupMetadata (3.9).
-
-OffsetFetch, DescribeGroups and ListGroups are answered from the cache.
-Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGroups; KafkaApis (3.9; tags 2.8.2, 1.0.1).
 """
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from kafkagroups.coordinator.consumer_coordinator import Requests
-from kafkagroups.coordinator.error_codes import Errors, Refusal, convert_commit_append_error, convert_event_error
-from kafkagroups.coordinator.group_store import NO_PRODUCER, Producer, Result, is_empty
-from kafkagroups.coordinator.messages import (
-    CommitErrors,
-    DescribedGroup,
-    DescribedMember,
-    FetchedOffset,
-    ListedGroup,
-    OffsetCommit,
-    OffsetCommitRequest,
-    OffsetDeleteResult,
-    OffsetFetchRequest,
-    OffsetFetchResult,
-    ResponseFuture,
-    TxnOffsetCommitRequest,
-)
-from kafkagroups.coordinator.request_validation import PARTITION_ERRORS
-from kafkagroups.groups.classic_group import CONSUMER, NOT_APPENDED, ClassicGroup, ClassicMember
+from kafkagroups.coordinator import messages
+from kafkagroups.coordinator.consumer_coordinator import ConsumerGroupRequests
+from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Producer, Result
+from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
+from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, ListOf, check_fields, take_fields
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.living_groups import CONSUMER, NOT_APPENDED, ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.segment_file import to_int64
-from kafkagroups.records.wire import utf16_length
+from kafkagroups.records.wire import INT32, utf16_length
 
-_Commits = dict[TopicPartition, OffsetCommit]
-_Answer = Callable[[CommitErrors], None]
+_Commits = Mapping[TopicPartition, messages.OffsetCommit]
 
 
-class OffsetRequests(Requests):
+class OffsetRequests(ConsumerGroupRequests):
     # Commits
 
-    def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        def store(offsets: _Commits, answer: _Answer) -> None:
+    @take_fields(messages.OffsetCommitRequest)
+    def offset_commit(self, request: messages.OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+        """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
+
+        `generation` -1 and `member_id` "" mean that the client is not a member. `retention_ms` is in OffsetCommit v2 to
+        v4; -1: the setting `offsets_retention_ms`. If the client `supports_group_not_found` (request v9 and later), a
+        broker since 4.0 answers GROUP_ID_NOT_FOUND, instead of ILLEGAL_GENERATION, to a member that commits to an
+        unknown group.
+
+        Errors of the whole commit, in every partition: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+        REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
+        OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
+        Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
+        """
+
+        def store(offsets: _Commits, answer: AnswerCommit) -> None:
             group = self._find_group(request, offsets)
             if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
                 self.rebalances.restart_session(group, group.members[request.member_id])
@@ -57,8 +52,19 @@ class OffsetRequests(Requests):
 
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
-        def store(offsets: _Commits, answer: _Answer) -> None:
+    @take_fields(messages.TxnOffsetCommitRequest)
+    def txn_offset_commit(self, request: messages.TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+        """Commit offsets in a producer's transaction. They are pending until the transaction's marker arrives.
+
+        The errors are those of `offset_commit`. A member is only checked if the commit contains one (not generation -1,
+        member id ""). Since Kafka 3.7 the error can also come from `verify`, for example INVALID_PRODUCER_ID_MAPPING,
+        INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE; a client without `supports_abortable_error` (request v4 and
+        later) gets INVALID_TXN_STATE instead of the last one. Up to 3.9, the group is created before the member and the
+        transaction are checked.
+        Source: GroupCoordinator.handleTxnCommitOffsets.
+        """
+
+        def store(offsets: _Commits, answer: AnswerCommit) -> None:
             group = self._find_group_in_transaction(request, offsets)
             producer = (request.producer_id, request.producer_epoch)
             self._store(group, offsets, self._build_pending_offset, answer, producer)
@@ -68,10 +74,17 @@ class OffsetRequests(Requests):
             return ResponseFuture.of(dict.fromkeys(request.offsets, error))
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    def commit_to_zookeeper(
-        self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
+    @check_fields()
+    def offset_commit_to_zookeeper(
+        self, group_id: str, offsets: Mapping[TopicPartition, messages.OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
-        def store(accepted_offsets: _Commits, answer: _Answer) -> None:
+        """Commit with version 0 of the request: the offset is stored in ZooKeeper, and no record is written.
+
+        The errors are UNSUPPORTED_VERSION if the broker has no ZooKeeper; otherwise those of `offset_commit`. Source:
+        KafkaApis.commitOffsetsToZookeeper.
+        """
+
+        def store(accepted_offsets: _Commits, answer: AnswerCommit) -> None:
             store_one = partial(self._store_in_zookeeper, group_id)
             answer({partition: store_one(partition, offset) for partition, offset in accepted_offsets.items()})
 
@@ -81,8 +94,8 @@ class OffsetRequests(Requests):
         self,
         group: LivingGroup | Errors,
         offsets: _Commits,
-        build: Callable[[TopicPartition, OffsetCommit], OffsetAndMetadata],
-        answer: _Answer,
+        build: Callable[[TopicPartition, messages.OffsetCommit], OffsetAndMetadata],
+        answer: AnswerCommit,
         producer: Producer = NO_PRODUCER,
     ) -> None:
         if isinstance(group, Errors):
@@ -91,7 +104,7 @@ class OffsetRequests(Requests):
         built = {partition: build(partition, offset) for partition, offset in offsets.items()}
         self.manager.store_offsets(group, built, answer, producer)
 
-    def _find_group(self, request: OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
+    def _find_group(self, request: messages.OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
         """Return the group, which a commit without a generation creates, or the error that refuses the commit."""
         group_id = request.group_id
         error = self.validator.check_group(group_id, "OFFSET_COMMIT")
@@ -99,14 +112,16 @@ class OffsetRequests(Requests):
             return error
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None:
-            return self.modern.validate_commit(modern_group, request, offsets) or modern_group
+            return self._validate_modern_commit(modern_group, request, offsets) or modern_group
         group = self.manager.get_or_create(group_id) if request.generation < 0 else self.manager.get_group(group_id)
         if group is None:
             knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
             return Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
         return self.validator.validate_commit(group, request) or group
 
-    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
+    def _find_group_in_transaction(
+        self, request: messages.TxnOffsetCommitRequest, offsets: _Commits
+    ) -> LivingGroup | Errors:
         """Return the group of a transactional commit, or the error that refuses the commit.
 
         Up to 3.9, a group that does not exist is created before the transaction is checked. Since 4.0 the transaction
@@ -124,17 +139,14 @@ class OffsetRequests(Requests):
             return error
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None:
-            return self.modern.validate_commit(modern_group, request, offsets) or modern_group
+            return self._validate_modern_commit(modern_group, request, offsets) or modern_group
         if not is_classic and request.generation >= 0 and self.manager.get_group(group_id) is None:
             return Errors.ILLEGAL_GENERATION
         group = self.manager.get_or_create(group_id)
         return self.validator.validate_txn_commit(group, request) or group
 
     def _store_accepted(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, OffsetCommit],
-        store: Callable[[_Commits, _Answer], None],
+        self, group_id: str, offsets: _Commits, store: Callable[[_Commits, AnswerCommit], None]
     ) -> ResponseFuture[CommitErrors]:
         if not self.validator.authorize("READ", "GROUP", group_id):
             return ResponseFuture.of(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
@@ -154,7 +166,7 @@ class OffsetRequests(Requests):
             answer({})
         return response
 
-    def _store_in_zookeeper(self, group_id: str, partition: TopicPartition, offset: OffsetCommit) -> Errors:
+    def _store_in_zookeeper(self, group_id: str, partition: TopicPartition, offset: messages.OffsetCommit) -> Errors:
         if not self.settings.zookeeper:
             return Errors.UNSUPPORTED_VERSION
         if utf16_length(offset.metadata or "") > self.settings.offset_metadata_max_bytes:
@@ -162,7 +174,7 @@ class OffsetRequests(Requests):
         self.validator.zookeeper[group_id, partition.topic, partition.partition] = offset.offset
         return Errors.NONE
 
-    def _verify(self, request: TxnOffsetCommitRequest) -> Errors:
+    def _verify(self, request: messages.TxnOffsetCommitRequest) -> Errors:
         """Ask the transaction coordinator whether the transaction includes the group's partition (since 3.7).
 
         Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, it gets INVALID_TXN_STATE instead.
@@ -175,11 +187,11 @@ class OffsetRequests(Requests):
         if error is Errors.TRANSACTION_ABORTABLE and not can_send_abortable_error:
             error = Errors.INVALID_TXN_STATE
         if self.settings.is_at_least(4, 0):
-            return convert_event_error(error)
-        return convert_commit_append_error(error, verifies_transactions=True)
+            return messages.convert_event_error(error)
+        return messages.convert_commit_append_error(error, verifies_transactions=True)
 
     def _build_stored_offset(
-        self, retention_ms: int, partition: TopicPartition, offset: OffsetCommit
+        self, retention_ms: int, partition: TopicPartition, offset: messages.OffsetCommit
     ) -> OffsetAndMetadata:
         """`retention_ms` is -1 if the client sent none.
 
@@ -197,7 +209,7 @@ class OffsetRequests(Requests):
         kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
         return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
 
-    def _build_pending_offset(self, partition: TopicPartition, offset: OffsetCommit) -> OffsetAndMetadata:
+    def _build_pending_offset(self, partition: TopicPartition, offset: messages.OffsetCommit) -> OffsetAndMetadata:
         """Since 2.1, it has no expire timestamp. It has the topic's id since 4.4; a plain commit since 4.1."""
         now_ms = self.clock.now_ms
         expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
@@ -206,62 +218,30 @@ class OffsetRequests(Requests):
 
     # Deletions and expiry
 
-    def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
-        errors = {
-            group_id: self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
-            for group_id in dict.fromkeys(group_ids)
-        }
-        accepted_ids = [group_id for group_id, error in errors.items() if error is Errors.NONE]
-        responses = [self._delete_together(ids) for ids in self.manager.split_by_partition(accepted_ids)]
-        return ResponseFuture.gather(responses).map(lambda answers: dict(ChainMap(*answers, errors)))
+    @check_fields()
+    def offset_delete(
+        self, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> ResponseFuture[messages.OffsetDeleteResult]:
+        """Delete offsets of a group (since Kafka 2.4, KIP-496).
 
-    def _delete_together(self, group_ids: Sequence[str]) -> ResponseFuture[dict[str, Errors]]:
-        """Delete groups with one write.
-
-        Since 4.1 a write for share groups, which has no records if there are none, comes first. So the groups are not
-        looked at before the log has confirmed everything until then, and they stay if it fails.
+        The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer
+        group subscribes to the topic. That of the whole request is GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the group
+        has members and its protocol type is not "consumer". Source: GroupCoordinator.handleDeleteOffsets.
         """
-
-        def refuse(error: Errors, message: str | None) -> dict[str, Errors]:
-            return dict.fromkeys(group_ids, error)
-
-        def delete() -> Result[dict[str, Errors]]:
-            deleted_groups: list[LivingGroup] = []
-            errors = {group_id: self._check_deletion(group_id, deleted_groups) for group_id in group_ids}
-            return Result(errors, self.manager.delete_groups(deleted_groups))
-
-        def wait() -> Result[dict[str, Errors]]:
-            return Result({})
-
-        def delete_unless_refused(refused: dict[str, Errors]) -> ResponseFuture[dict[str, Errors]]:
-            return ResponseFuture.of(refused) if refused else self.manager.write(group_ids[0], delete, refuse)
-
-        return self.manager.write(group_ids[0], wait, refuse).bind(delete_unless_refused)
-
-    def _check_deletion(self, group_id: str, deleted_groups: list[LivingGroup]) -> Errors:
-        group = self.manager.find_group(group_id)
-        if group is None or group.state is ClassicState.DEAD:
-            return self.validator.choose_error_without_group(group_id)
-        if not is_empty(group):
-            return Errors.NON_EMPTY_GROUP
-        deleted_groups.append(group)
-        return Errors.NONE
-
-    def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> ResponseFuture[OffsetDeleteResult]:
         error = self.validator.check_request(group_id, "OFFSET_DELETE", "DELETE")
         if error is not Errors.NONE:
-            return ResponseFuture.of(OffsetDeleteResult(error))
+            return ResponseFuture.of(messages.OffsetDeleteResult(error))
         errors = self.validator.find_refused_partitions(partitions)
 
-        def delete() -> Result[OffsetDeleteResult]:
+        def delete() -> Result[messages.OffsetDeleteResult]:
             group, topics = self._find_subscribed_topics(group_id)
             for partition in partitions:
                 is_subscribed = topics is None or partition.topic in topics
                 errors.setdefault(partition, Errors.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else Errors.NONE)
             deleted = [partition for partition in partitions if errors[partition] is Errors.NONE]
-            return Result(OffsetDeleteResult(Errors.NONE, errors), self.manager.delete_offsets(group, deleted))
+            return Result(messages.OffsetDeleteResult(Errors.NONE, errors), self.manager.delete_offsets(group, deleted))
 
-        return self.manager.write(group_id, delete, lambda error, _: OffsetDeleteResult(error))
+        return self.manager.write(group_id, delete, lambda error, _: messages.OffsetDeleteResult(error))
 
     def _find_subscribed_topics(self, group_id: str) -> tuple[LivingGroup, Collection[str] | None]:
         """Return the group and the topics whose offsets stay, because its members subscribe to them.
@@ -281,11 +261,21 @@ class OffsetRequests(Requests):
             raise Refusal(Errors.NON_EMPTY_GROUP, None)
         return group, group.subscribed_topics
 
-    def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
+    @check_fields()
+    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
+        """Delete all groups' offsets for these partitions, because their topics were deleted. Return how many.
+
+        Up to 3.9, a group is also deleted if it is Empty and has no offsets left. Source:
+        GroupCoordinator.handleDeletedPartitions.
+        """
         return self.manager.delete_partitions(partitions, self.validator.topic_ids)
 
-    def start_expiration(self, first_ms: int) -> None:
-        """A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately."""
+    @check_fields()
+    def start_expiration(self, first_ms: int = 0) -> None:
+        """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.
+
+        A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately.
+        """
         self.clock.after(max(first_ms, 1), self._delete_expired)
 
     def _delete_expired(self) -> None:
@@ -294,16 +284,40 @@ class OffsetRequests(Requests):
 
     # Answers from the cache
 
-    def fetch(self, request: OffsetFetchRequest) -> ResponseFuture[OffsetFetchResult]:
-        """Since 4.0, a stable fetch is a write without records: it sees all that is appended, and waits for the log."""
+    @check_fields(partitions=ListOf(INT32))
+    def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
+        """Commit or abort the offsets of the producer's transaction, right after its marker was written.
+
+        `partitions` are those of the offsets topic that contain the marker; since 4.0 it must be the newest batch of
+        each, because the coordinator counts the offsets of its log.
+
+        Raises NotAppended if an offset of the transaction has no record in the log, which can happen up to Kafka 3.7,
+        if the metadata of a commit is too large.
+        Source: GroupCoordinator.scheduleHandleTxnCompletion.
+        """
+        self.manager.complete_transaction(producer_id, partitions, commits=commits)
+
+    @take_fields(messages.OffsetFetchRequest)
+    def offset_fetch(self, request: messages.OffsetFetchRequest) -> ResponseFuture[messages.OffsetFetchResult]:
+        """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
+
+        `partitions` None means all that have an offset and that the client may read; a requested one that it may not
+        read has the error TOPIC_AUTHORIZATION_FAILED. With `require_stable`, a partition gets UNSTABLE_OFFSET_COMMIT
+        (KIP-447) if it has an unfinished commit: its transaction is open, or, up to 3.9, its append is not answered. In
+        4.x, such a commit is already in the answer, which waits until the log has confirmed it. With `by_topic_id`
+        (request v10 and later), an offset that was committed for an earlier topic of the same name is not returned.
+
+        Since 4.0, a stable fetch is a write without records: it sees all that is appended, and waits for the log.
+        Source: GroupCoordinator.handleFetchOffsets.
+        """
         error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
         if error is not Errors.NONE:
-            return ResponseFuture.of(OffsetFetchResult(error))
+            return ResponseFuture.of(messages.OffsetFetchResult(error))
         if not request.require_stable:
             with self.manager.committed():
                 return ResponseFuture.of(self._answer(request))
 
-        def handle() -> Result[OffsetFetchResult]:
+        def handle() -> Result[messages.OffsetFetchResult]:
             result = self._answer(request)
             if result.error is not Errors.NONE:
                 raise Refusal(result.error, None)
@@ -311,13 +325,13 @@ class OffsetRequests(Requests):
 
         return self.manager.write(request.group_id, handle, _refuse_fetch)
 
-    def _answer(self, request: OffsetFetchRequest) -> OffsetFetchResult:
+    def _answer(self, request: messages.OffsetFetchRequest) -> messages.OffsetFetchResult:
         """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
         group = self.manager.find_modern_group(request.group_id)
         if group is not None:
-            error = self.modern.validate_fetch(group, request.member_id, request.member_epoch)
+            error = self._validate_modern_fetch(group, request.member_id, request.member_epoch)
             if error is not Errors.NONE:
-                return OffsetFetchResult(error)
+                return messages.OffsetFetchResult(error)
         requested_partitions = None if request.partitions is None else list(request.partitions)
         offsets = self.manager.get_offsets(
             request.group_id, requested_partitions, require_stable=request.require_stable
@@ -326,22 +340,30 @@ class OffsetRequests(Requests):
             present_id = self.validator.topic_ids.get(partition.topic)
             is_other_topic = request.by_topic_id and offset.topic_id not in (None, present_id)
             if is_other_topic and requested_partitions is not None:
-                offsets[partition] = FetchedOffset()
+                offsets[partition] = messages.FetchedOffset()
             if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
                 continue
             if requested_partitions is None:
                 del offsets[partition]
             else:
-                offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
-        return OffsetFetchResult(Errors.NONE, offsets)
+                offsets[partition] = messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
+        return messages.OffsetFetchResult(Errors.NONE, offsets)
 
-    def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
+    @check_fields()
+    def offset_fetch_from_zookeeper(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> messages.OffsetFetchResult:
+        """Return offsets that were committed with version 0 of OffsetCommit.
+
+        The error is UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist or has no offset. Source:
+        KafkaApis.handleOffsetFetchRequestFromZookeeper.
+        """
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
-            return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
+            return messages.OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
         offsets = {partition: self._fetch_offset_from_zookeeper(group_id, partition) for partition in partitions}
-        return OffsetFetchResult(Errors.NONE, offsets)
+        return messages.OffsetFetchResult(Errors.NONE, offsets)
 
-    def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> FetchedOffset:
+    def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> messages.FetchedOffset:
         topics = self.validator.topics
         topic_exists = topics is None or partition.topic in topics
         offset = self.validator.zookeeper.get((group_id, *partition)) if topic_exists else None
@@ -351,75 +373,11 @@ class OffsetRequests(Requests):
             error = Errors.TOPIC_AUTHORIZATION_FAILED
         if not self.settings.zookeeper:
             error = Errors.UNSUPPORTED_VERSION
-        return FetchedOffset(-1 if offset is None else offset, error=error)
-
-    def describe(self, group_id: str) -> DescribedGroup:
-        error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
-        if error is not Errors.NONE:
-            return DescribedGroup(error, group_id)
-        with self.manager.committed():
-            group = self.manager.find_group(group_id)
-        if not isinstance(group, ClassicGroup) and self.settings.is_at_least(4, 0):
-            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
-            return DescribedGroup(Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message)
-        if not isinstance(group, ClassicGroup):
-            return DescribedGroup(error, group_id, ClassicState.DEAD.value)
-        is_stable = group.state is ClassicState.STABLE
-        protocol = group.protocol if is_stable else None
-        if is_stable and protocol is None:
-            # A broker never writes a group with members but no protocol. If Kafka loads it, Kafka throws an exception.
-            return DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
-        return DescribedGroup(
-            error,
-            group_id,
-            self._get_state_name(group),
-            group.protocol_type or "",
-            protocol or "",
-            tuple(
-                _describe_member(member, protocol, shows_assignment=is_stable or self.settings.is_at_least(4, 0))
-                for member in group.ordered_members()
-            ),
-        )
-
-    def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
-        can_see_all_groups = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
-        if not can_see_all_groups and self.settings.is_before(2, 0):
-            return Errors.CLUSTER_AUTHORIZATION_FAILED, []
-        if not self.validator.is_running:
-            return Errors.COORDINATOR_NOT_AVAILABLE, []
-        # Since 3.7, upper and lower case make no difference in a state's name; since 4.0, nor does space around it.
-        convert_case = str.lower if self.settings.is_at_least(3, 7) else str
-        state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
-        type_filter = {group_type.lower() for group_type in types}
-        groups = []
-        with self.manager.committed():
-            all_groups = [
-                ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group))
-                for group in self.manager.current_groups()
-            ]
-            all_groups += [
-                ListedGroup(group.group_id, group.type, group.state.value, group.type)
-                for group in self.manager.current_modern_groups()
-            ]
-        for listed in all_groups:
-            accepts_state = not state_filter or convert_case(listed.state) in state_filter
-            if not accepts_state or (type_filter and listed.type not in type_filter):
-                continue
-            if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", listed.group_id):
-                groups.append(listed)
-        if not self.manager.loading:
-            return Errors.NONE, groups
-        return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []
-
-    def _get_state_name(self, group: ClassicGroup) -> str:
-        """Before 1.1 the state CompletingRebalance was called AwaitingSync."""
-        if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
-            return "AwaitingSync"
-        return group.state.value
+        return messages.FetchedOffset(-1 if offset is None else offset, error=error)
 
 
 def _build_offset(
-    offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
+    offset: messages.OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
 ) -> OffsetAndMetadata:
     return OffsetAndMetadata(
         offset.offset,
@@ -433,20 +391,9 @@ def _build_offset(
     )
 
 
-def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assignment: bool) -> DescribedMember:
-    return DescribedMember(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        b"" if protocol is None else member.find_metadata(protocol),
-        member.assignment if shows_assignment else b"",
-    )
-
-
-def _refuse_fetch(error: Errors, message: str | None) -> OffsetFetchResult:
+def _refuse_fetch(error: Errors, message: str | None) -> messages.OffsetFetchResult:
     """Consumers before 3.9 do not repeat a fetch after COORDINATOR_NOT_AVAILABLE, so they get another error.
 
     Source: GroupCoordinatorService.handleOffsetFetchException (4.3.1).
     """
-    return OffsetFetchResult(Errors.NOT_COORDINATOR if error is Errors.COORDINATOR_NOT_AVAILABLE else error)
+    return messages.OffsetFetchResult(Errors.NOT_COORDINATOR if error is Errors.COORDINATOR_NOT_AVAILABLE else error)

@@ -16,22 +16,15 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from kafkagroups.coordinator import conversation
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.messages import Errors
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.recorded_decisions import (
-    RecordedBatches,
-    RecordedMemberIds,
-    Transactions,
-    find_internal_topic_ids,
-    find_topic_ids,
-    make_topic_id,
-)
 from kafkagroups.coordinator.recorded_requests import HANDLERS, Json, Request, handle
 from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.classic_group import NotAppended
+from kafkagroups.groups.living_groups import NotAppended
 from kafkagroups.groups.offsets import TopicPartition
 
 MAX_EXPIRATIONS = 100_000
@@ -86,13 +79,13 @@ class Player:
         self.clock = Clock(self.start_ms)
         self.logs = open_logs(out, self.settings, on_append=self._output_append)
         self.topics: dict[str, int] = dict(header["topics"])
-        self.topic_ids = dict(header.get("topic_ids", {})) or find_topic_ids(header, lines)
+        self.topic_ids = dict(header.get("topic_ids", {})) or conversation.find_topic_ids(header, lines)
         if self.settings.is_at_least(4, 0):
             self.topics |= {"__consumer_offsets": header["partitions"], "__transaction_state": _find_count(header)}
-            self.topic_ids |= find_internal_topic_ids(lines, set(self.topic_ids.values()))
+            self.topic_ids |= conversation.find_internal_topic_ids(lines, set(self.topic_ids.values()))
         self.group_configs: dict[str, dict[str, str]] = {}
         self.zookeeper: dict[tuple[str, str, int], int] = {}
-        self._member_ids = RecordedMemberIds(lines)
+        self._member_ids = conversation.RecordedMemberIds(lines)
         # The batches that the current request appends. None while no request is replayed.
         self._request_appends: list[Json] | None = None
         self._request_version = 0
@@ -110,8 +103,8 @@ class Player:
         self._late_appends: dict[int, list[Json]] = {}
         self._expiration_times_ms = [line["ms"] for line in lines if line.get("why") == "expiry"]
         self.coordinator = self._start_broker()
-        self._recorded_batches = RecordedBatches(recorded_log)
-        self.transactions = Transactions(self.coordinator.manager.partition_for)
+        self._recorded_batches = conversation.RecordedBatches(recorded_log)
+        self.transactions = conversation.Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
         """Yield a JSON line for each request, and for each append that no request caused.
@@ -259,22 +252,21 @@ class Player:
         return coordinator
 
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
-        if api == "InitProducerId":
-            self.transactions.init_producer_id(request, response)
-        elif api == "AddOffsetsToTxn":
-            self.transactions.add_offsets(request, response)
-        elif api == "EndTxn":
-            self.transactions.end(request, response)
-        elif api == "CreateTopics":
-            self._create_topics(request, response)
-        elif api == "DeleteTopics":
-            self._delete_topics(response)
-        elif api == "CreatePartitions":
-            created = {topic["name"] for topic in response["results"] if not topic["errorCode"]}
-            counts = {topic["name"]: topic["count"] for topic in request["topics"]}
-            self.topics.update({name: counts[name] for name in created})
-        elif api == "IncrementalAlterConfigs":
-            self._alter_configs(request, response)
+        apply = {
+            "InitProducerId": self.transactions.init_producer_id,
+            "AddOffsetsToTxn": self.transactions.add_offsets,
+            "EndTxn": self.transactions.end,
+            "CreateTopics": self._create_topics,
+            "DeleteTopics": self._delete_topics,
+            "CreatePartitions": self._create_partitions,
+            "IncrementalAlterConfigs": self._alter_configs,
+        }
+        if api in apply:
+            apply[api](request, response)
+
+    def _create_partitions(self, request: Json, response: Json) -> None:
+        created = {topic["name"] for topic in response["results"] if not topic["errorCode"]}
+        self.topics.update({topic["name"]: topic["count"] for topic in request["topics"] if topic["name"] in created})
 
     def _alter_configs(self, request: Json, response: Json) -> None:
         accepted = {each["resourceName"] for each in response["responses"] if not each["errorCode"]}
@@ -295,10 +287,12 @@ class Player:
             if name in created:
                 # If the request contains -1, the broker chooses the partition count, and the response contains it.
                 self.topics[name] = max(topic["numPartitions"], created[name].get("numPartitions", 1))
-                self.topic_ids[name] = created[name].get("topicId") or make_topic_id(f"{name} {self.clock.now_ms}")
+                self.topic_ids[name] = created[name].get("topicId") or conversation.make_topic_id(
+                    f"{name} {self.clock.now_ms}"
+                )
                 _check_partition_count(name, self.topics[name])
 
-    def _delete_topics(self, response: Json) -> None:
+    def _delete_topics(self, _request: Json, response: Json) -> None:
         deleted_topics = {topic["name"] for topic in response["responses"] if not topic["errorCode"]}
         partitions = [
             TopicPartition(topic, partition)

@@ -22,19 +22,11 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.coordinator.messages import (
-    JoinGroupResult,
-    ResponseFuture,
-    SyncGroupResult,
-    answer_join,
-    answer_sync,
-    build_join_result,
-    build_sync_result,
-)
-from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
+from kafkagroups.coordinator.messages import Errors, ResponseFuture
 from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member may wait for its first generation. After this time the member is removed."""
@@ -76,13 +68,9 @@ class Rebalances:
             member.rebalance_timeout_ms = joining.rebalance_timeout_ms
             member.session_timeout_ms = joining.session_timeout_ms
 
-    def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
-        self.drop_member(group, member)
-        self.go_on(group)
-
     def drop_member(self, group: ClassicGroup, member: ClassicMember) -> None:
         if self.settings.is_at_least(2, 2):
-            answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
+            messages.answer_join(member, messages.JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
         group.remove(member.member_id)
 
     def go_on(self, group: ClassicGroup) -> None:
@@ -107,7 +95,8 @@ class Rebalances:
         if is_removed or is_alive:
             return
         logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
-        self.remove_member(group, member)
+        self.drop_member(group, member)
+        self.go_on(group)
         self._end_delay_if_all_joined(group)
 
     def _expire_pending(self, group: ClassicGroup, member_id: str) -> None:
@@ -222,7 +211,7 @@ class Rebalances:
         answers = []
         for member in group.ordered_members():
             is_leader = member.member_id == group.leader
-            result = build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
+            result = messages.build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
             answers.append((member.awaiting_join, result))
             member.awaiting_join = None
             member.is_new = False
@@ -247,7 +236,7 @@ class Rebalances:
         group: ClassicGroup,
         member: ClassicMember,
         assignments: Mapping[str, bytes],
-        response: ResponseFuture[SyncGroupResult],
+        response: ResponseFuture[messages.SyncGroupResult],
     ) -> None:
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
@@ -297,5 +286,7 @@ class Rebalances:
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is not None:
                 has_error = error is not Errors.NONE
-                answer_sync(member, SyncGroupResult(error) if has_error else build_sync_result(group, member))
+                messages.answer_sync(
+                    member, messages.SyncGroupResult(error) if has_error else messages.build_sync_result(group, member)
+                )
                 self.restart_session(group, member)

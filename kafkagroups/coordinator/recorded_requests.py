@@ -14,26 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from kafkagroups.coordinator import messages
+from kafkagroups.coordinator.consumer_coordinator import DescribedConsumer, DescribedConsumerGroup
 from kafkagroups.coordinator.coordinator import GroupCoordinator
-from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.messages import (
-    CommitErrors,
-    ConsumerHeartbeatResult,
-    DescribedConsumer,
-    DescribedConsumerGroup,
-    DescribedGroup,
-    DescribedMember,
-    FetchedOffset,
-    JoinedMember,
-    JoinGroupResult,
-    LeaveGroupResult,
-    ListedGroup,
-    MemberIdentity,
-    OffsetCommit,
-    OffsetFetchResult,
-    ResponseFuture,
-    SyncGroupResult,
-)
+from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
 from kafkagroups.groups.offsets import TopicPartition
 
 R = TypeVar("R")
@@ -65,8 +49,8 @@ JSON_NAMES = {
 }
 """The names of fields that are not the name of the argument or attribute. The last one is written."""
 JSON_NAMES_BY_CLASS = {
-    DescribedGroup: {"protocol": "protocolData"},
-    DescribedMember: {"metadata": "memberMetadata", "assignment": "memberAssignment"},
+    messages.DescribedGroup: {"protocol": "protocolData"},
+    messages.DescribedMember: {"metadata": "memberMetadata", "assignment": "memberAssignment"},
 }
 FIRST_VERSION_BY_ARGUMENT = {
     "require_known_member_id": 4,
@@ -77,15 +61,15 @@ FIRST_VERSION_BY_ARGUMENT = {
 }
 """The first version of the request whose clients have this ability."""
 RESPONSE_FIELDS: dict[type, str] = {
-    JoinGroupResult: "error generation protocol_type protocol leader skip_assignment member_id members",
-    JoinedMember: "member_id group_instance_id metadata",
-    SyncGroupResult: "error protocol_type protocol assignment",
-    MemberIdentity: "member_id group_instance_id",
-    FetchedOffset: "offset leader_epoch metadata error",
-    ListedGroup: "group_id protocol_type state type",
-    DescribedGroup: "error message group_id state protocol_type protocol members",
-    DescribedMember: "member_id group_instance_id client_id client_host metadata assignment",
-    ConsumerHeartbeatResult: "error message member_id member_epoch heartbeat_interval_ms",
+    messages.JoinGroupResult: "error generation protocol_type protocol leader skip_assignment member_id members",
+    messages.JoinedMember: "member_id group_instance_id metadata",
+    messages.SyncGroupResult: "error protocol_type protocol assignment",
+    messages.MemberIdentity: "member_id group_instance_id",
+    messages.FetchedOffset: "offset leader_epoch metadata error",
+    messages.ListedGroup: "group_id protocol_type state type",
+    messages.DescribedGroup: "error message group_id state protocol_type protocol members",
+    messages.DescribedMember: "member_id group_instance_id client_id client_host metadata assignment",
+    messages.ConsumerHeartbeatResult: "error message member_id member_epoch heartbeat_interval_ms",
     DescribedConsumerGroup: "error message group_id state group_epoch assignment_epoch assignor",
 }
 """The attributes of each result that its JSON has, in Kafka's order."""
@@ -143,9 +127,9 @@ def read_bytes(entries: Iterable[Json], key: str, value: str) -> list[tuple[str,
 # Topics and partitions
 
 
-def read_commits(topics: Iterable[Json]) -> dict[TopicPartition, OffsetCommit]:
+def read_commits(topics: Iterable[Json]) -> dict[TopicPartition, messages.OffsetCommit]:
     return {
-        TopicPartition(topic["name"], partition["partitionIndex"]): OffsetCommit(
+        TopicPartition(topic["name"], partition["partitionIndex"]): messages.OffsetCommit(
             partition["committedOffset"],
             partition["committedMetadata"],
             partition.get("committedLeaderEpoch", -1),
@@ -257,16 +241,18 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
 
     Before version 2, a response cannot contain an error of the group, so each partition gets the error.
     """
-    named = NamedTopics(coordinator, group["topics"] or (), write_json(FetchedOffset(error=Errors.UNKNOWN_TOPIC_ID)))
+    named = NamedTopics(
+        coordinator, group["topics"] or (), write_json(messages.FetchedOffset(error=Errors.UNKNOWN_TOPIC_ID))
+    )
     partitions = [
         TopicPartition(topic["name"], number) for topic in named.topics for number in topic["partitionIndexes"]
     ]
     uses_topic_ids = request.version >= FETCH_WITH_TOPIC_IDS
 
-    def write(result: OffsetFetchResult) -> Json:
+    def write(result: messages.OffsetFetchResult) -> Json:
         offsets = result.offsets
         if request.version < 2 and result.error is not Errors.NONE:
-            offsets = {partition: FetchedOffset(error=result.error) for partition in partitions}
+            offsets = {partition: messages.FetchedOffset(error=result.error) for partition in partitions}
         topics = topics_to_json(offsets)
         return {
             "groupId": group["groupId"],
@@ -306,7 +292,7 @@ def join_group(coordinator: GroupCoordinator, request: Request) -> Answer:
     body = request.body
     rebalance_timeout_field = "sessionTimeoutMs" if request.version == 0 else "rebalanceTimeoutMs"
 
-    def write(result: JoinGroupResult) -> Any:
+    def write(result: messages.JoinGroupResult) -> Any:
         return write_json(replace(result, protocol=result.protocol or "") if request.version < 7 else result)
 
     protocols = read_bytes(body["protocols"], "name", "metadata")
@@ -318,7 +304,7 @@ def sync_group(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Since version 5 the request must contain the protocol type and the protocol (KIP-559)."""
     body = request.body
     if request.version >= 5 and (body.get("protocolType") is None or body.get("protocolName") is None):
-        return ResponseFuture.of(write_json(SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL)))
+        return ResponseFuture.of(write_json(messages.SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL)))
     assignments = dict(read_bytes(body["assignments"], "memberId", "assignment"))
     return call(coordinator.sync_group, request, write_json, assignments=assignments)
 
@@ -331,9 +317,9 @@ def leave_group(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Before version 3 a request names one member, whose error is that of the response. `handle` removes `members`."""
     body = request.body
     members = body.get("members", [{"memberId": body.get("memberId")}])
-    identities = [MemberIdentity(member["memberId"], member.get("groupInstanceId")) for member in members]
+    identities = [messages.MemberIdentity(member["memberId"], member.get("groupInstanceId")) for member in members]
 
-    def write(result: LeaveGroupResult) -> Json:
+    def write(result: messages.LeaveGroupResult) -> Json:
         error = result.error
         if request.version < 3 and result.members:
             _, member_error = result.members[0]
@@ -347,7 +333,7 @@ def leave_group(coordinator: GroupCoordinator, request: Request) -> Answer:
 def consumer_group_heartbeat(coordinator: GroupCoordinator, request: Request) -> Answer:
     owned = request.body.get("topicPartitions")
 
-    def write(result: ConsumerHeartbeatResult) -> Json:
+    def write(result: messages.ConsumerHeartbeatResult) -> Json:
         assignment = None if result.assignment is None else _write_partitions(result.assignment)
         return {**write_json(result), "assignment": assignment}
 
@@ -375,7 +361,7 @@ def describe_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
 
 
 def _write_operations(
-    coordinator: GroupCoordinator, request: Request, group: DescribedGroup | DescribedConsumerGroup
+    coordinator: GroupCoordinator, request: Request, group: messages.DescribedGroup | DescribedConsumerGroup
 ) -> Json:
     if group.error or not request.body.get("includeAuthorizedOperations"):
         return {"authorizedOperations": UNKNOWN_OPERATIONS}

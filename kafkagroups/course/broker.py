@@ -21,9 +21,9 @@ from kafkagroups.coordinator import (
     ResponseFuture,
     TopicPartition,
 )
+from kafkagroups.coordinator.conversation import make_topic_id
 from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.messages import CommitErrors
-from kafkagroups.coordinator.recorded_decisions import make_topic_id
 from kafkagroups.coordinator.request_validation import Authorizer, allow_all
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.log_lines import Lines, read_batch_lines

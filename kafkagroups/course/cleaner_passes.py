@@ -20,7 +20,7 @@ from kafkagroups.log.cleaner import ProducerStates, add_batch
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.control import ControlType
+from kafkagroups.records.serde import ControlType
 from kafkagroups.synth import write as write_synthetic
 
 # The braces stand for the name of a copy of the log: before-clean, after-clean or after-clean-2.

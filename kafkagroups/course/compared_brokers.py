@@ -17,9 +17,9 @@ from kafkagroups.coordinator import (
     ResponseFuture,
     TopicPartition,
 )
+from kafkagroups.coordinator.consumer_coordinator import DescribedConsumerGroup
 from kafkagroups.coordinator.messages import (
     ConsumerHeartbeatResult,
-    DescribedConsumerGroup,
     DescribedGroup,
     JoinGroupResult,
     LeaveGroupResult,
@@ -31,7 +31,7 @@ from kafkagroups.coordinator.messages import (
 from kafkagroups.course.broker import commit_in_transaction, end_transaction, restart_after_crash, start_broker
 from kafkagroups.course.group_life import format_count, format_join, format_sync
 from kafkagroups.course.log_lines import Names, collect_batch_names, describe_record
-from kafkagroups.groups.log_records import find_group_id, read_control_type
+from kafkagroups.groups.replay import find_group_id, read_control_type
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import decode
 

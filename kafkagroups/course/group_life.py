@@ -17,9 +17,9 @@ from kafkagroups.coordinator.simulated_consumers import ConsumerState, read_assi
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.log_lines import Lines
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.living_groups import ClassicGroup
+from kafkagroups.records.dialects import parse_release
 from kafkagroups.records.serde import Record, decode
-from kafkagroups.records.versions import parse_release
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
+from kafkagroups.groups.replay import OFFSET_KEYS, find_group_id, read_control_type
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.folders import open_log, open_logs
-from kafkagroups.records.control import ControlType
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.serde import Record, decode
+from kafkagroups.records.serde import ControlType, Record, decode
 
 
 class Line(NamedTuple):

@@ -16,7 +16,7 @@ from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.folders import open_logs
-from kafkagroups.records.control import ControlType
+from kafkagroups.records.serde import ControlType
 
 Key = tuple[str, str]
 NewestLine = tuple[int, int | None]

@@ -12,9 +12,8 @@ from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batc
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.serde import ControlType, Record, encode, encode_control_key, encode_end_transaction_marker
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

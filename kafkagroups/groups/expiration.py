@@ -29,13 +29,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.group import ClassicState, Group, read_subscribed_topics
+from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.log.segment_file import to_int64
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.versions import Version
+from kafkagroups.records.dialects import Dialect, Version
 
 FIRST_WITH_KIP_211: Version = (2, 1)
 DEFAULT_RETENTION_MS = 7 * 86_400_000
@@ -52,7 +51,10 @@ def find_expired_offsets(
 ) -> list[TopicPartition]:
     """Return the partitions whose offsets have expired at the time `now_ms`. Those in `pending` never expire."""
     is_before_kip_211 = group.kafka < FIRST_WITH_KIP_211
-    rule = _find_group_rule(group)
+    if isinstance(group, ModernGroup):  # It keeps the offsets of subscribed topics, in any state.
+        rule: Rule | None = Rule(group.subscribed_topics, None)
+    else:
+        rule = find_rule(group.kafka, group.state, group.protocol_type, group.state_timestamp, group.subscribed_topics)
     if rule is None:
         return []
     subscribed_topics, empty_since_ms = rule
@@ -71,13 +73,6 @@ def find_expired_offsets(
         for partition, offset in committed.items()
         if partition.topic not in subscribed_topics and partition not in pending and has_expired(offset)
     ]
-
-
-def _find_group_rule(group: ClassicGroup | ModernGroup) -> Rule | None:
-    """A group of a new type keeps the offsets of subscribed topics, in any state."""
-    if isinstance(group, ModernGroup):
-        return Rule(group.subscribed_topics, None)
-    return find_rule(group.kafka, group.state, group.protocol_type, group.state_timestamp, group.subscribed_topics)
 
 
 class Rule(NamedTuple):

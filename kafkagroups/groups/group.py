@@ -15,16 +15,9 @@ from typing import NamedTuple, TypeVar
 from kafkagroups.errors import InvalidRecord, LoadFailed
 from kafkagroups.groups.map_orders import hash_map_order, java_map_order
 from kafkagroups.groups.offsets import PartitionOffsets
-from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    VersionedMessage,
-    decode_assignment,
-    decode_subscription,
-)
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records import consumer_protocol
+from kafkagroups.records.dialects import UNREADABLE_SUBSCRIPTION, Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.refusals import UNREADABLE_SUBSCRIPTION
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.structs import read_message
 
@@ -85,14 +78,14 @@ class Member:
     assignment_bytes: bytes
 
     @property
-    def subscription(self) -> VersionedMessage[ConsumerProtocolSubscription] | None:
+    def subscription(self) -> consumer_protocol.VersionedMessage[consumer_protocol.ConsumerProtocolSubscription] | None:
         """The decoded subscription; None if the member is not a consumer, or if the bytes cannot be decoded."""
-        return self._decode(decode_subscription, self.subscription_bytes)
+        return self._decode(consumer_protocol.decode_subscription, self.subscription_bytes)
 
     @property
-    def assignment(self) -> VersionedMessage[ConsumerProtocolAssignment] | None:
+    def assignment(self) -> consumer_protocol.VersionedMessage[consumer_protocol.ConsumerProtocolAssignment] | None:
         """The decoded assignment; None in the same cases."""
-        return self._decode(decode_assignment, self.assignment_bytes)
+        return self._decode(consumer_protocol.decode_assignment, self.assignment_bytes)
 
     def _decode(self, decode_bytes: Callable[[bytes], M], data: bytes) -> M | None:
         with suppress(InvalidRecord):
@@ -103,8 +96,8 @@ class Member:
 _VERSION_BYTES = 2
 
 
-def _read_oldest_layout(data: bytes) -> ConsumerProtocolSubscription:
-    return read_message(ConsumerProtocolSubscription, data, _VERSION_BYTES, 0)[0]
+def _read_oldest_layout(data: bytes) -> consumer_protocol.ConsumerProtocolSubscription:
+    return read_message(consumer_protocol.ConsumerProtocolSubscription, data, _VERSION_BYTES, 0)[0]
 
 
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:

@@ -5,7 +5,7 @@ computed; the member's own assignment follows it step by step.
 
 Partitions belong to members of consumer groups; tasks are the units of work in a streams group, and belong to the
 processes of its members. A record with a member's assignment replaces the previous one: the coordinator first takes the
-previous partitions or tasks from the member and then gives it the new ones. In some releases (records/refusals.py), a
+previous partitions or tasks from the member and then gives it the new ones. In some releases (records/dialects.py), a
 second owner makes the load fail:
 
     with SECOND_OWNER          A partition has at most one owner. The load fails if the coordinator removes a member
@@ -24,7 +24,8 @@ StreamsGroup.addTaskProcessId and removeTaskProcessIds (4.1.1).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -33,18 +34,12 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.records import consumer_group, streams_group
-from kafkagroups.records.consumer_group import (
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-)
-from kafkagroups.records.refusals import SECOND_OWNER, SECOND_TASK_OWNER
+from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, SECOND_OWNER, SECOND_TASK_OWNER, Version
 from kafkagroups.records.streams_group import (
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
     StreamsGroupTopologyValue,
 )
-from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version
 
 Copies = dict[str, dict[int, set[str]]]
 """For each subtopology and task number, the ids of the processes that copy the task's state or prepare to run it."""
@@ -66,21 +61,13 @@ class Owners:
     standby: Copies = field(default_factory=dict)
     warmup: Copies = field(default_factory=dict)
 
-    def copy(self) -> Owners:
-        return Owners(
-            {topic_id: dict(epochs) for topic_id, epochs in self.epochs.items()},
-            {subtopology: dict(processes) for subtopology, processes in self.active.items()},
-            _copy_processes(self.standby),
-            _copy_processes(self.warmup),
-        )
-
     def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Make a member the owner of the partitions or tasks in its assignment.
 
         `process_id` is that of a streams member; None if no record contains it, and then Kafka stores no owner. Raises
         LoadFailed if it refuses a second owner.
         """
-        if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
+        if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
         elif process_id is not None and _checks_tasks(assignment, kafka):
@@ -90,7 +77,7 @@ class Owners:
                 _add_copies(self.warmup, warmup, process_id)
 
     def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
-        if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
+        if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._remove_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
         elif _checks_tasks(assignment, kafka):
@@ -180,13 +167,6 @@ def _checks_tasks(assignment: Any, kafka: Version) -> bool:
     return isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka)
 
 
-def _copy_processes(copies: Copies) -> Copies:
-    return {
-        subtopology: {number: set(process_ids) for number, process_ids in processes.items()}
-        for subtopology, processes in copies.items()
-    }
-
-
 def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[Any, Any, Any], ...]:
     """Return the active, standby and warm-up tasks that a member keeps, and then those that it must give back."""
     return (
@@ -264,7 +244,7 @@ class ModernMember:
     def uses_classic_protocol(self) -> bool:
         """Whether the record of a consumer group's member has `classic_member_metadata`."""
         return (
-            isinstance(self.metadata, ConsumerGroupMemberMetadataValue)
+            isinstance(self.metadata, consumer_group.ConsumerGroupMemberMetadataValue)
             and self.metadata.classic_member_metadata is not None
         )
 
@@ -294,8 +274,10 @@ class ModernGroup:
     validated_topology_epoch: int = 0
     metadata_hash: int = 0
     assignment_timestamp: int = 0
-    resolved: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
-    changed_patterns: dict[str, ConsumerGroupRegularExpressionValue | None] = field(default_factory=dict, compare=False)
+    resolved: dict[str, consumer_group.ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
+    changed_patterns: dict[str, consumer_group.ConsumerGroupRegularExpressionValue | None] = field(
+        default_factory=dict, compare=False
+    )
     """The patterns that were resolved or deleted since the newest record of a member, with the value before."""
     largest_size: int = field(default=0, compare=False)
     """The largest number of members for which the map of the members had to have room."""
@@ -308,7 +290,7 @@ class ModernGroup:
         return f"{self.type} group {self.group_id!r}"
 
     @property
-    def earlier_resolved(self) -> dict[str, ConsumerGroupRegularExpressionValue]:
+    def earlier_resolved(self) -> dict[str, consumer_group.ConsumerGroupRegularExpressionValue]:
         """What was resolved at the newest record of a member, when Kafka stores whether all members read the same."""
         values = self.resolved | self.changed_patterns
         return {pattern: value for pattern, value in values.items() if value is not None}
@@ -401,20 +383,18 @@ AnyGroup = Group | ModernGroup
 
 
 def copy_group(group: AnyGroup) -> AnyGroup:
-    offsets = dict(group.offsets)
-    pending = {producer: dict(partitions) for producer, partitions in group.pending.items()}
-    if isinstance(group, Group):
-        return replace(group, members=dict(group.members), offsets=offsets, pending=pending)
-    return replace(
-        group,
-        members=dict(group.members),
-        targets=dict(group.targets),
-        resolved=dict(group.resolved),
-        changed_patterns=dict(group.changed_patterns),
-        owners=group.owners.copy(),
-        offsets=offsets,
-        pending=pending,
-    )
+    """Copy a group with its dicts and sets. What these contain is never changed."""
+    copied = copy(group)
+    vars(copied).update(_copy_containers(vars(group)))
+    return copied
+
+
+def _copy_containers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy_containers(content) for key, content in value.items()}
+    if isinstance(value, Owners):
+        return Owners(**_copy_containers(vars(value)))
+    return set(value) if isinstance(value, set) else value
 
 
 def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:

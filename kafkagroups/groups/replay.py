@@ -34,34 +34,141 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group, GroupRecord, build_group
-from kafkagroups.groups.log_records import LogKeys, describe_rest, find_group_id, read_control_type
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE, apply_record, create_group
-from kafkagroups.groups.observer import NO_OBSERVER, Observer
-from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, build_offset_and_metadata
+from kafkagroups.groups.offsets import (
+    NO_OBSERVER,
+    Observer,
+    Offsets,
+    ShardOffsets,
+    TopicPartition,
+    build_offset_and_metadata,
+)
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord, record_count
-from kafkagroups.log.damage import Damage, Gap, StartFailure
+from kafkagroups.log.batches import Damage, Gap, StartFailure
 from kafkagroups.log.segment_file import Zeros, base_offset_of
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
+from kafkagroups.records import dialects, serde
 from kafkagroups.records.consumer_group import GroupIdKey
-from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.refusals import (
-    CONSUMER_RECORD_AFTER_COMMIT,
-    CONSUMER_RECORD_WITHOUT_GROUP,
-    SHARE_PARTITION_STATES,
-    SHARE_RECORD_AFTER_COMMIT,
-    SHARE_RECORD_WITHOUT_GROUP,
-    STREAMS_RECORD_AFTER_COMMIT,
-)
-from kafkagroups.records.serde import RECORD_TYPES, Record, decode, decode_with_key
+from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, OffsetCommitKey
+from kafkagroups.records.serde import ControlType, Record, decode_control_key
+from kafkagroups.records.structs import Message, read_message
+
+OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
+MAX_KEPT_KEYS = 100_000
+"""The largest number of decoded keys in memory."""
+_RECORD_TYPE_BYTES = 2
+
+
+def find_group_id(record: Record) -> str | None:
+    """Return the group id; None if no Kafka version has the record type, or if the key is too short.
+
+    It is the first field of every key, so the chosen Kafka version need not have the record type.
+    """
+    return _find_group_id(record.type, record.key)
+
+
+def _find_group_id(record_type: int, key: Message | serde.UnknownContent) -> str | None:
+    if isinstance(key, (*OFFSET_KEYS, GroupMetadataKey)):
+        return key.group
+    if isinstance(key, GroupIdKey):
+        return key.group_id
+    if isinstance(key, serde.UnknownContent) and record_type in GROUP_TYPE_BY_RECORD_TYPE:
+        try:
+            return read_message(GroupMetadataKey, key.data, _RECORD_TYPE_BYTES, 0)[0].group
+        except BadBytes:
+            return None
+    return None
+
+
+def get_topic_partition(record: Record) -> TopicPartition:
+    key = record.key
+    assert isinstance(key, OFFSET_KEYS)
+    return TopicPartition(key.topic, key.partition)
+
+
+class LogKey(NamedTuple):
+    decoded: serde.DecodedKey
+    group_id: str | None
+    partition: TopicPartition | None
+
+
+class LogKeys(dict[bytes | None, LogKey]):
+    """The decoded keys of a log, by their bytes, each of which is decoded only once."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__()
+        self._dialect = dialect
+
+    def __missing__(self, key: bytes | None) -> LogKey:
+        if len(self) == MAX_KEPT_KEYS:
+            self.clear()
+        decoded = serde.decode_key(key, self._dialect)
+        content = decoded.content
+        partition = TopicPartition(content.topic, content.partition) if isinstance(content, OFFSET_KEYS) else None
+        log_key = LogKey(decoded, _find_group_id(decoded.type, content), partition)
+        self[key] = log_key
+        return log_key
+
+
+def read_keys(batch: Batch, keys: LogKeys) -> Iterator[tuple[str, LogKey, LogRecord]]:
+    """Markers, keys that cannot be read, and the records of a batch that cannot be read are left out."""
+    if batch.is_control:
+        return
+    try:
+        records = batch.records
+    except BadBytes:
+        return
+    for record in records:
+        try:
+            key = keys[record.key]
+        except BadBytes:
+            continue
+        if key.group_id is not None:
+            yield key.group_id, key, record
+
+
+def find_group_ids(batch: Batch, keys: LogKeys) -> Iterator[str]:
+    return (group_id for group_id, _, _ in read_keys(batch, keys))
+
+
+def read_control_type(log_record: LogRecord) -> ControlType:
+    try:
+        return decode_control_key(log_record.key)
+    except BadBytes as error:
+        error.offset = log_record.offset
+        raise
+
+
+def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage | None:
+    """Return the damage of a log, with the batches that a reader with `Log.skip_damage` finds after it."""
+    if damage is None:
+        return None
+    batch_count = 0
+    total_records = 0
+    group_ids: set[str] = set()
+    rest = log.select_after(damage)
+    if rest is not None:
+        keys = LogKeys(dialect)
+        for batch in rest.skip_damage():
+            batch_count += 1
+            total_records += record_count(batch)
+            group_ids.update(find_group_ids(batch, keys))
+    return replace(
+        damage,
+        bytes_after=log.count_bytes_from(damage),
+        readable_batches_after=batch_count,
+        readable_records_after=total_records,
+        groups_after=tuple(sorted(group_ids)),
+    )
 
 
 @dataclass
@@ -128,7 +235,7 @@ class Shard(ABC):
 
     def decode_record(self, log_record: LogRecord) -> tuple[Record, str]:
         try:
-            record = decode(log_record.key, log_record.value, self.dialect)
+            record = serde.decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
             error.offset = log_record.offset
             raise
@@ -146,7 +253,7 @@ class Shard(ABC):
                 observer.start_record(index)
             try:
                 key, group_id, partition = keys[log_record.key]
-                record = decode_with_key(key, log_record.value)
+                record = serde.decode_with_key(key, log_record.value)
             except BadBytes as error:
                 error.file = batch.file
                 error.offset = log_record.offset
@@ -235,12 +342,15 @@ GROUP_CREATING_RECORD_TYPES = (3, 5, 10, 11)
 Some releases refuse other records of these groups if the group does not exist (REFUSALS_WITHOUT_GROUP). In later
 releases, and in streams groups, a record of any type creates the group.
 """
-REFUSALS_WITHOUT_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
-"""For each group type: the refusal (records/refusals.py) of a record whose group does not exist."""
+REFUSALS_WITHOUT_GROUP = {
+    "consumer": dialects.CONSUMER_RECORD_WITHOUT_GROUP,
+    "share": dialects.SHARE_RECORD_WITHOUT_GROUP,
+}
+"""For each group type: the refusal (records/dialects.py) of a record whose group does not exist."""
 REFUSALS_AFTER_COMMIT = {
-    "consumer": CONSUMER_RECORD_AFTER_COMMIT,
-    "share": SHARE_RECORD_AFTER_COMMIT,
-    "streams": STREAMS_RECORD_AFTER_COMMIT,
+    "consumer": dialects.CONSUMER_RECORD_AFTER_COMMIT,
+    "share": dialects.SHARE_RECORD_AFTER_COMMIT,
+    "streams": dialects.STREAMS_RECORD_AFTER_COMMIT,
 }
 """For each group type: the refusal of a record whose group is a simple group (created by an offset commit)."""
 
@@ -302,9 +412,10 @@ class NewShard(Shard):
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
         group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]
-        group = self._find_decoded_group(group_id)
+        stored = self.groups.get(group_id)
+        group = stored.decode() if isinstance(stored, GroupRecord) else stored
         # Type 15: the partition states of a share group.
-        if record.type == 15 and SHARE_PARTITION_STATES.applies_to(self.dialect.version):
+        if record.type == 15 and dialects.SHARE_PARTITION_STATES.applies_to(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
         if group is None:
             is_tombstone = record.value is None
@@ -331,10 +442,6 @@ class NewShard(Shard):
             and not REFUSALS_AFTER_COMMIT[group_type].applies_to(self.dialect.version)
         )
 
-    def _find_decoded_group(self, group_id: str) -> AnyGroup | None:
-        group = self.groups.get(group_id)
-        return group.decode() if isinstance(group, GroupRecord) else group
-
 
 def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> None:
     for index, log_record in enumerate(batch.records):
@@ -346,7 +453,7 @@ def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> Non
 
 
 def _name_type(record: Record) -> str:
-    return f"{RECORD_TYPES[record.type].name} (record type {record.type})"
+    return f"{serde.RECORD_TYPES[record.type].name} (record type {record.type})"
 
 
 def fold(

@@ -33,8 +33,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.cleanings import AfterCleaning, list_read_types
 from kafkagroups.history.finding import LOAD_KINDS, Finding, count_of, list_names, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes
@@ -46,11 +46,10 @@ from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import TopicPartitions
-from kafkagroups.log.damage import Damage, Gap, StartFailure
+from kafkagroups.log.batches import Damage, Gap, StartFailure
 from kafkagroups.log.segments import Log
-from kafkagroups.records import versions
-from kafkagroups.records.dialects import Dialect, dialect
-from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD, REFUSALS
+from kafkagroups.records import dialects as versions
+from kafkagroups.records.dialects import LARGE_DECOMPRESSED_RECORD, REFUSALS, Dialect, dialect
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")

@@ -21,8 +21,7 @@ from kafkagroups.groups.expiration import Expiration, find_expirations, find_pro
 from kafkagroups.groups.group import Group, GroupRecord as UndecodedGroup
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate
-from kafkagroups.groups.offsets import Orphan, TopicPartition
+from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, Orphan, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.history.event import sort_rewound
 from kafkagroups.history.fates import RecordFate
@@ -30,11 +29,10 @@ from kafkagroups.history.group_events import EPOCHS
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
-from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json, orphan_json
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.groups import Groups, description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
-from kafkagroups.log.damage import Damage, Gap
+from kafkagroups.log.batches import Damage, Gap
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Stop
 

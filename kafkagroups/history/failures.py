@@ -21,20 +21,18 @@ from dataclasses import replace
 from itertools import groupby
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
-from kafkagroups.groups.replay import fold_batches
+from kafkagroups.groups.replay import LogKeys, find_group_ids, fold_batches, read_keys
 from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
 from kafkagroups.history.finding import Finding, count_of, join_words, list_names
 from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.loading.load import read_unloaded_group
 from kafkagroups.log.batch import Batch, LogRecord, record_count
-from kafkagroups.log.damage import Outcome, Start, judge_start
+from kafkagroups.log.batches import Outcome, Start, judge_start
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
+from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, VersionRange, dialect
 from kafkagroups.records.serde import RECORD_TYPES, DecodedKey, decode_key
-from kafkagroups.records.versions import VersionRange
 
 LEAKY_RELEASES = (VersionRange((4, 0), (4, 0, 2)), VersionRange((4, 1), (4, 1, 1)))
 LARGE_LOAD_RECORDS = 1_000_000

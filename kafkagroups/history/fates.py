@@ -1,6 +1,6 @@
 """The fates of a log's records: each wins, or is superseded, deleted, aborted, …
 
-`Fates` observes the readable engine (groups/observer.py). During the load, a later record can supersede, delete or
+`Fates` observes the readable engine (groups/offsets.py). During the load, a later record can supersede, delete or
 abort a record. The fates of the remaining records are decided after the load:
 
 - Wins: a broker's answers depend on the record.
@@ -22,24 +22,29 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.groups import replay as readable
-from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, GroupKey, NewestValues, Observer, StoredOffset
-from kafkagroups.groups.offsets import Orphan, TopicPartition
-from kafkagroups.groups.replay import CountBytes, Shard
+from kafkagroups.groups.offsets import (
+    GROUP_ENDING_TYPES,
+    Fate,
+    GroupKey,
+    NewestValues,
+    Observer,
+    Orphan,
+    StoredOffset,
+    TopicPartition,
+)
+from kafkagroups.groups.replay import CountBytes, LogKeys, Shard
 from kafkagroups.history.event import Cause
 from kafkagroups.history.finding import time_or_none
 from kafkagroups.loading import native
 from kafkagroups.loading.columns import Column, Row, record_batches
-from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Answers, Groups
-from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.load import Engine, OpenTopic, WholeTopic
 from kafkagroups.loading.rows import partition_number, record_rows
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log, Notes, Stop
-from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
+from kafkagroups.records.serde import ControlType, Record, UnknownContent, decode_control_key, decode_with_key
 from kafkagroups.records.written_versions import describe_readers
 
 if TYPE_CHECKING:

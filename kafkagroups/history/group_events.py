@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.history.event import Event, Member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker

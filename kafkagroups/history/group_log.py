@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups import replay as readable
-from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
-from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, Fate, StoredOffset, TopicPartition
+from kafkagroups.groups.replay import OFFSET_KEYS, get_topic_partition, read_control_type
 from kafkagroups.history.event import Position
 from kafkagroups.history.fates import Fates, ObservedLoad, RecordFate, log_order
 from kafkagroups.history.writers import Stretches
@@ -32,10 +31,14 @@ from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
-from kafkagroups.records.control import ControlType
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.serde import Record, UnknownContent
-from kafkagroups.records.versions import EVERY_VERSION, FIRST_WITH_NEW_COORDINATOR, VersionRange, parse_newest_patch
+from kafkagroups.records.dialects import (
+    EVERY_VERSION,
+    FIRST_WITH_NEW_COORDINATOR,
+    Dialect,
+    VersionRange,
+    parse_newest_patch,
+)
+from kafkagroups.records.serde import ControlType, Record, UnknownContent
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 from kafkagroups.records.written_versions import describe_writers, writers_of
 

@@ -40,8 +40,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.log_records import LogKeys, read_keys
-from kafkagroups.groups.observer import GROUP_ENDING_TYPES
+from kafkagroups.groups.offsets import GROUP_ENDING_TYPES
+from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.finding import (
     GROUPS_TOOL,
     REMEDIES,
@@ -63,8 +63,7 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD
+from kafkagroups.records.dialects import LARGE_DECOMPRESSED_RECORD, Dialect
 
 MIN_DIRTY_SEGMENTS = 2
 MIN_UNCLEANED_MS = 3_600_000

@@ -26,15 +26,13 @@ from kafkagroups.history.finding import Finding
 from kafkagroups.history.stats import Count, PartitionStats
 from kafkagroups.history.totals import Totals
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import GroupParts, Groups
-from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.load import Engine, OpenTopic
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
 from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import CHECKED_VERSIONS, DEFAULT_DIALECT, Dialect, dialect
-from kafkagroups.records.serde import RECORD_TYPES, decode_key
+from kafkagroups.records.serde import RECORD_TYPES, ControlType, decode_control_key, decode_key
 
 
 class Follower:

@@ -29,9 +29,8 @@ from typing import Any, NamedTuple
 
 from kafkagroups.coordinator.logs import find_truncation_offset
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys, read_control_type, read_keys
-from kafkagroups.loading.group_json import description_json, offsets_json, pending_json
-from kafkagroups.loading.groups import Groups
+from kafkagroups.groups.replay import LogKeys, read_control_type, read_keys
+from kafkagroups.loading.groups import Groups, description_json, offsets_json, pending_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Fork, find_fork, read_topic_id
 from kafkagroups.log.segments import Log, Stop

@@ -26,9 +26,9 @@ from kafkagroups.history.event import Recreation
 from kafkagroups.history.finding import Finding
 from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
+from kafkagroups.log.batches import Gap
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
-from kafkagroups.log.damage import Gap
-from kafkagroups.records.versions import VersionRange
+from kafkagroups.records.dialects import VersionRange
 
 NO_TRACE = -1
 MAX_DIRTY_SHARE = 0.5

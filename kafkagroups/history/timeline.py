@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
-from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
@@ -35,8 +34,7 @@ from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes
-from kafkagroups.log.batches import DamagedHole, Hole
-from kafkagroups.log.damage import Gap
+from kafkagroups.log.batches import DamagedHole, Gap, Hole
 from kafkagroups.records.wire import UUID
 
 if TYPE_CHECKING:
@@ -252,7 +250,7 @@ def _find_deleted(topic: OpenTopic, time_ms: int) -> dict[str, int]:
     until = replace(topic.stop, until_time=min(time_ms + DELETED_TOGETHER_MS, topic.stop.until_time or MAX_INT64))
     topic = replace(topic, stop=until)
     groups = topic.load()
-    times = LogTimes(topic.logs, topic.dialect, {log.partition: until for log in topic.logs}, topic.chosen_engine)
+    times = LogTimes(topic.logs, topic.dialect, {log.partition: until for log in topic.logs}, topic.chosen_engine.name)
     gone = groups.partitions_of.keys() - groups
     delays: dict[str, int] = {}
     for number in groups.partitions.keys() - groups.failed.keys():

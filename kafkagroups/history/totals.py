@@ -26,10 +26,8 @@ from itertools import accumulate, compress, pairwise
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import read_keys
-from kafkagroups.groups.observer import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate
-from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.replay import Shard
+from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, TopicPartition
+from kafkagroups.groups.replay import Shard, read_keys
 from kafkagroups.history.event import Position
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.finding import count_of
@@ -42,10 +40,9 @@ from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Notes
 from kafkagroups.records.consumer_protocol import decode_subscription
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.dialects import EVERY_VERSION, Dialect, VersionRange
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import Record, decode, has_type
-from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import writers_of
 

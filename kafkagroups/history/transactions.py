@@ -37,8 +37,8 @@ from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaner import ProducerStates, add_batch, read_marker
-from kafkagroups.records.control import ControlType, decode_end_transaction_marker
-from kafkagroups.records.versions import Version
+from kafkagroups.records.dialects import Version
+from kafkagroups.records.serde import ControlType, decode_end_transaction_marker
 
 HANGING_MS = 60_000
 LATE_OPEN_MS = 10_000

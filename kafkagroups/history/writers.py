@@ -22,13 +22,12 @@ from statistics import median
 from typing import Any
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.passes import Follower, Partition, list_readable
 from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterKey, WriterRange
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.dialects import EVERY_VERSION, Dialect, VersionRange
 from kafkagroups.records.serde import decode
-from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
 NO_EPOCH = -1

@@ -31,8 +31,8 @@ from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.segment_file import Frame, FrameState, SegmentFile, open_segment, read_frames
 from kafkagroups.log.segments import WHOLE_LOG, Log, RecordRange
-from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.dialects import Dialect, build_dialect
+from kafkagroups.records.serde import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.wire import decode_utf8
 
 OLDEST = (0, 10, 2)

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.offsets import GroupOffsets
+from kafkagroups.groups.offsets import Fate, GroupOffsets
 from kafkagroups.loading.columns import (
     BATCH_BYTES,
     BATCH_ROWS,
@@ -26,10 +25,9 @@ from kafkagroups.loading.columns import (
     to_arrow_array,
 )
 from kafkagroups.loading.groups import GroupParts
-from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
-from kafkagroups.records.serde import RECORD_TYPES, decode
+from kafkagroups.records.serde import RECORD_TYPES, ControlType, decode
 from kafkagroups.records.wire import decode_utf8
 
 NativeOffsetsOfGroups = dict[int, list[tuple[int | None, GroupOffsets]]]

@@ -23,24 +23,14 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups import replay as readable
+from kafkagroups.groups import replay
 from kafkagroups.groups.group import Group, GroupRecord
-from kafkagroups.groups.log_records import describe_rest
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.groups.observer import GROUP_ENDING_TYPES
-from kafkagroups.groups.offsets import NativeOffsets
-from kafkagroups.groups.replay import (
-    ClassicShard,
-    CountBytes,
-    Shard,
-    create_shard,
-    has_separate_offset_cache,
-    ignore_bytes,
-)
-from kafkagroups.helpers import MAX_INT64, MIN_INT64, check_regular
+from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, NativeOffsets
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.loading.columns import BATCH_BYTES, BATCH_ROWS
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, parse_record_batch
-from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, segment_errors
+from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, check_regular, segment_errors
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
 from kafkagroups.records.dialects import Dialect
@@ -187,7 +177,7 @@ def read(
     follow: int = LOADS,
     groups: Collection[str] = (),
     producers: Collection[int] = (),
-    count_bytes: CountBytes = ignore_bytes,
+    count_bytes: replay.CountBytes = replay.ignore_bytes,
 ) -> Any:
     """Fold a log, and return the `Reading` of the engine (python.rs).
 
@@ -195,9 +185,9 @@ def read(
     (`Reading.found_batches`). Raises HandedOver, UsageError if a segment cannot be read, and InvalidLog if it has
     changed.
     """
-    if has_separate_offset_cache(dialect):
+    if replay.has_separate_offset_cache(dialect):
         raise HandedOver(log.path, 0, "this release keeps offsets separately from groups")
-    uncounted = 0 if count_bytes is ignore_bytes else log.size
+    uncounted = 0 if count_bytes is replay.ignore_bytes else log.size
 
     def count(size: int) -> None:
         nonlocal uncounted
@@ -211,7 +201,7 @@ def read(
             follow=follow,
             groups=[group.encode() for group in groups],
             producers=list(producers),
-            progress=None if count_bytes is ignore_bytes else count,
+            progress=None if count_bytes is replay.ignore_bytes else count,
         )
     count_bytes(max(uncounted, 0))  # The bytes after a stop, and zeros.
     return reading
@@ -283,17 +273,19 @@ def engine_errors(log: Log) -> Iterator[None]:
             raise OSError(error.errno, os.strerror(error.errno)) from None
 
 
-def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: CountBytes = ignore_bytes) -> Shard:
+def fold(
+    log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: replay.CountBytes = replay.ignore_bytes
+) -> replay.Shard:
     shard = fold_if_possible(log, dialect, stop, count_bytes=count_bytes)
-    return readable.fold(log, dialect, stop, count_bytes=count_bytes) if shard is None else shard
+    return replay.fold(log, dialect, stop, count_bytes=count_bytes) if shard is None else shard
 
 
-def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Shard | None:
+def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> replay.Shard | None:
     with suppress(HandedOver):
         reading = read(log, dialect, stop, **options)
         notes = find_damage(reading, log, stop)
         shard = make_shard(reading, log, dialect)
-        shard.loaded.damage = describe_rest(log, notes.damage, dialect)
+        shard.loaded.damage = replay.describe_rest(log, notes.damage, dialect)
         notes.zeros = shard.loaded.zeros
         shard.loaded.start = log.start_failure
         if stop == NO_STOP or notes.damage is not None:
@@ -318,15 +310,15 @@ def find_damage(reading: Any, log: Log, stop: Stop) -> Notes:
     return notes
 
 
-def reading_of(shard: Shard) -> Any:
+def reading_of(shard: replay.Shard) -> Any:
     assert isinstance(shard.offsets, NativeOffsets)
     return shard.offsets.reading
 
 
-def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:
+def make_shard(reading: Any, log: Log, dialect: Dialect) -> replay.Shard:
     """Raises HandedOver if the load fails at a group record."""
     offsets = NativeOffsets(reading)
-    shard = create_shard(log, dialect)
+    shard = replay.create_shard(log, dialect)
     shard.offsets = offsets
     if reading.zeros is not None:
         index, position, size = reading.zeros
@@ -355,14 +347,14 @@ def other_records(reading: Any) -> Iterator[OtherRecord]:
 
 
 def replay_other_records(
-    shard: Shard, records: Iterable[OtherRecord], newest_commits: Mapping[str, int]
+    shard: replay.Shard, records: Iterable[OtherRecord], newest_commits: Mapping[str, int]
 ) -> Iterator[GroupChange]:
     """Replay the records that are not offset records, create the groups that only have commits, and yield each change.
 
     In the new coordinator, a commit creates its group if it does not exist. The classic coordinator creates these
     groups after the load, in the cache (load.py).
     """
-    is_classic = isinstance(shard, ClassicShard)
+    is_classic = isinstance(shard, replay.ClassicShard)
     groups = shard.groups
     last_removals: dict[str, int] = {}
     for offset, commit_before, key, value, is_plain in records:
@@ -392,12 +384,12 @@ def replay_other_records(
             yield group_id, newest_commit, None, True
 
 
-def _replay_plain(shard: Shard, group_id: str, offset: int, key: bytes, value: bytes | None) -> None:
+def _replay_plain(shard: replay.Shard, group_id: str, offset: int, key: bytes, value: bytes | None) -> None:
     if value is None:
         shard.groups.pop(group_id, None)
     else:
         shard.groups[group_id] = GroupRecord(shard.partition, offset, key, value, shard.dialect)
-    if isinstance(shard, ClassicShard):
+    if isinstance(shard, replay.ClassicShard):
         if value is None:
             shard.removed_groups[group_id] = None
         else:

@@ -22,13 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.groups.replay import LogKeys
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, hash_group, partition_for
 from kafkagroups.log.segments import Log, Stop, batches_until
@@ -55,7 +53,7 @@ class LogTimes:
     logs: Sequence[Log] = ()
     dialect: Dialect = DEFAULT_DIALECT
     stops: Mapping[int | None, Stop] = field(default_factory=dict)
-    engine: Engine = PYTHON
+    engine: str = "python"
 
     @cached_property
     def _log_of(self) -> dict[int | None, Log]:
@@ -63,7 +61,7 @@ class LogTimes:
 
     def of_groups(self, partition: int | None, group_ids: Collection[str]) -> dict[str, RecordTimes]:
         """A group without timestamps in the partition is left out."""
-        if self.engine.name == "compiled" and partition in self._log_of:
+        if self.engine == "compiled" and partition in self._log_of:
             extents = native.read_extents(self._log_of[partition], self.dialect, self.stops[partition])
             if extents is not None:
                 found = {group_id: extents[group_id].times for group_id in group_ids if group_id in extents}
@@ -185,10 +183,6 @@ class FoundPartitions:
                 missing.append(range(next_number, number))
             next_number = number + 1
         return missing
-
-
-def is_folder(logs: Sequence[Log], path: str) -> bool:
-    return len(logs) > 1 or any(PurePath(log.path).name != PurePath(path).name for log in logs)
 
 
 class _Places:

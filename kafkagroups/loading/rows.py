@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
-from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.replay import OFFSET_KEYS, find_group_id
 from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, record_batches
-from kafkagroups.loading.group_json import description_json, member_rows, offset_json, sorted_pending
-from kafkagroups.loading.groups import GroupParts, Groups
+from kafkagroups.loading.groups import GroupParts, Groups, description_json, member_rows, offset_json, sorted_pending
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.folders import file_system, local_path, new_folder, public_uri, remote_errors
-from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
-from kafkagroups.records.serde import decode
+from kafkagroups.records.serde import ControlType, decode, decode_control_key
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -49,15 +49,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from kafkagroups.errors import InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups.log_records import LogKeys, describe_rest, read_keys
+from kafkagroups.groups import replay
 from kafkagroups.groups.offsets import NativeOffsets
-from kafkagroups.groups.replay import LoadedPartition, Shard, fold_batches, has_separate_offset_cache
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import WholeTopic, combine_shards
-from kafkagroups.loading.partition_count import FoundPartitions, LogTimes, is_folder
+from kafkagroups.loading.load import WholeTopic, choose_engine, combine_shards, is_folder
+from kafkagroups.loading.partition_count import FoundPartitions, LogTimes
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL, crc32c, encode_batch
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.cleaner import encode_replacement
@@ -104,7 +102,7 @@ class Saved(Struct, frozen=True, forbid_unknown_fields=True):
     checksum: Count
     batches: Count
     records: int
-    loaded: LoadedPartition
+    loaded: replay.LoadedPartition
     seen: list[str]
     ends: dict[str, Count]
     last_batch: tuple[Count, Count] | None
@@ -241,7 +239,7 @@ class Compacted(NamedTuple):
     group_ids: set[str]
 
 
-def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted:
+def compact(shard: replay.Shard, batches: Iterable[FoundBatch]) -> Compacted:
     """Return a segment with the records that still count; `batches` gave `shard`, and are read twice.
 
     Raises OffsetsFall, and UsageError if a batch has offsets that cannot be written again.
@@ -293,14 +291,14 @@ class OffsetsFall(Exception):
     """The offset of a record is not above that of the record before, or not in its batch."""
 
 
-def _keep_group_records(shard: Shard, batches: Iterable[FoundBatch]) -> dict[str, dict[int, KeyAndValue]]:
+def _keep_group_records(shard: replay.Shard, batches: Iterable[FoundBatch]) -> dict[str, dict[int, KeyAndValue]]:
     if isinstance(shard.offsets, NativeOffsets):  # The engine hands a log over if its offsets do not rise.
         others: Iterable[native.OtherRecord] = native.other_records(shard.offsets.reading)
         newest_commits: Mapping[str, int] = shard.offsets.newest_commits
     else:
         others, newest_commits = _list_other_records(shard, batches)
     kept: dict[str, dict[int, KeyAndValue]] = {}
-    replayed = fold_batches(shard.partition, (), shard.dialect)
+    replayed = replay.fold_batches(shard.partition, (), shard.dialect)
     for group_id, offset, record, begins in native.replay_other_records(replayed, others, newest_commits):
         if begins:
             kept[group_id] = {}
@@ -313,15 +311,15 @@ def _keep_group_records(shard: Shard, batches: Iterable[FoundBatch]) -> dict[str
 
 
 def _list_other_records(
-    shard: Shard, batches: Iterable[FoundBatch]
+    shard: replay.Shard, batches: Iterable[FoundBatch]
 ) -> tuple[Sequence[native.OtherRecord], Mapping[str, int]]:
     rows: list[native.OtherRecord] = []
     newest_commits: dict[str, int] = {}
     newest_others: dict[str, int] = {}
-    keys = LogKeys(shard.dialect)
+    keys = replay.LogKeys(shard.dialect)
     last_offset = -1
     for found in batches:
-        for group_id, key, record in read_keys(found.parse(), keys):
+        for group_id, key, record in replay.read_keys(found.parse(), keys):
             if not last_offset < record.offset < found.frame.next_offset:
                 raise OffsetsFall
             last_offset = record.offset
@@ -378,7 +376,7 @@ class KeptPartition:
     source: Log | None = None
     saved: Saved | None = None
     segment: str = ""
-    folded: Shard | None = None
+    folded: replay.Shard | None = None
 
     @classmethod
     def read(cls, folder: Path, saved: Saved) -> KeptPartition:
@@ -418,7 +416,7 @@ class KeptPartition:
         batch = log.select_ranges({last: ByteRange(position, ranges[last].start)}).read(last)
         return ranges if crc32c(batch) == checksum else None
 
-    def take(self, shard: Shard) -> Shard:
+    def take(self, shard: replay.Shard) -> replay.Shard:
         """Take the shard of `log`, with the counts of the whole log. Raises InvalidLog if the snapshot's segment is
         damaged.
         """
@@ -434,19 +432,19 @@ class KeptPartition:
                 loaded.batches += saved.loaded.batches - saved.batches
                 loaded.records += saved.loaded.records - saved.records
                 loaded.segments = len(self.source.segments)
-                loaded.damage = describe_rest(self.source, damage, shard.dialect)
+                loaded.damage = replay.describe_rest(self.source, damage, shard.dialect)
                 start = saved.loaded.start
                 loaded.start = self.source.start_failure or (start if start and start.offset is not None else None)
             shard.seen_group_ids.update(dict.fromkeys(saved.seen))
         self.folded = shard
         return shard
 
-    def get_shard(self, dialect: Dialect) -> Shard:
+    def get_shard(self, dialect: Dialect) -> replay.Shard:
         if self.folded is not None:
             return self.folded
         if self.saved is not None and not self.saved.file:
             failure = LoadFailed(self.saved.loaded.error or "")
-            return self.take(replace(fold_batches(self.saved.partition, (), dialect), failure=failure))
+            return self.take(replace(replay.fold_batches(self.saved.partition, (), dialect), failure=failure))
         (shard,) = choose_engine("auto").fold_logs([self.log], dialect)
         return self.take(shard)
 
@@ -522,7 +520,7 @@ class Snapshot:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def shards(self) -> dict[int | None, Shard]:
+    def shards(self) -> dict[int | None, replay.Shard]:
         return {number: partition.get_shard(self.dialect) for number, partition in self.partitions.items()}
 
     @property
@@ -550,7 +548,7 @@ class Snapshot:
         return self.advance_logs([log.limit_batches(max_batch_bytes) for log in open_logs(path)], engine=engine)
 
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
-        if has_separate_offset_cache(self.dialect):
+        if replay.has_separate_offset_cache(self.dialect):
             reason = f"Kafka {self.dialect.kafka} keeps offsets in a separate cache"
             raise UsageError(f"snapshots need Kafka 0.10.1 or newer: {reason}")
         changed: list[str] = []

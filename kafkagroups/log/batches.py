@@ -1,21 +1,51 @@
-"""The batches in a segment's bytes: parsing them, their bytes as spans, and the holes between them.
+"""The batches in a segment's bytes: parsing them, their bytes as spans, the holes between them, damaged bytes
+(`Damage`, `Gap`), and whether a broker starts with them.
 
 A broker writes the offsets of a partition without holes, so a missing offset belongs to a record that the log cleaner
 has removed. The header of a batch says how many records the batch contains, but not which offsets are missing, so a
 hole is a range of offsets and the number of records missing in it.
+
+A folder that was copied has no index files, and neither has one whose broker crashed while it made a segment. The
+broker then reads each segment from its start, and two kinds of offsets end the whole process: an offset below the one
+in the segment's name, and one that is not above the last one of the index. The index gets an entry for the first batch
+after each 4096 bytes (index.interval.bytes), so a short log with falling offsets does start.
+
+Zeros follow the last batch if a broker has reserved the file's space (log.preallocate=true) and then died, or if the
+file system lost the end of the file. Kafka's readers refuse a batch with a length below 14, but they ignore a few bytes
+at the end:
+
+    reader                         reads                                        ignores at most
+    FileLogInputStream             a file: for the next offset of the log when  _IGNORED_IN_FILE bytes
+                                   a broker starts, and to find an offset
+    ByteBufferLogInputStream       a piece of a file in memory: for a load      _IGNORED_IN_MEMORY bytes
+
+A broker cuts a segment after its last valid batch if it finds no mark of a clean shutdown, or no index files. A
+failover loads from the segment that the new leader has written as a follower, with the space that is reserved in it.
+
+Simpler than Kafka: a load reads a file in pieces of offsets.load.buffer.size (5 MiB); if the last batch ends exactly at
+the end of a piece, Kafka does not reach the zeros, and the load succeeds.
+Source (4.3.1): LogLoader.load, LogLoader.loadSegmentFiles; LogSegment.recover; OffsetIndex.append;
+TimeIndex.maybeAppend; LogFileUtils; FileLogInputStream.nextBatch; ByteBufferLogInputStream.nextBatchSize;
+CoordinatorLoaderImpl.load; captured starts of 3.9.2, 4.3.1 and 4.4.0 (tests/captured, releases/zero).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
 from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import (
     HEADER,
     HEADER_FIELDS,
     HEADER_SIZE,
     MAX_VARLONG_BYTES,
+    NO_TIMESTAMP,
     Batch,
     parse_message_set,
     parse_record_batch,
@@ -23,9 +53,213 @@ from kafkagroups.log.batch import (
     record_count,
 )
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.segment_file import BytesLike, Frame, FrameState, find_frame, find_frames
+from kafkagroups.log.segment_file import BytesLike, Frame, FrameState, Zeros, base_offset_of, find_frame, find_frames
 from kafkagroups.records.spans import Span
 from kafkagroups.records.structs import camel_case
+
+NAMED_GROUPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Where a log ends because its bytes are damaged.
+
+    `position` is in bytes from the start of the segment `file`, and `offset` is the Kafka offset that was expected
+    there. The other fields say what the recovery would cut off: the bytes up to the end of the last segment, the
+    batches with a correct checksum among them, their records, and the ids of the groups in these records. None: nobody
+    has read them.
+    """
+
+    file: str
+    position: int
+    offset: int
+    reason: str
+    bytes_after: int | None = None
+    readable_batches_after: int | None = None
+    readable_records_after: int | None = None
+    groups_after: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        where = f"{self.file}, byte {self.position}"
+        return f"{where}: the log ends here at offset {self.offset}: {self.reason}{self._describe_rest()}"
+
+    def _describe_rest(self) -> str:
+        if self.readable_batches_after is None:
+            return ""
+        if self.readable_batches_after == 0:
+            return f"; no readable batch in the {self.bytes_after} bytes from here on"
+        count = self.readable_batches_after
+        batches = "1 readable batch" if count == 1 else f"{count} readable batches"
+        records = "1 record" if self.readable_records_after == 1 else f"{self.readable_records_after} records"
+        groups = ", ".join(self.groups_after[:NAMED_GROUPS])
+        if len(self.groups_after) > NAMED_GROUPS:
+            groups += f" and {len(self.groups_after) - NAMED_GROUPS} more groups"
+        of_groups = f" of {groups}" if groups else ""
+        return (
+            f"; the {self.bytes_after} bytes from here on contain {batches} with {records}{of_groups} "
+            "(--past-damage reads them)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    file: str
+    position: int
+    bytes: int
+    from_offset: int
+    to_offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        skipped = "1 damaged byte is" if self.bytes == 1 else f"{self.bytes} damaged bytes are"
+        missing_count = self.to_offset - self.from_offset
+        if missing_count == 0:
+            lost = "no offset is"
+        elif missing_count == 1:
+            lost = f"offset {self.from_offset} is"
+        else:
+            lost = f"offsets {self.from_offset} to {self.to_offset - 1} are"
+        return f"{self.file}, byte {self.position}: {skipped} skipped: {self.reason}; {lost} missing"
+
+
+INDEX_INTERVAL_BYTES = 4096
+_READ_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+_JAVA_LONG = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True)
+class StartFailure:
+    """`offset` is that of the batch; None if a file's name is the reason."""
+
+    file: str
+    offset: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        place = "" if self.offset is None else f", offset {self.offset}"
+        return f"{self.file}{place}: a broker does not start with this file ({self.reason})"
+
+
+def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
+    for path in sorted(paths):
+        text = path.name.partition(".")[0]
+        is_offset = _JAVA_LONG.fullmatch(text) is not None and MIN_INT64 <= int(text) <= MAX_INT64
+        if path.name.endswith(_READ_SUFFIXES) and not is_offset and path.is_file():
+            return StartFailure(str(path), None, f'For input string: "{text}"')
+    return None
+
+
+class Recovery:
+    """The recovery of a log's segments. `failure` is the first one."""
+
+    def __init__(self) -> None:
+        self.failure: StartFailure | None = None
+        self._segment: _SegmentRecovery | None = None
+
+    def add(self, path: str, batch: Batch) -> None:
+        if self._segment is None or path != self._segment.path:
+            self.end_segment()
+            self._segment = _SegmentRecovery(path)
+        self.failure = self.failure or self._segment.add(batch)
+
+    def end_segment(self) -> None:
+        if self._segment is not None:
+            self.failure = self.failure or self._segment.add_to_time_index()
+
+
+class _SegmentRecovery:
+    """The indexes of a segment. Each method returns why the broker fails there; None if it does not."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._base_offset = self._batch_offset = base_offset_of(path)
+        self._position = 0
+        self._indexed_position = 0
+        self._index: list[int] = []
+        """The offsets with an entry."""
+        self._time_index: list[tuple[int, int]] = []
+        """The entries: a timestamp and an offset."""
+        self._newest = (NO_TIMESTAMP, self._base_offset)
+
+    def add(self, batch: Batch) -> StartFailure | None:
+        self._batch_offset = batch.base_offset
+        if batch.last_offset < self._base_offset:
+            reason = "Split operation is only permitted for segments with overflow, and the problem path is"
+            return self._fail(f"{reason} {self.path}")
+        if batch.max_timestamp > self._newest[0]:
+            self._newest = (batch.max_timestamp, batch.last_offset)
+        failure = None
+        if self._position - self._indexed_position > INDEX_INTERVAL_BYTES:
+            failure = self._add_to_index(batch.last_offset) or self.add_to_time_index()
+            self._indexed_position = self._position
+        self._position += batch.size
+        return failure
+
+    def _add_to_index(self, offset: int) -> StartFailure | None:
+        if self._index and offset <= self._index[-1]:
+            return self._refuse(f"an offset {offset} to position {len(self._index)}", self._index[-1], ".index")
+        self._index.append(offset)
+        return None
+
+    def add_to_time_index(self) -> StartFailure | None:
+        timestamp, offset = self._newest
+        last_timestamp, last_offset = self._time_index[-1] if self._time_index else (NO_TIMESTAMP, offset)
+        if offset < last_offset:
+            return self._refuse(f"an offset ({offset}) to slot {len(self._time_index)}", last_offset, ".timeindex")
+        if timestamp > last_timestamp:
+            self._time_index.append(self._newest)
+        return None
+
+    def _refuse(self, what: str, last: int, suffix: str) -> StartFailure:
+        path = self.path.removesuffix(".log") + suffix
+        return self._fail(f"Attempt to append {what} no larger than the last offset appended ({last}) to {path}")
+
+    def _fail(self, reason: str) -> StartFailure:
+        return StartFailure(self.path, self._batch_offset, reason)
+
+
+_IGNORED_IN_FILE = 17
+"""The bytes of a batch's header up to its magic."""
+_IGNORED_IN_MEMORY = 11
+"""The reader of bytes in memory needs 12 bytes to read the length of a batch."""
+
+
+class Start(Enum):
+    """A failover is the start of a partition's new leader in a running broker."""
+
+    UNCLEAN = "after an unclean shutdown"
+    WITHOUT_INDEXES = "without index files"
+    CLEAN = "after a clean shutdown"
+    FAILOVER = "at a failover"
+
+
+class Outcome(Enum):
+    CUTS_ZEROS = "cuts the zeros off, and loads all batches"
+    CUTS_LATER_SEGMENTS = "cuts the zeros off, deletes all later segments, and loads the batches before the zeros"
+    IGNORES_ZEROS = "ignores the zeros, and loads all batches"
+    LOAD_FAILS = "fails to load this partition: Record size 0 is less than the minimum record overhead (14)"
+    LOADS_NOTHING = (
+        "fails to load this partition, but answers as if its groups had never existed; the error is only in its log"
+    )
+    DOES_NOT_START = "does not start: Found record size 0 smaller than minimum record overhead (14)"
+
+
+def judge_start(start: Start, zeros: Zeros, coordinator: str) -> Outcome:
+    is_last_segment = zeros.later_segments == 0
+    has_batches = zeros.position > 0  # If zeros are not at the start of a segment, they follow a batch.
+    if start is Start.UNCLEAN:
+        return Outcome.CUTS_ZEROS if is_last_segment else Outcome.CUTS_LATER_SEGMENTS
+    if start is Start.WITHOUT_INDEXES:
+        return Outcome.CUTS_ZEROS
+    if start is Start.CLEAN and is_last_segment and zeros.bytes > _IGNORED_IN_FILE:
+        return Outcome.DOES_NOT_START
+    if is_last_segment and not has_batches:
+        return Outcome.IGNORES_ZEROS  # The load ends before this segment, at the next offset of the log.
+    # In a segment without batches, the load searches for its next offset before it reads a piece into memory.
+    ignored_bytes = _IGNORED_IN_MEMORY if has_batches else _IGNORED_IN_FILE
+    if zeros.bytes <= ignored_bytes:
+        return Outcome.IGNORES_ZEROS
+    return Outcome.LOADS_NOTHING if coordinator == "classic" else Outcome.LOAD_FAILS
 
 
 def read_batches(data: BytesLike, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Iterator[Batch]:

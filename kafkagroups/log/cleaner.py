@@ -41,6 +41,7 @@ from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
+from kafkagroups.log import segment_file
 from kafkagroups.log.batch import (
     CODEC,
     CONTROL,
@@ -53,19 +54,11 @@ from kafkagroups.log.batch import (
     encode_batch,
     record_count,
 )
-from kafkagroups.log.damage import Damage
+from kafkagroups.log.batches import Damage
 from kafkagroups.log.folders import new_folder
-from kafkagroups.log.segment_file import (
-    LOG_OVERHEAD,
-    MAX_RELATIVE_OFFSET,
-    SEGMENT_BYTES,
-    ByteRange,
-    base_offset_of,
-    open_segment,
-    segment_name,
-)
+from kafkagroups.log.segment_file import ByteRange
 from kafkagroups.log.segments import Log
-from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.serde import ControlType, decode_control_key
 
 DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
 """The number of keys that fit into the map, with Kafka's default settings.
@@ -251,7 +244,7 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
 
 def list_segments(log: Log) -> list[Segment]:
     try:
-        return [Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments]
+        return [Segment(segment_file.base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments]
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from None
 
@@ -286,7 +279,7 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
         fits_into_group = False
         if groups:
             first_base = groups[-1][0].base_offset
-            has_near_offsets = segment.size == 0 or next_base - 1 - first_base <= MAX_RELATIVE_OFFSET
+            has_near_offsets = segment.size == 0 or next_base - 1 - first_base <= segment_file.MAX_RELATIVE_OFFSET
             fits_into_group = has_near_offsets and group_bytes + segment.size <= max_bytes
         if fits_into_group:
             groups[-1].append(segment)
@@ -330,7 +323,7 @@ def _check_record_sizes(batch: Batch, max_record_bytes: int) -> None:
 
 def _count_body_bytes(record: LogRecord) -> int:
     if record.magic < 2:
-        return record.size - LOG_OVERHEAD
+        return record.size - segment_file.LOG_OVERHEAD
     return next(record.size - width for width in range(1, 6) if 2 * (record.size - width) < 128**width)
 
 
@@ -519,7 +512,7 @@ class CleanerConfig:
     delete_retention_ms: int = DELETE_RETENTION_MS
     first_dirty: int | None = None
     first_uncleanable: int | None = None
-    segment_bytes: int = SEGMENT_BYTES
+    segment_bytes: int = segment_file.SEGMENT_BYTES
     map_entries: int = DEFAULT_CAPACITY
     producer_expiration_ms: int = 86_400_000
     max_decompressed_message_bytes: int = MAX_INT32 - 8
@@ -629,7 +622,7 @@ def _clean_group(
     It has the base offset of the group's first segment and the modification time of the last one.
     """
     base_offset = group[0].base_offset
-    target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
+    target = Segment(base_offset, os.path.join(out, segment_file.segment_name(base_offset)), group[-1].modified_ns)
     with open(target.path, "wb") as file:
         for segment in group:
             keeps_old_tombstones = segment.modified_ns // 1_000_000 > old_tombstone_limit_ms
@@ -645,8 +638,11 @@ def _clean_group(
 
 
 def copy_segment(segment: Segment, out: Path) -> Segment:
-    path = os.path.join(out, segment_name(segment.base_offset))
-    with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:
+    path = os.path.join(out, segment_file.segment_name(segment.base_offset))
+    with (
+        segment_file.open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source,
+        open(path, "wb") as target,
+    ):
         shutil.copyfileobj(source, target)
     os.utime(path, ns=(segment.modified_ns, segment.modified_ns))
     return replace(segment, path=path)

@@ -30,10 +30,9 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
-from kafkagroups.helpers import check_regular
+from kafkagroups.log.batches import find_unreadable_name
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import find_unreadable_name
-from kafkagroups.log.segment_file import BytesLike, is_segment_name, partition_of_folder
+from kafkagroups.log.segment_file import BytesLike, check_regular, is_segment_name, partition_of_folder
 from kafkagroups.log.segments import Log
 
 if TYPE_CHECKING:

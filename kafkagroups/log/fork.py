@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.helpers import check_regular
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
+from kafkagroups.log.segment_file import check_regular
 from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
 
 _ABORT_MARKER = b"\0\0\0\0"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from io import BytesIO, FileIO
 from typing import NamedTuple
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
-from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
+from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.wire import java_hash
 
@@ -72,6 +73,22 @@ def _parse_base_offset(file_name: str) -> int | None:
 def partition_of_folder(folder_name: str) -> int | None:
     match = _PARTITION_FOLDER.fullmatch(folder_name)
     return int(match[1]) if match and int(match[1]) <= MAX_INT32 else None
+
+
+_FILE_TYPES = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_regular(status: os.stat_result, path: str) -> None:
+    """Raise UsageError if a file is not a regular file: reading a pipe or a device might never end."""
+    if not stat.S_ISREG(status.st_mode):
+        found = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "a special file")
+        raise UsageError(f"{path}: expected a regular file, found {found}")
 
 
 class SegmentFile:

@@ -23,29 +23,11 @@ from typing import Any
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
+from kafkagroups.log import segment_file
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.batches import FoundBatch, Position, parse_valid_batch
+from kafkagroups.log.batches import Damage, FoundBatch, Gap, Position, Recovery, StartFailure, parse_valid_batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import Damage, Gap, Recovery, StartFailure
-from kafkagroups.log.segment_file import (
-    LOG_OVERHEAD,
-    MAGIC_POSITION,
-    MAX_RELATIVE_OFFSET,
-    WHOLE_FILE,
-    ByteRange,
-    BytesLike,
-    Frame,
-    FrameState,
-    SegmentFile,
-    Zeros,
-    base_offset_of,
-    find_frame,
-    offset_and_length,
-    open_segment,
-    read_frames,
-    read_segment,
-    segment_errors,
-)
+from kafkagroups.log.segment_file import ByteRange, BytesLike, Frame, FrameState, SegmentFile, Zeros
 
 _WINDOW_BYTES = 4 * 1024 * 1024
 _CHECKED_BYTES = 1024 * 1024 * 1024
@@ -95,7 +77,7 @@ class Log:
     _notes: Notes | None = None
 
     def __post_init__(self) -> None:
-        self.start_offset = base_offset_of(self.segments[0])
+        self.start_offset = segment_file.base_offset_of(self.segments[0])
 
     @property
     def damage(self) -> Damage | None:
@@ -189,7 +171,7 @@ class Log:
         budget = budget or SearchBudget(self.size)
         with suppress(SearchEnded):
             for segment in self.segments[self.segments.index(damage.file) :]:
-                largest = max(base_offset_of(segment), damage.offset) + MAX_RELATIVE_OFFSET
+                largest = max(segment_file.base_offset_of(segment), damage.offset) + segment_file.MAX_RELATIVE_OFFSET
                 offsets = range(max(0, damage.offset), min(MAX_INT64, largest) + 1)
                 search = SegmentSearch(self, segment, offsets, budget)
                 is_damaged = segment == damage.file
@@ -234,7 +216,7 @@ class Log:
     def find_segment(self, position: Position | None) -> int:
         if position is None:
             return 0
-        count = sum(base_offset_of(segment) <= position.next_offset for segment in self.segments)
+        count = sum(segment_file.base_offset_of(segment) <= position.next_offset for segment in self.segments)
         return max(0, count - 1)
 
     @contextmanager
@@ -247,7 +229,7 @@ class Log:
                 is_in_file = position is not None and (position.segment, position.inode) == (segment, inode)
                 if position is not None and is_in_file and position.byte <= file.end:
                     start = file.seek(position.byte)
-            yield read_frames(file, start, max_batch_bytes=self.max_batch_bytes), inode
+            yield segment_file.read_frames(file, start, max_batch_bytes=self.max_batch_bytes), inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
@@ -272,7 +254,7 @@ class Log:
 
     def select_from(self, segment: str, position: int, offset: int) -> Log:
         later = self.segments[self.segments.index(segment) :]
-        ranges = {each: self.ranges.get(each, WHOLE_FILE) for each in later}
+        ranges = {each: self.ranges.get(each, segment_file.WHOLE_FILE) for each in later}
         ranges[segment] = ranges[segment]._replace(start=position)
         return self.select_ranges(ranges, offset)
 
@@ -283,29 +265,29 @@ class Log:
         return self.known_size
 
     def segment_size(self, segment: str) -> int:
-        start, end = self.ranges.get(segment, WHOLE_FILE)
+        start, end = self.ranges.get(segment, segment_file.WHOLE_FILE)
         if end is not None:
             return end - start
         if self.content is not None:
             return len(self.content[segment]) - start
-        with segment_errors(segment):
+        with segment_file.segment_errors(segment):
             return os.path.getsize(os.path.join(self.folder, segment)) - start
 
     def segment_start(self, segment: str) -> int:
-        return self.ranges.get(segment, WHOLE_FILE).start
+        return self.ranges.get(segment, segment_file.WHOLE_FILE).start
 
     def read(self, segment: str) -> BytesLike:
-        byte_range = self.ranges.get(segment, WHOLE_FILE)
+        byte_range = self.ranges.get(segment, segment_file.WHOLE_FILE)
         if self.content is not None:
             return memoryview(self.content[segment])[slice(*byte_range)]
-        return read_segment(segment, self.folder, byte_range)
+        return segment_file.read_segment(segment, self.folder, byte_range)
 
     @contextmanager
     def open(self, segment: str) -> Iterator[SegmentFile | BytesIO]:
         if self.content is not None:
             yield BytesIO(self.read(segment))
             return
-        with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
+        with segment_file.open_segment(segment, self.folder, self.ranges.get(segment, segment_file.WHOLE_FILE)) as file:
             yield file
 
 
@@ -353,12 +335,12 @@ class SegmentSearch:
         """If the damaged batch has a possible length, the position after it is tried first, because a record in it can
         contain bytes that look like a batch.
         """
-        damaged_start = self._read(damaged, LOG_OVERHEAD)
-        if len(damaged_start) == LOG_OVERHEAD:
-            _, length = offset_and_length.unpack(damaged_start)
-            next_start = damaged + LOG_OVERHEAD + length
+        damaged_start = self._read(damaged, segment_file.LOG_OVERHEAD)
+        if len(damaged_start) == segment_file.LOG_OVERHEAD:
+            _, length = segment_file.offset_and_length.unpack(damaged_start)
+            next_start = damaged + segment_file.LOG_OVERHEAD + length
             if length > 0 and next_start < self.end:
-                offset = self._read_offset(next_start, self._read(next_start, MAGIC_POSITION + 1))
+                offset = self._read_offset(next_start, self._read(next_start, segment_file.MAGIC_POSITION + 1))
                 if offset is not None:
                     return next_start, offset
         return self.find_from(damaged + 1)
@@ -367,25 +349,27 @@ class SegmentSearch:
         pattern = _header_pattern(self.offsets)
         while start < self.end:
             start = self._skip_hole(start)
-            window = self._read(start, _WINDOW_BYTES + MAGIC_POSITION)
+            window = self._read(start, _WINDOW_BYTES + segment_file.MAGIC_POSITION)
             for match in pattern.finditer(window):
                 position = start + match.start()
-                offset = self._read_offset(position, window[match.start() : match.start() + MAGIC_POSITION + 1])
+                offset = self._read_offset(
+                    position, window[match.start() : match.start() + segment_file.MAGIC_POSITION + 1]
+                )
                 if offset is not None:
                     return position, offset
             start += _WINDOW_BYTES
         return None
 
     def _read_offset(self, position: int, header: bytes) -> int | None:
-        if len(header) <= MAGIC_POSITION:
+        if len(header) <= segment_file.MAGIC_POSITION:
             return None
-        offset, length = offset_and_length.unpack_from(header)
-        size = LOG_OVERHEAD + length
+        offset, length = segment_file.offset_and_length.unpack_from(header)
+        size = segment_file.LOG_OVERHEAD + length
         if offset not in self.offsets or length <= 0 or position + size > self.end:
             return None
         self.budget.spend(size)
         data = self._read(position, size)
-        frame = find_frame(data, 0)
+        frame = segment_file.find_frame(data, 0)
         if frame.state is FrameState.WHOLE and frame.size == size:
             with suppress(InvalidLog):
                 return parse_valid_batch(frame, data).base_offset
@@ -395,12 +379,12 @@ class SegmentSearch:
         byte_range = ByteRange(position, min(position + size, self.end))
         if self.content is not None:
             return bytes(self.content[slice(*byte_range)])
-        return read_segment(self.segment, self.log.folder, byte_range)
+        return segment_file.read_segment(self.segment, self.log.folder, byte_range)
 
     def _skip_hole(self, position: int) -> int:
         if self.content is not None:
             return position
-        with open_segment(self.segment, self.log.folder, ByteRange(position, self.end)) as file:
+        with segment_file.open_segment(self.segment, self.log.folder, ByteRange(position, self.end)) as file:
             return position + file.skip_hole()
 
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.batches import parse_batch_at
-from kafkagroups.log.damage import Damage
+from kafkagroups.log.batches import Damage, parse_batch_at
 from kafkagroups.log.folders import has_segments, open_log
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, base_offset_of, segment_name
 

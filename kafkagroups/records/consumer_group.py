@@ -12,7 +12,7 @@ protocol has many records, so that the broker writes only the records that chang
     16      the topics that match a pattern (a member can subscribe to a pattern of topic names), since 4.0
 
 A tombstone is a record with a null value. Other records can come in any order, because any of them creates the group
-(except in the releases that refusals.py lists). The tombstone of a member must come before the tombstone of the group,
+(except in the releases that dialects.py lists). The tombstone of a member must come before the tombstone of the group,
 because a coordinator refuses to delete a group that has members.
 
 The group epoch is a number that increases with each change of the group. The epoch of a member is the group epoch that
@@ -22,31 +22,27 @@ Source: ConsumerGroup….json (4.3.1); GroupCoordinatorRecordHelpers.java; Group
 
 from __future__ import annotations
 
-from kafkagroups.records.structs import Message, Struct, field, message
+from kafkagroups.records.structs import Message, Struct, field
 from kafkagroups.records.wire import BYTES, INT8, INT32, INT64, STRING, UUID, Array
 
 
-@message()
-class GroupIdKey(Message, frozen=True):
+class GroupIdKey(Message):
     """The key of a record about a group."""
 
     group_id: str = field(STRING, doc="the group's id")
 
 
-@message()
-class MemberIdKey(GroupIdKey, frozen=True):
+class MemberIdKey(GroupIdKey):
     """The key of a record about a member."""
 
     member_id: str = field(STRING, doc="the member's id")
 
 
-@message()
-class ConsumerGroupMetadataKey(GroupIdKey, frozen=True):
+class ConsumerGroupMetadataKey(GroupIdKey):
     """Type 3."""
 
 
-@message(flexible="0+")
-class ConsumerGroupMetadataValue(Message, frozen=True):
+class ConsumerGroupMetadataValue(Message, flexible="0+"):
     """Type 3: the group and its epoch.
 
     Since 3.7. The record is written whenever the epoch increases: a member joins, leaves or changes its subscription,
@@ -58,21 +54,18 @@ class ConsumerGroupMetadataValue(Message, frozen=True):
     metadata_hash: int = field(INT64, tag=0, since="4.1", doc="a hash of the topics that the group reads")
 
 
-@message()
-class ConsumerGroupPartitionMetadataKey(GroupIdKey, frozen=True):
+class ConsumerGroupPartitionMetadataKey(GroupIdKey):
     """Type 4."""
 
 
-@message(flexible="0+")
-class PartitionMetadata(Message, frozen=True):
+class PartitionMetadata(Message, flexible="0+"):
     """One partition of a topic in a value of type 4 or 9."""
 
     partition: int = field(INT32, doc="a partition of the topic")
     racks: tuple[str, ...] = field(Array(STRING), doc="the racks where the replicas of the partition are")
 
 
-@message(flexible="0+")
-class TopicMetadata(Message, frozen=True):
+class TopicMetadata(Message, flexible="0+"):
     """One topic in a value of type 4 or 9."""
 
     topic_id: str = field(UUID, doc="the topic's id")
@@ -81,8 +74,7 @@ class TopicMetadata(Message, frozen=True):
     partition_metadata: tuple[PartitionMetadata, ...] = field(Array(Struct(PartitionMetadata)), doc="its partitions")
 
 
-@message(flexible="0+")
-class ConsumerGroupPartitionMetadataValue(Message, frozen=True):
+class ConsumerGroupPartitionMetadataValue(Message, flexible="0+"):
     """Type 4: the partitions and racks of the subscribed topics.
 
     Kafka 3.7 to 4.0 write the record when the topics of the group change. Since 4.1, `metadata_hash` in type 3 replaces
@@ -93,21 +85,18 @@ class ConsumerGroupPartitionMetadataValue(Message, frozen=True):
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
 
 
-@message()
-class ConsumerGroupMemberMetadataKey(MemberIdKey, frozen=True):
+class ConsumerGroupMemberMetadataKey(MemberIdKey):
     """Type 5."""
 
 
-@message(flexible="0+")
-class ClassicProtocol(Message, frozen=True):
+class ClassicProtocol(Message, flexible="0+"):
     """An assignor that a classic member supports, with the member's subscription for this assignor."""
 
     name: str = field(STRING, doc="an assignor that the member offers")
     metadata: bytes = field(BYTES, doc="the member's subscription for that assignor, in the client's format")
 
 
-@message(flexible="0+")
-class ClassicMemberMetadata(Message, frozen=True):
+class ClassicMemberMetadata(Message, flexible="0+"):
     """Data from the JoinGroup request of a member that still uses the classic protocol."""
 
     session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until the member is removed")
@@ -116,8 +105,7 @@ class ClassicMemberMetadata(Message, frozen=True):
     )
 
 
-@message(flexible="0+")
-class ConsumerGroupMemberMetadataValue(Message, frozen=True):
+class ConsumerGroupMemberMetadataValue(Message, flexible="0+"):
     """Type 5: a member and its subscription.
 
     Since 3.7. The record is written when the member joins and when its data changes. A tombstone means that the member
@@ -150,13 +138,11 @@ class ConsumerGroupMemberMetadataValue(Message, frozen=True):
     )
 
 
-@message()
-class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
+class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
     """Type 6."""
 
 
-@message(flexible="0+")
-class ConsumerGroupTargetAssignmentMetadataValue(Message, frozen=True):
+class ConsumerGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     """Type 6: the group epoch that the target assignment was computed for.
 
     Since 3.7. The record is written after the members' records (type 7) of a new target assignment. When a group is
@@ -167,21 +153,18 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message, frozen=True):
     assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
 
 
-@message()
-class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey, frozen=True):
+class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey):
     """Type 7."""
 
 
-@message(flexible="0+")
-class TopicPartition(Message, frozen=True):
+class TopicPartition(Message, flexible="0+"):
     """Partitions of one topic in an assignment."""
 
     topic_id: str = field(UUID, doc="the topic's id")
     partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
 
 
-@message(flexible="0+")
-class ConsumerGroupTargetAssignmentMemberValue(Message, frozen=True):
+class ConsumerGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     """Type 7: the partitions that a member should have.
 
     The member gets a partition only after its previous owner has given the partition back.
@@ -194,13 +177,11 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, frozen=True):
     )
 
 
-@message()
-class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
+class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey):
     """Type 8."""
 
 
-@message(flexible="0+")
-class TopicPartitions(Message, frozen=True):
+class TopicPartitions(Message, flexible="0+"):
     """Partitions of one topic in a current assignment, with their epochs."""
 
     topic_id: str = field(UUID, doc="the topic's id")
@@ -214,8 +195,7 @@ MEMBER_STATES = {0: "Stable", 1: "UnrevokedPartitions", 2: "UnreleasedPartitions
 """Kafka's names of the states in type 8. Source: MemberState.java in modern/ (4.3.1)."""
 
 
-@message(flexible="0+")
-class ConsumerGroupCurrentMemberAssignmentValue(Message, frozen=True):
+class ConsumerGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
     Since 3.7. The record is written whenever these partitions or the state change. A tombstone means that the member
@@ -234,15 +214,13 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, frozen=True):
     )
 
 
-@message()
-class ConsumerGroupRegularExpressionKey(GroupIdKey, frozen=True):
+class ConsumerGroupRegularExpressionKey(GroupIdKey):
     """Type 16."""
 
     regular_expression: str = field(STRING, doc="a pattern that a member subscribed to")
 
 
-@message(flexible="0+")
-class ConsumerGroupRegularExpressionValue(Message, frozen=True):
+class ConsumerGroupRegularExpressionValue(Message, flexible="0+"):
     """Type 16, since 4.0: the topics that match a pattern.
 
     The record is written when a member subscribes to a new pattern, or when the matching topics change. A tombstone

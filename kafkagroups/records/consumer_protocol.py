@@ -17,23 +17,21 @@ import struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.structs import Message, Struct, field, message, read_message, write_message
+from kafkagroups.records.structs import Message, Struct, field, read_message, write_message
 from kafkagroups.records.wire import BYTES, INT16, INT32, STRING, Array
 
 HIGHEST_VERSION = 3
 """The highest version of subscriptions and assignments in Kafka 4.3.1."""
 
 
-@message()
-class TopicAndPartitions(Message, frozen=True):
+class TopicAndPartitions(Message):
     """A topic with the numbers of some of its partitions."""
 
     topic: str = field(STRING, doc="the topic's name")
     partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of its partitions")
 
 
-@message()
-class ConsumerProtocolSubscription(Message, frozen=True):
+class ConsumerProtocolSubscription(Message):
     """A member's subscription.
 
     Version 1 was added by KIP-429, and version 3 by KIP-881. `generation_id` -1 means "unknown".
@@ -54,8 +52,7 @@ class ConsumerProtocolSubscription(Message, frozen=True):
     )
 
 
-@message()
-class ConsumerProtocolAssignment(Message, frozen=True):
+class ConsumerProtocolAssignment(Message):
     """The partitions that the leader assigned to a member."""
 
     assigned_partitions: tuple[TopicAndPartitions, ...] = field(

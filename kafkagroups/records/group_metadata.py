@@ -14,19 +14,17 @@ Source (4.3.1): GroupMetadataKey.json; GroupMetadataValue.json.
 
 from __future__ import annotations
 
-from kafkagroups.records.structs import Message, Struct, field, message
+from kafkagroups.records.structs import Message, Struct, field
 from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
 
 
-@message()
-class GroupMetadataKey(Message, frozen=True):
+class GroupMetadataKey(Message):
     """The key of record type 2."""
 
     group: str = field(STRING, doc="the group's id")
 
 
-@message(flexible="4+")
-class MemberMetadata(Message, frozen=True):
+class MemberMetadata(Message, flexible="4+"):
     """One member in a group record.
 
     The bytes in `subscription` come from the member's JoinGroup request, and those in `assignment` from the leader's
@@ -45,8 +43,7 @@ class MemberMetadata(Message, frozen=True):
     assignment: bytes = field(BYTES, doc="the member's assignment, in the client's format")
 
 
-@message(flexible="4+")
-class GroupMetadataValue(Message, frozen=True):
+class GroupMetadataValue(Message, flexible="4+"):
     """One generation of a classic group, with its members.
 
     version  written by        new in this version

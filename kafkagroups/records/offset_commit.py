@@ -14,12 +14,11 @@ Source (4.3.1): OffsetCommitKey.json; OffsetCommitValue.json; LegacyOffsetCommit
 
 from __future__ import annotations
 
-from kafkagroups.records.structs import Message, field, message
+from kafkagroups.records.structs import Message, field
 from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 
 
-@message()
-class LegacyOffsetCommitKey(Message, frozen=True):
+class LegacyOffsetCommitKey(Message):
     """The key of record type 0."""
 
     group: str = field(STRING, doc="the group that committed the offset")
@@ -27,8 +26,7 @@ class LegacyOffsetCommitKey(Message, frozen=True):
     partition: int = field(INT32, doc="the partition of that topic")
 
 
-@message()
-class LegacyOffsetCommitValue(Message, frozen=True):
+class LegacyOffsetCommitValue(Message):
     """A committed offset, as Kafka 0.8.2 wrote it.
 
     Kafka 4.1 and later read only value version 0, with these fields. Kafka up to 4.0 reads the value as an
@@ -40,8 +38,7 @@ class LegacyOffsetCommitValue(Message, frozen=True):
     commit_timestamp: int = field(INT64, doc="when the offset was committed, ms since 1970")
 
 
-@message()
-class OffsetCommitKey(Message, frozen=True):
+class OffsetCommitKey(Message):
     """The key of record type 1."""
 
     group: str = field(STRING, doc="the group that committed the offset")
@@ -49,8 +46,7 @@ class OffsetCommitKey(Message, frozen=True):
     partition: int = field(INT32, doc="the partition of that topic")
 
 
-@message(flexible="4+")
-class OffsetCommitValue(Message, frozen=True):
+class OffsetCommitValue(Message, flexible="4+"):
     """A committed offset: the offset of the next record that the group will read.
 
     version  written by    new in this version

@@ -11,17 +11,15 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 from __future__ import annotations
 
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey, TopicMetadata, TopicPartition
-from kafkagroups.records.structs import Message, Struct, field, message
+from kafkagroups.records.structs import Message, Struct, field
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 
 
-@message()
-class ShareGroupPartitionMetadataKey(GroupIdKey, frozen=True):
+class ShareGroupPartitionMetadataKey(GroupIdKey):
     """Type 9."""
 
 
-@message(flexible="0+")
-class ShareGroupPartitionMetadataValue(Message, frozen=True):
+class ShareGroupPartitionMetadataValue(Message, flexible="0+"):
     """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
     The record was written when the topics of the group changed. When a group was deleted, a tombstone was written. The
@@ -31,13 +29,11 @@ class ShareGroupPartitionMetadataValue(Message, frozen=True):
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
 
 
-@message()
-class ShareGroupMemberMetadataKey(MemberIdKey, frozen=True):
+class ShareGroupMemberMetadataKey(MemberIdKey):
     """Type 10."""
 
 
-@message(flexible="0+")
-class ShareGroupMemberMetadataValue(Message, frozen=True):
+class ShareGroupMemberMetadataValue(Message, flexible="0+"):
     """Type 10: a member and its subscription.
 
     Since 4.0. The record is written when the member joins and when its data changes. A tombstone means that the member
@@ -52,13 +48,11 @@ class ShareGroupMemberMetadataValue(Message, frozen=True):
     )
 
 
-@message()
-class ShareGroupMetadataKey(GroupIdKey, frozen=True):
+class ShareGroupMetadataKey(GroupIdKey):
     """Type 11."""
 
 
-@message(flexible="0+")
-class ShareGroupMetadataValue(Message, frozen=True):
+class ShareGroupMetadataValue(Message, flexible="0+"):
     """Type 11: the group and its epoch.
 
     Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. `metadata_hash` was
@@ -69,13 +63,11 @@ class ShareGroupMetadataValue(Message, frozen=True):
     metadata_hash: int = field(INT64, since="4.1", doc="a hash of the topics that the group reads")
 
 
-@message()
-class ShareGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
+class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
     """Type 12."""
 
 
-@message(flexible="0+")
-class ShareGroupTargetAssignmentMetadataValue(Message, frozen=True):
+class ShareGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     """Type 12: the group epoch that the target assignment was computed for.
 
     Since 4.0. The record is written with a new assignment. When a group is deleted, a tombstone is written.
@@ -86,13 +78,11 @@ class ShareGroupTargetAssignmentMetadataValue(Message, frozen=True):
     assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
 
 
-@message()
-class ShareGroupTargetAssignmentMemberKey(MemberIdKey, frozen=True):
+class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
     """Type 13."""
 
 
-@message(flexible="0+")
-class ShareGroupTargetAssignmentMemberValue(Message, frozen=True):
+class ShareGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     """Type 13, since 4.0: the partitions that a member should have.
 
     The record is written when these partitions change. A tombstone means that the member left.
@@ -103,13 +93,11 @@ class ShareGroupTargetAssignmentMemberValue(Message, frozen=True):
     )
 
 
-@message()
-class ShareGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
+class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
     """Type 14."""
 
 
-@message(flexible="0+")
-class ShareGroupCurrentMemberAssignmentValue(Message, frozen=True):
+class ShareGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     """Type 14: the partitions that a member has now.
 
     Since 4.0. The record is written when these partitions change. A tombstone means that the member left. `state` is
@@ -124,13 +112,11 @@ class ShareGroupCurrentMemberAssignmentValue(Message, frozen=True):
     )
 
 
-@message()
-class ShareGroupStatePartitionMetadataKey(GroupIdKey, frozen=True):
+class ShareGroupStatePartitionMetadataKey(GroupIdKey):
     """Type 15."""
 
 
-@message(flexible="0+")
-class TopicPartitionsInfo(Message, frozen=True):
+class TopicPartitionsInfo(Message, flexible="0+"):
     """Partitions of one topic, with the topic's name."""
 
     topic_id: str = field(UUID, doc="the topic's id")
@@ -138,16 +124,14 @@ class TopicPartitionsInfo(Message, frozen=True):
     partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
 
 
-@message(flexible="0+")
-class TopicInfo(Message, frozen=True):
+class TopicInfo(Message, flexible="0+"):
     """The id and the name of a topic."""
 
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
 
 
-@message(flexible="0+")
-class ShareGroupStatePartitionMetadataValue(Message, frozen=True):
+class ShareGroupStatePartitionMetadataValue(Message, flexible="0+"):
     """Type 15: the partitions whose state in `__share_group_state` exists, or is being created or deleted.
 
     The state of a partition is the group's progress in it. The share coordinator, a part of the broker, stores this

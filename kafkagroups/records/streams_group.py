@@ -13,25 +13,22 @@ StreamsCoordinatorRecordHelpers.java.
 from __future__ import annotations
 
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
-from kafkagroups.records.structs import Message, Struct, field, message
+from kafkagroups.records.structs import Message, Struct, field
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
 
 
-@message()
-class StreamsGroupMetadataKey(GroupIdKey, frozen=True):
+class StreamsGroupMetadataKey(GroupIdKey):
     """Type 17."""
 
 
-@message(flexible="0+")
-class LastAssignmentConfig(Message, frozen=True):
+class LastAssignmentConfig(Message, flexible="0+"):
     """A setting of the assignor."""
 
     key: str = field(STRING, doc="a setting's name")
     value: str = field(STRING, doc="the setting's value")
 
 
-@message(flexible="0+")
-class StreamsGroupMetadataValue(Message, frozen=True):
+class StreamsGroupMetadataValue(Message, flexible="0+"):
     """Type 17: the group, its epoch, and the last topology that the coordinator validated.
 
     Since 4.1. The record is written whenever the epoch increases. A tombstone deletes the group.
@@ -55,29 +52,25 @@ class StreamsGroupMetadataValue(Message, frozen=True):
     )
 
 
-@message()
-class StreamsGroupMemberMetadataKey(MemberIdKey, frozen=True):
+class StreamsGroupMemberMetadataKey(MemberIdKey):
     """Type 19."""
 
 
-@message(flexible="0+")
-class Endpoint(Message, frozen=True):
+class Endpoint(Message, flexible="0+"):
     """The address of one process of the application."""
 
     host: str = field(STRING, doc="where the instance answers queries")
     port: int = field(UINT16, doc="the port of the instance")
 
 
-@message(flexible="0+")
-class KeyValue(Message, frozen=True):
+class KeyValue(Message, flexible="0+"):
     """A client tag: its name and its value."""
 
     key: str = field(STRING, doc="a client tag's name")
     value: str = field(STRING, doc="the value")
 
 
-@message(flexible="0+")
-class StreamsGroupMemberMetadataValue(Message, frozen=True):
+class StreamsGroupMemberMetadataValue(Message, flexible="0+"):
     """Type 19: a member, which is one stream thread of the application.
 
     Since 4.1. The record is written when the member joins and when its data changes. A tombstone means that the member
@@ -97,13 +90,11 @@ class StreamsGroupMemberMetadataValue(Message, frozen=True):
     client_tags: tuple[KeyValue, ...] = field(Array(Struct(KeyValue)), doc="tags for rack aware assignment")
 
 
-@message()
-class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
+class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
     """Type 20."""
 
 
-@message(flexible="0+")
-class StreamsGroupTargetAssignmentMetadataValue(Message, frozen=True):
+class StreamsGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     """Type 20: the group epoch that the target assignment was computed for.
 
     Since 4.1. The record is written with a new assignment. When a group is deleted, a tombstone is written.
@@ -114,21 +105,18 @@ class StreamsGroupTargetAssignmentMetadataValue(Message, frozen=True):
     assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
 
 
-@message()
-class StreamsGroupTargetAssignmentMemberKey(MemberIdKey, frozen=True):
+class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
     """Type 21."""
 
 
-@message(flexible="0+")
-class TargetTaskIds(Message, frozen=True):
+class TargetTaskIds(Message, flexible="0+"):
     """The tasks of one subtopology in a target assignment. Kafka calls this struct TaskIds."""
 
     subtopology_id: str = field(STRING, doc="a part of the topology")
     partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of the tasks")
 
 
-@message(flexible="0+")
-class StreamsGroupTargetAssignmentMemberValue(Message, frozen=True):
+class StreamsGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     """Type 21, since 4.1: the tasks that a member should have.
 
     The record is written when these tasks change. A tombstone means that the member left.
@@ -143,13 +131,11 @@ class StreamsGroupTargetAssignmentMemberValue(Message, frozen=True):
     )
 
 
-@message()
-class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
+class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey):
     """Type 22."""
 
 
-@message(flexible="0+")
-class TaskIds(Message, frozen=True):
+class TaskIds(Message, flexible="0+"):
     """The tasks of one subtopology in a current assignment, with the epoch of each task."""
 
     subtopology_id: str = field(STRING, doc="a part of the topology")
@@ -163,8 +149,7 @@ MEMBER_STATES = {1: "Stable", 2: "UnrevokedTasks", 3: "UnreleasedTasks"}
 """Kafka's names of the states in type 22. Source: MemberState.java in streams/ (4.3.1)."""
 
 
-@message(flexible="0+")
-class StreamsGroupCurrentMemberAssignmentValue(Message, frozen=True):
+class StreamsGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
     Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
@@ -187,21 +172,18 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, frozen=True):
     )
 
 
-@message()
-class StreamsGroupTopologyKey(GroupIdKey, frozen=True):
+class StreamsGroupTopologyKey(GroupIdKey):
     """Type 23."""
 
 
-@message(flexible="0+")
-class TopicConfig(Message, frozen=True):
+class TopicConfig(Message, flexible="0+"):
     """A setting of a topic."""
 
     key: str = field(STRING, doc="a topic setting's name")
     value: str = field(STRING, doc="the value")
 
 
-@message(flexible="0+")
-class TopicInfo(Message, frozen=True):
+class TopicInfo(Message, flexible="0+"):
     """An internal topic of the application."""
 
     name: str = field(STRING, doc="an internal topic of the application")
@@ -210,8 +192,7 @@ class TopicInfo(Message, frozen=True):
     topic_configs: tuple[TopicConfig, ...] = field(Array(Struct(TopicConfig)), doc="its settings")
 
 
-@message(flexible="0+")
-class CopartitionGroup(Message, frozen=True):
+class CopartitionGroup(Message, flexible="0+"):
     """Topics of a subtopology that need the same number of partitions.
 
     Each field contains indices into the field of Subtopology with the same name.
@@ -222,8 +203,7 @@ class CopartitionGroup(Message, frozen=True):
     repartition_source_topics: tuple[int, ...] = field(Array(INT16), doc="indices of repartition topics")
 
 
-@message(flexible="0+")
-class Subtopology(Message, frozen=True):
+class Subtopology(Message, flexible="0+"):
     """A connected part of the topology."""
 
     subtopology_id: str = field(STRING, doc="a connected part of the topology")
@@ -239,8 +219,7 @@ class Subtopology(Message, frozen=True):
     )
 
 
-@message(flexible="0+")
-class StreamsGroupTopologyValue(Message, frozen=True):
+class StreamsGroupTopologyValue(Message, flexible="0+"):
     """Type 23, since 4.1: the application's topology.
 
     The record is written when a member sends a newer topology. A tombstone means that the group was deleted.

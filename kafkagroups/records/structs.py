@@ -2,8 +2,7 @@
 
 A message is the key or the value of a record, or a struct inside them. It is declared as a class:
 
-    @message(flexible="4+")
-    class OffsetCommitValue(Message, frozen=True):
+    class OffsetCommitValue(Message, flexible="4+"):
         offset: int = field(INT64)
         leader_epoch: int = field(INT32, versions="3+", default=-1)
         topic_id: str = field(UUID, versions="4+", tag=0, since="4.1")
@@ -33,33 +32,15 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform
 
 import msgspec
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.helpers import MAX_INT32
-from kafkagroups.records.refusals import TOO_MANY_TAGS
-from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version, parse_release
+from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, TOO_MANY_TAGS, Version, parse_release
 from kafkagroups.records.wire import LARGEST_VERSION, MessageFormat, Wire, read_uvarint, uvarint_bytes
-
-
-class TaggedField(NamedTuple):
-    tag: int
-    data: bytes
-
-
-class Message(msgspec.Struct, frozen=True, kw_only=True):
-    unknown_tagged_fields: tuple[TaggedField, ...] = ()
-
-    def __repr__(self) -> str:
-        values = (f"{spec.name}={getattr(self, spec.name)!r}" for spec in field_specs(type(self)))
-        return f"{type(self).__name__}({', '.join(values)})"
-
-
-M = TypeVar("M", bound=Message)
 
 
 class FieldSpec(NamedTuple):
@@ -107,42 +88,6 @@ def field(
     return FieldSpec("", "", wire, parse_versions(versions), nullable, value, tag, first_version, doc)
 
 
-def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """`flexible` are the message versions with compact lengths and tagged fields, such as "4+". "none" means no
-    version.
-    """
-
-    def decorate(cls: type[M]) -> type[M]:
-        defaults = zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True)
-        own = [
-            declared._replace(name=name, json_name=camel_case(name))
-            for name, declared in defaults
-            if isinstance(declared, FieldSpec)
-        ]
-        # The declared fields were the defaults. They are replaced by the defaults of the fields.
-        message_class: Any = msgspec.defstruct(
-            cls.__name__,
-            [(spec.name, Any, spec.default) for spec in own],
-            bases=cls.__bases__,
-            module=cls.__module__,
-            namespace={"__doc__": cls.__doc__},
-            frozen=True,
-        )
-        inherited = [spec for base in cls.__bases__ if base is not Message for spec in field_specs(base)]
-        _declaration_by_class[message_class] = Declaration(parse_versions(flexible), (*inherited, *own))
-        return cast(type[M], message_class)
-
-    return decorate
-
-
-class Declaration(NamedTuple):
-    flexible_versions: range
-    specs: tuple[FieldSpec, ...]
-
-
-_declaration_by_class: dict[type[Message], Declaration] = {}
-
-
 def parse_versions(text: str) -> range:
     """Return the versions in a text: "3+" is 3 and above, "0-2" is 0 to 2, "1" is only 1, "none" is empty."""
     if text == "none":
@@ -153,7 +98,53 @@ def parse_versions(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def field_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
+class Declaration(NamedTuple):
+    flexible_versions: range
+    specs: tuple[FieldSpec, ...]
+
+
+_declaration_by_class: dict[type[Message], Declaration] = {}
+
+
+class MessageType(msgspec.StructMeta):
+    """The type of a message class, which gives each declared field the default that its declaration names.
+
+    `flexible` are the message versions with compact lengths and tagged fields, such as "4+". "none" means no version.
+    """
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], flexible: str = "none", **options: Any
+    ) -> Any:
+        own = [
+            declared._replace(name=key, json_name=camel_case(key))
+            for key, declared in namespace.items()
+            if isinstance(declared, FieldSpec)
+        ]
+        defaults = {spec.name: spec.default for spec in own}
+        cls: Any = super().__new__(mcls, name, bases, namespace | defaults, **options)
+        inherited = [spec for base in bases if isinstance(base, MessageType) for spec in field_specs(base)]
+        _declaration_by_class[cls] = Declaration(parse_versions(flexible), (*inherited, *own))
+        return cls
+
+
+class TaggedField(NamedTuple):
+    tag: int
+    data: bytes
+
+
+@dataclass_transform(frozen_default=True)
+class Message(msgspec.Struct, frozen=True, kw_only=True, metaclass=MessageType):
+    unknown_tagged_fields: tuple[TaggedField, ...] = ()
+
+    def __repr__(self) -> str:
+        values = (f"{spec.name}={getattr(self, spec.name)!r}" for spec in field_specs(type(self)))
+        return f"{type(self).__name__}({', '.join(values)})"
+
+
+M = TypeVar("M", bound=Message)
+
+
+def field_specs(cls: type) -> tuple[FieldSpec, ...]:
     return _declaration_by_class[cls].specs
 
 

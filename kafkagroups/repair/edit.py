@@ -38,26 +38,31 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.map_orders import hash_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
+from kafkagroups.log.batches import Damage
 from kafkagroups.log.cleaner import Compaction
-from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import new_folder, open_logs
 from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
-from kafkagroups.records.dialects import Dialect, dialect
+from kafkagroups.records.dialects import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, dialect, parse_release
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.serde import (
+    RECORD_TYPES,
+    ControlType,
+    Record,
+    encode,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 from kafkagroups.records.structs import Message
-from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
 from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
 
 _REGULAR_EXPRESSION = 16

@@ -22,19 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, encode_batch, record_count
-from kafkagroups.log.batches import parse_batch_at
+from kafkagroups.log.batches import Damage, parse_batch_at
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment, list_segments, read_marker
-from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import base_offset_of, segment_name
 from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.control import ControlType, decode_end_transaction_marker
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Coordinator, Dialect, dialect
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.serde import decode
+from kafkagroups.records.serde import ControlType, decode, decode_end_transaction_marker
 from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import value_version
 

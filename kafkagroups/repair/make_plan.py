@@ -15,16 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import LogKey, LogKeys, read_keys
-from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.offsets import Orphan, TopicPartition
-from kafkagroups.groups.replay import CountBytes, ignore_bytes
+from kafkagroups.groups.offsets import Fate, Orphan, TopicPartition
+from kafkagroups.groups.replay import CountBytes, LogKey, LogKeys, ignore_bytes, read_keys
 from kafkagroups.history.fates import Fates, RecordFate, read_fate_table
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.loading.columns import columns_of
-from kafkagroups.loading.engines import PYTHON, create_observed_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.load import PYTHON, OpenTopic, create_observed_engine
 from kafkagroups.loading.partition_count import match_groups
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segment_file import partition_for

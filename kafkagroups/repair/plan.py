@@ -24,9 +24,10 @@ from msgspec import Meta, Struct
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
+from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64
 from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.folders import new_file
+from kafkagroups.log.segment_file import check_regular
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
 PLAN_VERSION = 1

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.loading.engines import choose_engine
+from kafkagroups.loading.load import choose_engine
 from kafkagroups.loading.snapshots import (
     CHECKPOINT,
     KeptPartition,
@@ -30,8 +30,8 @@ from kafkagroups.loading.snapshots import (
     prepare_folder,
     read_manifest,
 )
+from kafkagroups.log.batches import Damage
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import Damage
 from kafkagroups.log.segment_file import WHOLE_FILE
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import MAX_INT64, parse_whole_number
 from kafkagroups.loading.columns import Column, arrow_schema, columns_of, parse_columns
-from kafkagroups.loading.engines import ENGINES
+from kafkagroups.loading.load import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import local_path
 from kafkagroups.topic import Topic

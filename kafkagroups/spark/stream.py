@@ -34,8 +34,7 @@ from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.columns import Row, record_batches
 from kafkagroups.loading.rows import partition_number, record_rows
 from kafkagroups.log.batch import HEADER_SIZE, Batch, record_count
-from kafkagroups.log.batches import FoundBatch, Position
-from kafkagroups.log.damage import Damage
+from kafkagroups.log.batches import Damage, FoundBatch, Position
 from kafkagroups.log.folders import find_logs, local_path
 from kafkagroups.log.segment_file import ByteRange, MissingSegment, base_offset_of
 from kafkagroups.log.segments import Log

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.log.damage import Damage
+from kafkagroups.log.batches import Damage
 from kafkagroups.log.folders import find_logs
 from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.topic import Topic

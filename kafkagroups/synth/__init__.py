@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.log.folders import create_folder, new_folder
-from kafkagroups.synth import files, request_batches as requests, topic_settings
-from kafkagroups.synth.topic_settings import WIDTH, Settings, check_settings
+from kafkagroups.synth import files, request_batches as requests
+from kafkagroups.synth.request_batches import WIDTH, Settings, check_settings
 
 __all__ = ["WIDTH", "Settings", "write"]
 
@@ -43,7 +43,7 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     """
     all_settings = Settings(records, **settings)
     check_settings(all_settings)
-    group_digits, partition_of_group = topic_settings.choose_groups(all_settings)
+    group_digits, partition_of_group = requests.choose_groups(all_settings)
     create_folder(Path(folder))
     all_requests = requests.draw_requests(all_settings)
     partition_of_request = partition_of_group[all_requests["group"]]

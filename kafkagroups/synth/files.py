@@ -33,21 +33,13 @@ from kafkagroups.log.batch import (
 from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.folders import name_file
 from kafkagroups.log.segment_file import LENGTH_POSITION, LOG_OVERHEAD, segment_name
-from kafkagroups.records import consumer_group
-from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicAndPartitions,
-    VersionedMessage,
-    encode_versioned,
-)
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.records import consumer_group, consumer_protocol, serde
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import uuid_text
 from kafkagroups.synth import request_batches as requests
-from kafkagroups.synth.topic_settings import GROUP, TOPIC, TOPIC_PARTITIONS, TOPICS, Array, Settings, format_digits
+from kafkagroups.synth.request_batches import GROUP, TOPIC, TOPIC_PARTITIONS, TOPICS, Array, Settings, format_digits
 
 # The placeholders of numbers. If a column has several slots, the placeholder of slot n is the number below plus n.
 _BASE_OFFSET = 0x71A5_0000_0000_0001
@@ -83,8 +75,10 @@ def build_template(batch_type: int, width: int, settings: Settings) -> Template:
     is_marker = batch_type in (requests.COMMIT_MARKER, requests.ABORT_MARKER)
     is_in_transaction = is_marker or (batch_type < requests.TOMBSTONES and batch_type & requests.TXN_BIT != 0)
     if is_marker:
-        marker_type = ControlType.COMMIT if batch_type == requests.COMMIT_MARKER else ControlType.ABORT
-        pairs: list[tuple[bytes, bytes | None]] = [(encode_control_key(marker_type), encode_end_transaction_marker(0))]
+        marker_type = serde.ControlType.COMMIT if batch_type == requests.COMMIT_MARKER else serde.ControlType.ABORT
+        pairs: list[tuple[bytes, bytes | None]] = [
+            (serde.encode_control_key(marker_type), serde.encode_end_transaction_marker(0))
+        ]
     else:
         pairs = [encode(record) for record in _build_records(batch_type, width, settings)]
     records = [LogRecord(_BASE_OFFSET + index, _TIME, key, value) for index, (key, value) in enumerate(pairs)]
@@ -134,11 +128,13 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
     for number in range(settings.members if batch_type == requests.GENERATION else 0):
         assigned = [(_topic_name(slot, settings), numbers) for slot, numbers in _assign_partitions(settings, number)]
         topics = tuple(topic for topic, _ in assigned)
-        partitions = tuple(TopicAndPartitions(topic, numbers) for topic, numbers in assigned if numbers)
-        subscription = ConsumerProtocolSubscription(
+        partitions = tuple(
+            consumer_protocol.TopicAndPartitions(topic, numbers) for topic, numbers in assigned if numbers
+        )
+        subscription = consumer_protocol.ConsumerProtocolSubscription(
             topics, user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
         )
-        assignment = ConsumerProtocolAssignment(partitions, user_data=None)
+        assignment = consumer_protocol.ConsumerProtocolAssignment(partitions, user_data=None)
         member = MemberMetadata(
             member_id=_member_id(number),
             group_instance_id=None,
@@ -146,8 +142,12 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
             client_host="/127.0.0.1",
             rebalance_timeout=300_000,
             session_timeout=1_800_000,
-            subscription=encode_versioned(VersionedMessage(version=3, message=subscription)),
-            assignment=encode_versioned(VersionedMessage(version=3, message=assignment)),
+            subscription=consumer_protocol.encode_versioned(
+                consumer_protocol.VersionedMessage(version=3, message=subscription)
+            ),
+            assignment=consumer_protocol.encode_versioned(
+                consumer_protocol.VersionedMessage(version=3, message=assignment)
+            ),
         )
         members.append(member)
     leader, protocol = (members[0].member_id, "range") if members else (None, None)
@@ -192,7 +192,7 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
 
 
 def _record(record_type: int, key: tuple[str, ...], value: Any) -> Record:
-    key_class: Any = RECORD_TYPES[record_type].key
+    key_class: Any = serde.RECORD_TYPES[record_type].key
     return Record(record_type, key_class(*key), value, 0)
 
 

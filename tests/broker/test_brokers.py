@@ -16,7 +16,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
 from kafkagroups.course.real_broker import QUICK, find_jars
-from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
+from kafkagroups.loading.groups import group_json, offsets_json, pending_json
 from kafkagroups.repair.pull import pull as pull_topic
 from kafkagroups.spark.session import find_java
 from tests.broker.broker import CLASSIC, PASSWORD

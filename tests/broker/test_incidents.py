@@ -28,7 +28,7 @@ from kafkagroups.course.exercises.incidents import (
 from kafkagroups.course.exercises.incidents.incident import INCIDENTS, SEED
 from kafkagroups.course.lesson_folders import read_output
 from kafkagroups.course.real_broker import RealBroker
-from kafkagroups.loading.group_json import offsets_json, pending_json
+from kafkagroups.loading.groups import offsets_json, pending_json
 from kafkagroups.repair.edit import Clean, Marker
 from tests.broker.broker import CLASSIC, VERSIONS, Broker, need_jars, run_dump_tool
 from tests.handmade import GroupMetadataKey, encode_batch

@@ -12,9 +12,8 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from kafkagroups.coordinator.conversation import read_conversation
+from kafkagroups.coordinator.conversation import INTERNAL_TOPICS, read_conversation
 from kafkagroups.coordinator.player import Player
-from kafkagroups.coordinator.recorded_decisions import INTERNAL_TOPICS
 from kafkagroups.log.batch import crc32c
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.wire import uuid_bytes

@@ -14,8 +14,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings as profile
 
 from kafkagroups.coordinator import Errors, HeldLogs
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.living_groups import ClassicGroup, LivingShard
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import replay_batches
 from tests.coordinator.consumer_world import IDS, World

@@ -16,9 +16,8 @@ from hypothesis import settings as profile
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
-from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group import ClassicState as State
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.living_groups import ClassicGroup, LivingShard
 from kafkagroups.groups.replay import replay_batches
 from tests.coordinator.conftest import TOO_LARGE, NewBroker
 from tests.coordinator.world import SMALL_SEGMENT, clean, membership, subscription

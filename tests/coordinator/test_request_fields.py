@@ -130,7 +130,7 @@ def test_a_client_id_that_is_too_long_for_a_member_id(kafka):
 @pytest.mark.parametrize("member_id", ["", HALF, LONGEST + "x", None])
 def test_a_supply_of_wrong_member_ids(kafka, member_id):
     """A member id that no broker gives is refused, and the new group is not created."""
-    kafka.coordinator.members.new_member_id = lambda prefix: member_id
+    kafka.coordinator.new_member_id = lambda prefix: member_id
     with pytest.raises(kg.UsageError, match="new_member_id"):
         kafka.coordinator.join_group("g", protocols=[("a", b"")])
     assert kafka.listed() == set()

@@ -25,8 +25,8 @@ from kafkagroups.coordinator.simulated_consumers import (
     write_assignment as write_assignment,
     write_subscription as write_subscription,
 )
-from kafkagroups.groups.classic_group import ClassicGroup, NotAppended as NotAppended
 from kafkagroups.groups.group import ClassicState, Member
+from kafkagroups.groups.living_groups import ClassicGroup, NotAppended as NotAppended
 from tests.handmade import ConsumerProtocolSubscription, GroupMetadataKey, VersionedMessage, encode_versioned
 
 NOW = 1_700_000_000_000

@@ -11,8 +11,7 @@ import kafkagroups as kg
 from kafkagroups import dialect, load
 from kafkagroups.api import load_table
 from kafkagroups.history.stats import ROW_KINDS
-from kafkagroups.loading.engines import PYTHON, choose_engine
-from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.load import PYTHON, OpenTopic, choose_engine
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import ByteRange
 from kafkagroups.log.segments import NO_STOP, Stop

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import kafkagroups as kg
-from kafkagroups.loading.group_json import group_json
+from kafkagroups.loading.groups import group_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batches import list_batch_fields
 from kafkagroups.log.cleaner import DEFAULT_CAPACITY

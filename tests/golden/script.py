@@ -29,9 +29,9 @@ from kafkagroups.coordinator import (
     read_settings,
     start_broker,
 )
-from kafkagroups.coordinator.recorded_decisions import Transactions
-from kafkagroups.groups.classic_group import NotAppended
+from kafkagroups.coordinator.conversation import Transactions
 from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.living_groups import NotAppended
 from tests.golden import texts
 from tests.handmade import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 

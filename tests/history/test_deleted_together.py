@@ -8,7 +8,7 @@ seconds follow by hand from the times of the tombstones.
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.records.control import ControlType
+from kafkagroups.records.serde import ControlType
 from tests.handmade import LogRecord, encode_batch, encode_marker, generation, group_tombstone
 from tests.history.logs import ENGINES, SECOND, START, commit, write
 

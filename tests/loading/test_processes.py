@@ -14,8 +14,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import KafkagroupsError, dialect
 from kafkagroups.groups.replay import fold, ignore_bytes
-from kafkagroups.loading import engines as processes
-from kafkagroups.loading.engines import PYTHON
+from kafkagroups.loading import load as processes
+from kafkagroups.loading.load import PYTHON
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import MissingSegment
 from kafkagroups.log.segments import NO_STOP, Stop
@@ -30,7 +30,7 @@ NEW = dialect("new", None)
 WORKER = """
 import os, sys, time
 sys.path[:] = sys.argv[1:]
-from kafkagroups.loading import engines as processes
+from kafkagroups.loading import load as processes
 fold = processes.fold
 def fold_first(log, *args, **options):
     if log.segments[0].endswith("-0/00000000000000000000.log"):
@@ -45,7 +45,7 @@ KILLED = WORKER.format(action="os.kill(os.getpid(), 9)")
 STUCK_COMMAND = f"""
 import os, sys
 from kafkagroups.cli import main
-from kafkagroups.loading import engines as processes
+from kafkagroups.loading import load as processes
 os.cpu_count = lambda: 2
 processes.MIN_SIZE = 0
 processes._START = {STUCK!r}
@@ -198,7 +198,7 @@ def test_without_processes_the_logs_are_folded_here(topic, started, monkeypatch,
 UNGUARDED = """
 import resource
 import kafkagroups as kg
-from kafkagroups.loading import engines as processes
+from kafkagroups.loading import load as processes
 processes.MIN_SIZE = 0
 print(len(kg.load({topic!r}, "classic", engine="python", threads=2)))
 assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0

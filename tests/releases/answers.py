@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
+from kafkagroups.loading.groups import group_json, offsets_json, pending_json
 
 CONSUMER_MEMBER = {
     "memberId": "member_id",

@@ -9,8 +9,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import dialect, open_log
-from kafkagroups.loading.engines import choose_engine
-from kafkagroups.log.damage import Outcome, Start, judge_start
+from kafkagroups.loading.load import choose_engine
+from kafkagroups.log.batches import Outcome, Start, judge_start
 from kafkagroups.log.segment_file import Zeros
 from kafkagroups.log.segments import NO_STOP
 from tests.captured import captured

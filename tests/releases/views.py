@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from kafkagroups.groups.group import Group
-from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
+from kafkagroups.loading.groups import group_json, offsets_json, pending_json
 
 CONSUMER_STATES = {None: "STABLE", 0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 STREAMS_STATES = {None: None, 1: "STABLE", 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"}

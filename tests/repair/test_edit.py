@@ -13,7 +13,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import TopicPartition
-from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
+from kafkagroups.loading.groups import group_json, offsets_json, pending_json
 from kafkagroups.log.cleaner import ProducerStates, add_batch, read_marker
 from tests.captured import captured
 from tests.cases import case

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from handbook_pages.facts import Answer, ErrorEntry, ErrorFacts, read_errors
 from handbook_pages.markdown import link_heading, make_table, read_paragraphs
-from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
+from kafkagroups.coordinator.messages import Errors, convert_commit_append_error, convert_group_append_error
 
 
 def write_pages() -> dict[str, str]:

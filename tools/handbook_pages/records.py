@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import NamedTuple
@@ -18,7 +19,6 @@ from handbook_pages.markdown import (
 from kafkagroups.records import (
     consumer_group,
     consumer_protocol,
-    control,
     dialects,
     group_metadata,
     offset_commit,
@@ -26,16 +26,15 @@ from kafkagroups.records import (
     streams_group,
     wire,
 )
-from kafkagroups.records.control import ControlType
-from kafkagroups.records.serde import RECORD_TYPES, RecordType
-from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs, make_format
-from kafkagroups.records.versions import (
+from kafkagroups.records.dialects import (
     AFTER_ALL_VERSIONS,
     EVERY_VERSION,
     VERSION_2_1_IV0,
     VersionRange,
     feature_releases,
 )
+from kafkagroups.records.serde import RECORD_TYPES, ControlType, RecordType
+from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs, make_format
 from kafkagroups.records.wire import LARGEST_VERSION, Array, Wire
 from kafkagroups.records.written_versions import WrittenValue, find_written_values
 
@@ -155,12 +154,12 @@ def _write_overview() -> str:
         "A uvarint is an unsigned integer with 7 bits in each byte. The lowest bits come first, and the highest bit of "
         "a byte says that another byte follows.",
         "## Markers",
-        *read_paragraphs(control.__doc__)[1:2],
-        read_table(control.__doc__),
+        *read_paragraphs(ControlType.__doc__)[1:2],
+        read_table(ControlType.__doc__),
         make_table(
             ("type", "name", "the transaction"), [(a, b, f"The marker {c} the transaction.") for a, b, c in markers]
         ),
-        f"Source: {read_source(control.__doc__)}",
+        f"Source: {read_source(inspect.getdoc(ControlType))}",
     ]
     return "\n\n".join(parts) + "\n"
 

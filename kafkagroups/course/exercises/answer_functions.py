@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
-from kafkagroups.coordinator.error_codes import Errors, convert_event_error
+from kafkagroups.coordinator.messages import Errors, convert_event_error
 from kafkagroups.course.exercises.exercise import ExerciseFunction, make_commit
-from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
 

@@ -16,7 +16,7 @@ from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Sce
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.folders import open_log
-from kafkagroups.records.control import ControlType
+from kafkagroups.records.serde import ControlType
 
 _HEIGHT = 250
 _COLUMNS = 9

@@ -13,11 +13,9 @@ from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.log_lines import Names, collect_names, describe_record, keep_first_records
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.observer import Observer
-from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.replay import fold_batches
+from kafkagroups.groups.offsets import Observer, TopicPartition
+from kafkagroups.groups.replay import find_group_id, fold_batches
 from kafkagroups.loading.load import combine_shards
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.folders import open_logs

@@ -19,10 +19,9 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.log.folders import open_log
-from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.serde import Record
+from kafkagroups.records.serde import ControlType, Record
 
 _HEIGHT = 318
 _LEFT = 10

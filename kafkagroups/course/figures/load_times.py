@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone, draw_svg, encode_data_address
 from kafkagroups.course.lesson_folders import find_upwards
-from kafkagroups.loading.engines import PYTHON, choose_engine
+from kafkagroups.loading.load import PYTHON, choose_engine
 
 Result = TypeVar("Result")
 MILLION = 1_000_000

@@ -15,7 +15,7 @@ from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.records.control import ControlType
+from kafkagroups.records.serde import ControlType
 
 _HEIGHT = 292
 _GROUP = "shop"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from kafkagroups.coordinator import Consumer, DiskLogs, GroupCoordinator, NewBatch, OffsetCommit
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.messages import Errors
 from kafkagroups.course.small_logs import KeyAndValue, encode_pair
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition

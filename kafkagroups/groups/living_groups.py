@@ -1,4 +1,5 @@
-"""A living classic group in a coordinator's cache: its members with states, votes and timers, and its offsets.
+"""The groups in a running coordinator: a living classic group, with its members' states, votes and timers and with its
+offsets, and the shard of the new coordinator, which can take back what its log has not confirmed (`LivingShard`).
 
 - Hard state is in records, so a load restores it: generation, protocol type, protocol, leader, members, the time of the
   last state change, and the offsets.
@@ -23,19 +24,24 @@ Source: GroupMetadata.scala and MemberMetadata.scala (3.9; tag 1.0.1 for rules t
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Protocol
 
 from kafkagroups.groups.group import (
     VALID_PREVIOUS_STATES,
     ClassicState,
+    Group,
     find_unreadable_subscription,
     read_subscribed_topics,
 )
 from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map_order, topic_partition_hash
-from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
+from kafkagroups.groups.modern_group import ModernGroup, copy_group
+from kafkagroups.groups.offsets import GroupOffsetsCopy, OffsetAndMetadata, Offsets, PartitionOffsets, TopicPartition
+from kafkagroups.groups.replay import LogKeys, NewShard, read_keys
+from kafkagroups.log.batch import Batch
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.wire import signed32
 
@@ -157,6 +163,9 @@ Protocols = list[tuple[str, bytes]]
 class Cancellable(Protocol):
     def cancel(self) -> None:
         """Cancel the timer, so that its action never runs."""
+
+
+_COPIED_FIELD_COUNT = 7
 
 
 @dataclass(eq=False)
@@ -388,3 +397,132 @@ class ClassicGroup:
                 for member in self.ordered_members()
             ),
         )
+
+
+LivingGroup = ClassicGroup | ModernGroup
+"""A group in a running coordinator."""
+
+
+class _EarlierGroup(NamedTuple):
+    group: Any
+    offsets: GroupOffsetsCopy
+
+
+Changes = dict[str, _EarlierGroup]
+
+
+@dataclass
+class LivingShard(NewShard):
+    """What a running coordinator knows of one partition. `groups` contains ClassicGroup and ModernGroup objects.
+
+    A running coordinator applies a record to its memory before the record is in the log, with the same code as a load
+    (replay.py). Until the log confirms the record, a failed append must take the changes back, and a fetch,
+    DescribeGroups and ListGroups must not see them, so the shard remembers each changed group as it was before.
+
+    Of a group without a record, for example that of a refused commit, a load finds nothing; it becomes visible with the
+    next batch of the partition.
+
+    A classic group is remembered as an object, not by its content, so taking back an append does not bring an earlier
+    generation back.
+
+    Simpler than Kafka: Kafka's maps keep every version of every entry until the log has confirmed it (timeline maps).
+    Here a group is copied as a whole before its first change in a batch.
+
+    `now_ms` is the time of the state of a group without a record. `appended` are the changes of each batch that the log
+    has not confirmed, the oldest first, and `unappended` are the changes since then.
+    Source: SnapshottableCoordinator, SnapshotRegistry, GroupMetadataManager.replay (4.3.1).
+    """
+
+    groups: dict[str, Any] = field(default_factory=dict)
+    offsets: Offsets = field(default_factory=Offsets)
+    now_ms: int = 0
+    appended: deque[Changes] = field(default_factory=deque)
+    unappended: Changes = field(default_factory=dict)
+
+    def keep_classic_group(self, group: Group) -> None:
+        self.groups[group.group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
+
+    def add_group(self, group: LivingGroup) -> None:
+        self._remember(group.group_id)
+        self.groups[group.group_id] = group
+
+    def remove_group(self, group_id: str) -> None:
+        self._remember(group_id)
+        self.groups.pop(group_id, None)
+
+    def apply_new(self, batch: Batch, keys: LogKeys) -> None:
+        """Apply a batch that the coordinator is about to append, or the marker that another broker wrote."""
+        changed_groups = {group_id for group_id, _, _ in read_keys(batch, keys)}
+        if batch.is_control:
+            changed_groups.update(self.offsets.pending.get(batch.producer_id, ()))
+        for group_id in changed_groups:
+            self._remember(group_id)
+        self.apply(batch, keys)
+
+    def end_batch(self) -> None:
+        self.appended.append(self.unappended)
+        self.unappended = {}
+
+    def confirm(self) -> None:
+        self.appended.popleft()
+
+    def revert(self, batch_count: int) -> None:
+        self._swap(self.unappended)
+        self.unappended = {}
+        for _ in range(batch_count):
+            self._swap(self.appended.pop())
+
+    @contextmanager
+    def committed(self) -> Iterator[None]:
+        later_changes = [changes for changes in (*self.appended, self.unappended) if changes]
+        for changes in reversed(later_changes):
+            self._swap(changes)
+        try:
+            yield
+        finally:
+            for changes in later_changes:
+                self._swap(changes)
+
+    def _remember(self, group_id: str) -> None:
+        if group_id not in self.unappended:
+            group = self.groups.get(group_id)
+            earlier = copy_group(group) if isinstance(group, ModernGroup) else group
+            self.unappended[group_id] = _EarlierGroup(earlier, self.offsets.copy_group(group_id))
+
+    def _swap(self, changes: Changes) -> None:
+        for group_id, earlier in changes.items():
+            current = self.groups.pop(group_id, None)
+            if earlier.group is not None:
+                self.groups[group_id] = earlier.group
+            changes[group_id] = _EarlierGroup(current, self.offsets.replace_group(group_id, earlier.offsets))
+
+
+def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
+    """If the log has no group record, the group became Empty at this time, as in Kafka."""
+    has_state_time = loaded.current_state_timestamp is not None
+    has_group_record = bool(loaded.members or loaded.generation or loaded.protocol_type or has_state_time)
+    group = ClassicGroup(
+        loaded.group_id,
+        kafka,
+        loaded.current_state_timestamp if has_group_record else now_ms,
+        generation=loaded.generation,
+        protocol_type=loaded.protocol_type or None,
+        protocol=loaded.protocol,
+        leader=loaded.leader,
+        offsets=GroupOffsets(
+            dict(loaded.offsets), {producer: dict(pending) for producer, pending in loaded.pending.items()}
+        ),
+    )
+    for member in loaded.members.values():
+        # A group record has each member's subscription for only one protocol: the group's protocol.
+        protocols = [(loaded.protocol or "", member.subscription_bytes)]
+        group.add(build_classic_member(member, protocols, member.assignment_bytes))
+    group.state = loaded.state
+    group.compute_subscribed_topics()
+    return group
+
+
+def build_classic_member(source: Any, protocols: Protocols, assignment: bytes = b"") -> ClassicMember:
+    """`source` is a loaded member or a JoinGroup request, which have the first fields of a living member."""
+    copied = {each.name: getattr(source, each.name) for each in fields(ClassicMember)[:_COPIED_FIELD_COUNT]}
+    return ClassicMember(**copied, protocols=protocols, assignment=assignment)

@@ -42,7 +42,6 @@ from kafkagroups.repair.client import (
     NoBroker,
     Security,
     Waits,
-    ask_log_ranges,
     connect,
     ignore_report,
 )
@@ -112,7 +111,7 @@ def follow(
         time_ms = next(times, None)
         while time_ms is not None:
             try:
-                with connect(bootstrap, security, Waits(max_wait, report)) as cluster:
+                with connect(bootstrap, security, max_wait, report) as cluster:
                     while time_ms is not None:
                         cluster.waits = Waits(max_wait, report)
                         copy.pull(cluster, partitions)
@@ -176,7 +175,7 @@ class _Copy:
             raise UsageError(f"{self.folder}: {TOPIC} was created again since then; follow it into a new folder")
         self.state.topic_id = self.state.topic_id or cluster.topic_id
         numbers = [each for each in numbers if each not in self.segments or not self.state.partitions[each].stopped]
-        ranges, errors = ask_log_ranges(cluster, numbers)
+        ranges, errors = cluster.ask_log_ranges(numbers)
         for number, error in errors.items():
             self.report(f"{TOPIC}-{number}: {error}")
         for number, (start, end) in sorted(ranges.items()):

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
@@ -37,19 +37,7 @@ from kafkagroups.log.segment_file import (
     find_frames,
     segment_name,
 )
-from kafkagroups.repair.client import (
-    MAX_WAIT_SECONDS,
-    READ_UNCOMMITTED,
-    TOPIC,
-    Cluster,
-    Security,
-    Waits,
-    ask_leaders,
-    ask_log_ranges,
-    connect,
-    ignore_report,
-    refresh_leaders,
-)
+from kafkagroups.repair.client import READ_UNCOMMITTED, TOPIC, Cluster, Connection, connect
 
 FETCH_BYTES = 8 * 1024 * 1024
 Progress = Callable[[int, int], None]
@@ -74,25 +62,22 @@ def pull(
     out: str | Path,
     *,
     partitions: Iterable[int] | None = None,
-    security: Security | None = None,
     progress: Progress | None = None,
-    max_wait: float = MAX_WAIT_SECONDS,
-    on_wait: Callable[[str], None] = ignore_report,
+    **connection: Unpack[Connection],
 ) -> PullResult:
     """Pull the partitions of a running cluster into files `out`/__consumer_offsets-N/<base offset>.log.
 
     Even after an error, the files contain only whole batches. `bootstrap` is HOST:PORT of a broker, or of several,
-    separated by commas, and `out` a new or empty folder. `partitions` None means all, and `security` None PLAINTEXT.
-    `progress` is called with the number of offsets that were pulled, and the number of all offsets. `max_wait` limits
-    all waits together, in seconds, and `on_wait` is called with a message about a longer wait (`Waits`).
+    separated by commas, and `out` a new or empty folder. `partitions` None means all. `progress` is called with the
+    number of offsets that were pulled, and the number of all offsets. `connection` are the parameters of `connect`.
 
     Raises UsageError if kafka-python is not installed, no broker responds, the topic or a partition does not exist, the
     user has no permission, the folder is not empty, or `max_wait` is not above 0.
     """
     folder = Path(out)
-    with connect(bootstrap, security, Waits(max_wait, on_wait)) as cluster:
+    with connect(bootstrap, **connection) as cluster:
         create_folder(folder)
-        ranges, errors = ask_log_ranges(cluster, choose_partitions(cluster, partitions))
+        ranges, errors = cluster.ask_log_ranges(choose_partitions(cluster, partitions))
         result = PullResult()
         for number, error in sorted(errors.items()):
             result.problems.append(f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}")
@@ -117,7 +102,7 @@ def pull(
 
 def choose_partitions(cluster: Cluster, partitions: Iterable[int] | None) -> list[int]:
     """Ask who leads, and return the partitions to pull. Raises UsageError if one does not exist."""
-    refresh_leaders(cluster)
+    cluster.refresh_leaders()
     existing = cluster.leaders
     requested = sorted(existing if partitions is None else set(partitions))
     missing = [number for number in requested if number not in existing]
@@ -162,7 +147,7 @@ def pull_partition(
     Raises PullStopped.
     """
     while pulled.next < end_offset:
-        responses, errors = ask_leaders(cluster, [number], partial(_build_fetch, pulled.next))
+        responses, errors = cluster.ask_leaders([number], partial(_build_fetch, pulled.next))
         if errors:
             raise PullStopped(errors[number])
         response = responses[number]

@@ -6,6 +6,7 @@ import ast
 import base64
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 from kafkagroups.cli.options import Options, choose_dialect, convert_lines, list_errors, parse_hex, rules_to_json
@@ -37,9 +38,10 @@ def read_bytes(text: str, name: str) -> bytes | None:
     if text.strip() in TOMBSTONES:
         return None
     for read in (_read_dump, _read_numbers, _read_quoted, _read_hex, _read_base64):
-        found = read(text.strip())
-        if found is not None:
-            return found
+        with suppress(SyntaxError, TypeError, ValueError):  # The text has another form.
+            found = read(text.strip())
+            if found is not None:
+                return found
     raise UsageError(
         f"{name}: expected hex, numbers such as [0, 1, -1], base64, or lines of xxd, hexdump -C or tcpdump, found "
         f"{text[:40]!r}"
@@ -71,25 +73,16 @@ def _read_quoted(text: str) -> bytes | None:
         return None
     if text[0] not in "bB":
         return read_bytes(quoted[2], "the text in quotes")
-    try:
-        return bytes(ast.literal_eval(text))
-    except (SyntaxError, ValueError, TypeError):
-        return None
+    return bytes(ast.literal_eval(text))
 
 
-def _read_hex(text: str) -> bytes | None:
-    try:
-        return bytes.fromhex(_SEPARATORS.sub("", text))
-    except ValueError:
-        return None
+def _read_hex(text: str) -> bytes:
+    return bytes.fromhex(_SEPARATORS.sub("", text))
 
 
-def _read_base64(text: str) -> bytes | None:
+def _read_base64(text: str) -> bytes:
     plain = text.replace("-", "+").replace("_", "/")
-    try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except ValueError:
-        return None
+    return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
 
 
 ARGUMENTS = """

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options, parse_hex, rules_to_json
-from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
+from kafkagroups.cli.output import format_time_ms, print_as_tool, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.log_records import OFFSET_KEYS, describe_rest, find_group_id
 from kafkagroups.groups.modern_group import MEMBER_STATES
@@ -195,15 +195,14 @@ def run(args: Options) -> int:
 
 
 def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], log: Log) -> None:
-    out = ToolOutput(sys.stdout)
     version = parse_release(args.kafka or NEWEST_TOOL)
+    notes = Notes()
+    texts = dump_text.format_lines(log, version, record_range, notes)
+    if args.format == "dump-log":
+        texts = dump_log.dump(log, version, record_range)
     try:
-        if args.format == "dump-log":
-            dump_log.dump(log, out, version, record_range)
-            return
-        notes = Notes()
-        for line in dump_text.format_lines(log, version, record_range, notes):
-            out.write(f"{line}\n")
+        for text in texts:
+            print_as_tool(text)
         errors += [str(notes.damage)] if notes.damage else []
     except BatchTooLarge as error:
         errors.append(str(error))

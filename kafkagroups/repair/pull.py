@@ -26,17 +26,11 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from kafkagroups.errors import UsageError
+from kafkagroups.log import segment_file
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.folders import create_folder
-from kafkagroups.log.segment_file import (
-    MAX_RELATIVE_OFFSET,
-    SEGMENT_BYTES,
-    FrameState,
-    base_offset_of,
-    find_frames,
-    segment_name,
-)
+from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.repair.client import READ_UNCOMMITTED, TOPIC, Cluster, Connection, connect
 
 FETCH_BYTES = 8 * 1024 * 1024
@@ -174,8 +168,8 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
     min_base_offset = next_offset if pulled.bytes else 0
     has_batch = False
     reason = "found only earlier batches"
-    for frame in find_frames(data):  # A frame is the position and the size of a batch.
-        if frame.state is not FrameState.WHOLE:
+    for frame in segment_file.find_frames(data):  # A frame is the position and the size of a batch.
+        if frame.state is not segment_file.FrameState.WHOLE:
             reason = frame.reason
             break
         batch = parse_batch(frame, data[frame.position : frame.end])
@@ -209,7 +203,7 @@ class SegmentWriter:
     def resume(cls, folder: Path) -> SegmentWriter:
         writer = cls.__new__(cls)
         writer.folder = folder
-        sizes = {base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}
+        sizes = {segment_file.base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}
         writer.bytes = sum(sizes.values())
         writer._base_offset = max(sizes)
         writer._size = sizes[writer._base_offset]
@@ -227,7 +221,7 @@ class SegmentWriter:
 
     @property
     def path(self) -> Path:
-        return self.folder / segment_name(self._base_offset)
+        return self.folder / segment_file.segment_name(self._base_offset)
 
     def append(self, batches: list[Batch], data: bytes) -> None:
         """Append batches, whose `position` is one in `data`.
@@ -243,7 +237,7 @@ class SegmentWriter:
         for batch in batches:
             size = self._size + len(content)
             is_full = size + batch.size > SEGMENT_BYTES
-            is_too_far = batch.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
+            is_too_far = batch.last_offset - self._base_offset > segment_file.MAX_RELATIVE_OFFSET
             if (is_full or is_too_far) and size > 0:
                 self._write(content)
                 self.sync()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from glob import glob, has_magic
@@ -40,14 +41,14 @@ PLACE = parse_columns("path string, cluster string?")
 
 @dataclass(frozen=True)
 class Options:
-    """`names` are the wanted columns, None for all. `groups` are group ids, or patterns with * and ?."""
+    """The options, by name in snake_case. `columns` None means all, and `groups` can be patterns with * and ?."""
 
     table: str
     paths: tuple[str, ...]
     cwd: str
     tasks: int | None
     fail_on_damage: bool
-    names: tuple[str, ...] | None
+    columns: tuple[str, ...] | None
     groups: tuple[str, ...] | None
     log_partitions: frozenset[int] | None
     cluster: str | None
@@ -55,21 +56,21 @@ class Options:
     fail_on_data_loss: bool
     starting_offsets: dict[str, int] | None
     """By the number of a log partition as text; empty for earliest, None for latest."""
-    max_bytes: int | None
-    max_rows: int | None
+    max_bytes_per_trigger: int | None
+    max_rows_per_trigger: int | None
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def selected_columns(self) -> tuple[Column, ...]:
         """The columns of the table, or those that the option `columns` names."""
-        if self.names is None:
+        if self.columns is None:
             return BATCHES if self.table == "batches" else columns_of(self.table)
         by_name = {column.name: column for column in self.all_columns}
-        unknown = [name for name in self.names if name not in by_name]
-        if len(set(self.names)) < len(self.names):
-            raise UsageError(f"option columns: a column is named twice in {','.join(self.names)}")
+        unknown = [name for name in self.columns if name not in by_name]
+        if len(set(self.columns)) < len(self.columns):
+            raise UsageError(f"option columns: a column is named twice in {','.join(self.columns)}")
         if unknown:
             raise UsageError(f"table {self.table} has no column {unknown[0]!r}; its columns are {', '.join(by_name)}")
-        return tuple(by_name[name] for name in self.names)
+        return tuple(by_name[name] for name in self.columns)
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
@@ -109,19 +110,20 @@ class Options:
         given: dict[str, Any] = {}
         for name, (default, parse) in _OPTIONS.items():
             text = by_lower_name.get(name.lower(), default)
-            given[_ATTRIBUTES.get(name, name)] = None if text is None else parse(name, text)
+            attribute = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+            given[attribute] = None if text is None else parse(name, text)
         path = given.pop("path")
         given["paths"] += () if path is None else (path,)
         if not given["paths"]:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
         if given["engine"] not in ENGINES:
             raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {given['engine']!r}")
-        if given["max_bytes"] is not None and given["max_rows"] is not None:
+        if given["max_bytes_per_trigger"] is not None and given["max_rows_per_trigger"] is not None:
             raise UsageError("maxBytesPerTrigger and maxRowsPerTrigger cannot be set together")
         given["cwd"] = given["cwd"] or os.getcwd()
         rules = {name: given.pop(name) for name in _TOPIC_OPTIONS}
         options = cls(topic=Topic("", **rules), **given)
-        assert options.columns  # The property raises a UsageError for an unknown table.
+        assert options.selected_columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
 
@@ -228,13 +230,4 @@ _OPTIONS: dict[str, tuple[str | None, Callable[[str, str], Any]]] = {
     "maxRowsPerTrigger": (None, _parse_count),
 }
 """By name: the default of each option, None for an option that is not set, and how its text is read."""
-_ATTRIBUTES = {
-    "columns": "names",
-    "failOnDamage": "fail_on_damage",
-    "failOnDataLoss": "fail_on_data_loss",
-    "startingOffsets": "starting_offsets",
-    "maxBytesPerTrigger": "max_bytes",
-    "maxRowsPerTrigger": "max_rows",
-}
-"""By name of an option: the attribute of Options, if its name is not the option's."""
 _TOPIC_OPTIONS = ("coordinator", "kafka", "partitions", "engine", "past_damage", "max_batch_bytes")

@@ -1,7 +1,7 @@
 """The command line: the commands, exit codes, and one module per command.
 
-Each command's module has the texts ARGUMENTS (options.py) and EXAMPLES, and the function `run`, which returns the exit
-code:
+Each command's module has the texts ARGUMENTS (options.py), EXAMPLES and perhaps NOTES, and the function `run`, which
+returns the exit code:
 
 - 0: success.
 - 1: failure. If the data is bad, its readable part is printed on stdout, and the first error on stderr.
@@ -147,7 +147,9 @@ def create_parser(name: str) -> Parser:
     from kafkagroups.cli.options import Parser  # The help needs none of its imports.
 
     command = import_module(f"kafkagroups.cli.{name}")
-    parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", command.EXAMPLES)
+    examples = f"examples:\n{command.EXAMPLES}"
+    epilog = f"{command.NOTES}\n{examples}" if hasattr(command, "NOTES") else examples
+    parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", epilog)
     parser.declare(command.ARGUMENTS)
     if hasattr(command, "add_steps"):
         command.add_steps(parser)

@@ -9,7 +9,8 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from kafkagroups.cli.options import Options, choose_dialect, convert_lines, list_errors, parse_hex, rules_to_json
+from kafkagroups.cli import options
+from kafkagroups.cli.options import Options, parse_hex, parse_json, rules_to_json
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialects import Dialect
@@ -94,7 +95,6 @@ ARGUMENTS = """
 --coordinator --kafka
 """
 EXAMPLES = """\
-examples:
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000002       (no value: a tombstone)
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000002 00030000000000000005ffffffff0000000001a1fd61df48
   kafkagroups decode '[0, 2, 0, 7, 109, 97, 105, 108, 101, 114, 45]' null
@@ -102,7 +102,7 @@ examples:
 
 
 def run(args: Options) -> int:
-    dialect = choose_dialect(args)
+    dialect = options.choose_dialect(args)
 
     def decode_row(row: Any) -> dict[str, Any]:
         if not isinstance(row, dict) or "key_hex" not in row:
@@ -115,14 +115,14 @@ def run(args: Options) -> int:
     if args.jsonl == (args.keyhex is not None):  # Both are given, or neither.
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
-        return convert_lines(decode_row)
+        return options.convert_lines(decode_row)
     key, value = _read_arguments(args.keyhex, args.valuehex, dialect)
     try:
         record = decode(key, value, dialect, strict=args.strict)
     except InvalidRecord as error:
         if args.json:
             print_json({"error": str(error)})
-        for line in list_errors(error):
+        for line in options.list_errors(error):
             print_error(line)
         if not args.json and not error.deviations:
             _print_spans(split_before_error(error, key, value, dialect), key, value)
@@ -157,9 +157,5 @@ def _read_arguments(key: str, value: str | None, dialect: Dialect) -> tuple[byte
     if key.lstrip().startswith("{"):
         if value is not None:
             raise UsageError("KEYHEX: a record as JSON contains the value, too")
-        try:
-            content = json.loads(key)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"KEYHEX: expected a record as JSON: {error}") from None
-        return encode(from_json(content, dialect), dialect)
+        return encode(from_json(parse_json(key, "KEYHEX: expected a record as JSON"), dialect), dialect)
     return read_bytes(key, "KEYHEX"), read_bytes(value or "", "VALUEHEX")

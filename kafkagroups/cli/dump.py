@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import Options, parse_hex, rules_to_json
+from kafkagroups.cli.options import Options, parse_hex, parse_json, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_as_tool, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.log_records import OFFSET_KEYS, describe_rest, find_group_id
@@ -54,7 +54,6 @@ PATH...
 --json  a line per record, without the last line of text, which names the first offset after --until or --until-time
 """
 EXAMPLES = """\
-examples:
   kafkagroups dump data/harbour/1.0.1/__consumer_offsets-9
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
   kafkagroups dump LOG --group billing --topic orders --partition 0 --since-time 2026-11-21T10:00
@@ -134,9 +133,9 @@ def _parse_key(text: str | None) -> bytes | None:
     if text is None or not text.startswith("{"):
         return parse_hex(text, "--key")
     try:
-        return encode(from_json({"key": json.loads(text), "value": None}))[0]
-    except (ValueError, RecursionError, UsageError) as error:
-        raise UsageError(f"--key: {'' if isinstance(error, UsageError) else 'expected JSON: '}{error}") from None
+        return encode(from_json({"key": parse_json(text, "expected JSON"), "value": None}))[0]
+    except UsageError as error:
+        raise UsageError(f"--key: {error}") from None
 
 
 def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[str, Any] | None:

@@ -40,7 +40,6 @@ PATH...
 --max-batch-bytes --past-damage --fail-on-findings --json
 """
 EXAMPLES = """\
-examples:
   kafkagroups stats /var/lib/kafka/data/__consumer_offsets-12
   kafkagroups stats FOLDER --by partition --top 5
   kafkagroups stats s3://bucket/log --engine spark --master spark://host:7077"""

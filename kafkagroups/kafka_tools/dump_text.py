@@ -188,9 +188,9 @@ def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version)
     return members
 
 
-_CLASS_BY_PARTITIONS_FIELD: dict[str, type[Message]] = {
-    "owned_partitions": consumer_protocol.ConsumerProtocolSubscription,
-    "assigned_partitions": consumer_protocol.ConsumerProtocolAssignment,
+_EMBEDDED: dict[str, tuple[type[Message], str]] = {
+    "subscription": (consumer_protocol.ConsumerProtocolSubscription, "owned_partitions"),
+    "assignment": (consumer_protocol.ConsumerProtocolAssignment, "assigned_partitions"),
 }
 _UNKNOWN_TAGS = "_unknownTaggedFields"
 _MAX_CACHED_BYTES = 512
@@ -250,30 +250,28 @@ def _value_json(record: Record, dialect: Dialect) -> Any:
     value_json: Any = value_to_json(record, dialect)
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
-            subscription = _embedded_json(member.subscription, "owned_partitions")
-            assignment = _embedded_json(member.assignment, "assigned_partitions")
-            if subscription is not None:
-                json_member["subscription"] = subscription
-            if assignment is not None:
-                json_member["assignment"] = assignment
+            for name in _EMBEDDED:
+                embedded = _embedded_json(getattr(member, name), name)
+                if embedded is not None:
+                    json_member[name] = embedded
     return value_json
 
 
-def _embedded_json(data: bytes, partitions_field: str) -> dict[str, Any] | None:
+def _embedded_json(data: bytes, name: str) -> dict[str, Any] | None:
     """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
 
     Many records have the same bytes, so the result for few bytes is kept: the caller must not change it.
     """
     decode_embedded = _decode_cached if len(data) <= _MAX_CACHED_BYTES else _decode_embedded
-    return decode_embedded(data, partitions_field)
+    return decode_embedded(data, name)
 
 
-def _decode_embedded(data: bytes, partitions_field: str) -> dict[str, Any] | None:
+def _decode_embedded(data: bytes, name: str) -> dict[str, Any] | None:
     """- Version below 0: the tool reads version 0.
-    - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list `partitions_field`
-      is not empty.
+    - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list of
+      partitions is not empty.
     """
-    cls = _CLASS_BY_PARTITIONS_FIELD[partitions_field]
+    cls, partitions_field = _EMBEDDED[name]
     if len(data) < 2:
         return None
     version = int.from_bytes(data[:2], "big", signed=True)

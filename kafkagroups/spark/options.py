@@ -111,7 +111,10 @@ class Options:
         for name, (default, parse) in _OPTIONS.items():
             text = by_lower_name.get(name.lower(), default)
             attribute = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
-            given[attribute] = None if text is None else parse(name, text)
+            try:
+                given[attribute] = None if text is None else parse(text)
+            except UsageError as error:
+                raise UsageError(f"option {name}: {error}") from None
         path = given.pop("path")
         given["paths"] += () if path is None else (path,)
         if not given["paths"]:
@@ -146,81 +149,70 @@ def select_columns(options: Options, schema: StructType) -> list[Column]:
     return [by_name[field.name]._replace(nullable=field.nullable) for field in schema]
 
 
-def _parse_text(name: str, text: str) -> str:
-    return text
-
-
-def _parse_list(name: str, text: str) -> tuple[str, ...]:
+def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def _parse_paths(name: str, text: str) -> tuple[str, ...]:
+def _parse_paths(text: str) -> tuple[str, ...]:
     """Return the paths of a JSON list, which is what Spark makes of `.load([a, b])`, or of a list such as a,b."""
     if not text.startswith("["):
-        return _parse_list(name, text)
+        return _parse_list(text)
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except msgspec.DecodeError as error:
-        raise UsageError(f"option paths: expected a JSON list of texts, or paths with commas: {error}") from None
+        raise UsageError(f"expected a JSON list of texts, or paths with commas: {error}") from None
 
 
-def _parse_starting_offsets(name: str, text: str) -> dict[str, int] | None:
+def _parse_starting_offsets(text: str) -> dict[str, int] | None:
     if text.lower() in ("earliest", "latest"):
         return {} if text.lower() == "earliest" else None
     try:
         offsets = msgspec.json.decode(text, type=dict[int, Annotated[int, msgspec.Meta(ge=EARLIEST, le=MAX_INT64)]])
     except msgspec.DecodeError as error:
         reason = 'expected earliest, latest or JSON such as {"0": 23}'
-        raise UsageError(f"option startingOffsets: {reason}, found {text!r}: {error}") from None
+        raise UsageError(f"{reason}, found {text!r}: {error}") from None
     return {str(partition): offset for partition, offset in offsets.items()}
 
 
-def _parse_number(name: str, text: str) -> int:
-    try:
-        return parse_whole_number(text)
-    except UsageError as error:
-        raise UsageError(f"option {name}: {error}") from None
-
-
-def _parse_partitions(name: str, text: str) -> frozenset[int]:
+def _parse_partitions(text: str) -> frozenset[int]:
     """Return the numbers of a list such as 0,3,7-9."""
     numbers: set[int] = set()
-    for part in _parse_list(name, text):
+    for part in _parse_list(text):
         first, dash, last = part.partition("-")
-        found = range(_parse_number(name, first), _parse_number(name, last if dash else first) + 1)
+        found = range(parse_whole_number(first), parse_whole_number(last if dash else first) + 1)
         if not found:
-            raise UsageError(f"option log_partitions: {part} has no number")
+            raise UsageError(f"{part} has no number")
         numbers.update(found)
     return frozenset(numbers)
 
 
-def _parse_flag(name: str, text: str) -> bool:
+def _parse_flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise UsageError(f"option {name}: expected true or false, found {text!r}")
+        raise UsageError(f"expected true or false, found {text!r}")
     return text.lower() == "true"
 
 
-def _parse_count(name: str, text: str) -> int:
-    count = _parse_number(name, text)
+def _parse_count(text: str) -> int:
+    count = parse_whole_number(text)
     if count < 1:
-        raise UsageError(f"option {name}: expected a number above 0, found {text!r}")
+        raise UsageError(f"expected a number above 0, found {text!r}")
     return count
 
 
-_OPTIONS: dict[str, tuple[str | None, Callable[[str, str], Any]]] = {
-    "table": ("offsets", _parse_text),
-    "coordinator": ("new", _parse_text),
-    "kafka": (None, _parse_text),
-    "path": (None, _parse_text),
+_OPTIONS: dict[str, tuple[str | None, Callable[[str], Any]]] = {
+    "table": ("offsets", str),
+    "coordinator": ("new", str),
+    "kafka": (None, str),
+    "path": (None, str),
     "paths": ("[]", _parse_paths),
-    "cwd": (None, _parse_text),
+    "cwd": (None, str),
     "partitions": (None, _parse_count),
-    "engine": ("auto", _parse_text),
+    "engine": ("auto", str),
     "tasks": (None, _parse_count),
     "columns": (None, _parse_list),
     "groups": (None, _parse_list),
     "log_partitions": (None, _parse_partitions),
-    "cluster": (None, _parse_text),
+    "cluster": (None, str),
     "max_batch_bytes": (str(MAX_BATCH_BYTES), _parse_count),
     "past_damage": ("false", _parse_flag),
     "failOnDamage": ("true", _parse_flag),

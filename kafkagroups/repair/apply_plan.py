@@ -138,7 +138,6 @@ class Coordinators:
                 topic_type.OffsetCommitRequestPartition(
                     partition_index=key.partition,
                     committed_offset=offsets[key][0],
-                    committed_leader_epoch=client.NO_LEADER_EPOCH,
                     committed_metadata=offsets[key][1],
                 )
                 for key in keys

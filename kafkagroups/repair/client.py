@@ -3,7 +3,8 @@
 If a leader moves or its broker is down, the request is sent again after a wait. Brokers before 0.11 are not supported,
 because they create a missing topic when they receive a Metadata request.
 Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest;
-CreateTopicsRequest.json; ProduceRequest.json.
+CreateTopicsRequest.json; ProduceRequest.json. What a request does not set has the default of its schema: no session, no
+transaction, and a leader epoch that the broker does not check.
 
 The connection uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a
 user can fix is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than
@@ -49,11 +50,8 @@ RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
 # In a ListOffsets request, these timestamps mean the log start offset and the high watermark.
 EARLIEST = -2
 LATEST = -1
-# Values of request fields.
 READ_UNCOMMITTED = 0
 """The isolation level that also returns the records of open and aborted transactions."""
-NO_LEADER_EPOCH = -1
-"""A leader epoch that the broker does not check."""
 TIMEOUT_MS = 30_000
 
 
@@ -485,12 +483,8 @@ def _build_list_offsets(topic: str, timestamp: int, partitions: list[int]) -> An
     from kafka.protocol.consumer import ListOffsetsRequest
 
     topic_type = ListOffsetsRequest.ListOffsetsTopic
-    partition_requests = [
-        topic_type.ListOffsetsPartition(
-            partition_index=partition, current_leader_epoch=NO_LEADER_EPOCH, timestamp=timestamp
-        )
-        for partition in partitions
-    ]
+    partition_type = topic_type.ListOffsetsPartition
+    partition_requests = [partition_type(partition_index=partition, timestamp=timestamp) for partition in partitions]
     return ListOffsetsRequest(
         replica_id=-1,  # a consumer; replicas on other brokers send their broker id
         isolation_level=READ_UNCOMMITTED,
@@ -510,13 +504,9 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
     from kafka.protocol.admin import CreateTopicsRequest
 
     topic_type = CreateTopicsRequest.CreatableTopic
-    topics = [
-        topic_type(name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[])
-        for name, count in partition_counts.items()
-    ]
-    request = CreateTopicsRequest(
-        topics=topics, timeout_ms=TIMEOUT_MS, validate_only=False, min_version=2, max_version=4
-    )
+    counts = partition_counts.items()
+    topics = [topic_type(name=name, num_partitions=count, replication_factor=1) for name, count in counts]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS, min_version=2, max_version=4)
     batch = encode_batch([LogRecord(offset, 0, None, b"") for offset in range(records)])
     with connect(bootstrap) as cluster:
         try:
@@ -526,7 +516,7 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
         for topic in response.topics:
             if topic.error_code:
                 raise UsageError(f"{topic.name}: {describe_code(topic.error_code)}")
-        for name, count in partition_counts.items():
+        for name, count in counts:
             # A new topic has no leaders yet, so the first attempt always fails.
             of_topic = replace(cluster, topic=name, leaders={})
             _, errors = of_topic.ask_leaders(list(range(count)), partial(_build_produce, name, batch))
@@ -540,7 +530,6 @@ def _build_produce(topic: str, batch: bytes, partitions: list[int]) -> Any:
     topic_type = ProduceRequest.TopicProduceData
     data = [topic_type.PartitionProduceData(index=partition, records=batch) for partition in partitions]
     return ProduceRequest(
-        transactional_id=None,
         acks=1,  # the leader answers without waiting for other replicas
         timeout_ms=TIMEOUT_MS,
         topic_data=[topic_type(name=topic, partition_data=data)],

@@ -122,10 +122,7 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
         min_bytes=1,
         max_bytes=FETCH_BYTES,
         isolation_level=READ_UNCOMMITTED,
-        session_id=0,
-        session_epoch=-1,  # without a fetch session
         topics=[topic_type(topic=TOPIC, partitions=partition_requests)],
-        forgotten_topics_data=[],
         # Before version 4, a broker converts batches to magic 0 or 1. Since version 13, a request contains topic ids
         # instead of names.
         min_version=4,

@@ -20,19 +20,19 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 513,
-    "cli": 3105,
+    "cli": 3054,
     "coordinator": 6153,
     "course": 6989,
     "engine": 2548,
     "groups": 2223,
     "history": 5017,
     "html_report": 491,
-    "kafka_tools": 426,
+    "kafka_tools": 414,
     "loading": 2161,
     "log": 2505,
     "records": 1982,
-    "repair": 2309,
-    "spark": 1742,
+    "repair": 2233,
+    "spark": 1706,
     "synth": 625,
 }
 """The largest number of lines of code of each package."""

@@ -20,19 +20,19 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 499,
-    "cli": 3105,
+    "cli": 3049,
     "coordinator": 5796,
-    "course": 6989,
+    "course": 6984,
     "engine": 2548,
     "groups": 2146,
-    "history": 5017,
+    "history": 5046,
     "html_report": 491,
-    "kafka_tools": 426,
+    "kafka_tools": 414,
     "loading": 2123,
     "log": 2492,
     "records": 1867,
-    "repair": 2310,
-    "spark": 1742,
+    "repair": 2234,
+    "spark": 1705,
     "synth": 621,
 }
 """The largest number of lines of code of each package."""

@@ -1,7 +1,7 @@
 """The command line: the commands, exit codes, and one module per command.
 
-Each command's module has the texts ARGUMENTS (options.py) and EXAMPLES, and the function `run`, which returns the exit
-code:
+Each command's module has the texts ARGUMENTS (options.py), EXAMPLES and perhaps NOTES, and the function `run`, which
+returns the exit code:
 
 - 0: success.
 - 1: failure. If the data is bad, its readable part is printed on stdout, and the first error on stderr.
@@ -19,14 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kafkagroups import interrupts
-from kafkagroups.cli.output import (
-    coloured_output,
-    describe_nearest,
-    print_error,
-    print_error_line,
-    print_line,
-    print_text,
-)
+from kafkagroups.cli import output
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.helpers import describe_missing
 
@@ -95,30 +88,30 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except KafkagroupsError as error:
-        print_error(error)
+        output.print_error(error)
         return 2 if isinstance(error, UsageError) else 1
     except ModuleNotFoundError as error:
         line = describe_missing(error.name, "this command")
         if line is None:
             raise
-        print_error(line)
+        output.print_error(line)
         return 2
     except BrokenPipeError:  # The program that reads the output, such as `head`, has ended.
         _discard_output()
         return 0
     except OSError as error:
         if error.filename is not None:
-            print_error(f"{error.filename}: {error.strerror or error}")
+            output.print_error(f"{error.filename}: {error.strerror or error}")
             return 1
         # A command raises UsageError if it cannot read a file. An OSError without a file name comes from stdout.
-        print_error(f"the output cannot be written: {error.strerror or error}")
+        output.print_error(f"the output cannot be written: {error.strerror or error}")
         _discard_output()
         return 1
     except MemoryError:
-        print_error("not enough memory for this input")
+        output.print_error("not enough memory for this input")
         return 1
     except KeyboardInterrupt:
-        print_error("interrupted")
+        output.print_error("interrupted")
         return interrupts.EXIT_CODE
     finally:
         # Python now waits for threads. Meanwhile, Ctrl-C must end the process without a traceback.
@@ -129,23 +122,23 @@ def _run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         _print_overview()
         if not argv:
-            print_error_line("kafkagroups: the following arguments are required: COMMAND (see kafkagroups --help)")
+            output.print_error("the following arguments are required: COMMAND (see kafkagroups --help)")
         return 0 if argv else 2
     name, *words = argv
     if name == "--version":
         from importlib import metadata
 
-        print_line(f"kafkagroups {metadata.version('kafkagroups')}")
+        output.print_line(f"kafkagroups {metadata.version('kafkagroups')}")
         return 0
     if name not in COMMANDS:
-        print_error_line(f"kafkagroups: no command {name!r}{describe_nearest(name, COMMANDS)} (see kafkagroups --help)")
+        output.print_error(f"no command {name!r}{output.describe_nearest(name, COMMANDS)} (see kafkagroups --help)")
         return 2
     parser = create_parser(name)
     interrupts.raise_at_ctrl_c()
     run = import_module(f"kafkagroups.cli.{name}").run
     options = parser.parse_args(words)
     has_colours = name in COLOURED and not getattr(options, "json", False)
-    with coloured_output() if has_colours else nullcontext():
+    with output.coloured_output() if has_colours else nullcontext():
         status: int = run(options)
     return status
 
@@ -154,7 +147,9 @@ def create_parser(name: str) -> Parser:
     from kafkagroups.cli.options import Parser  # The help needs none of its imports.
 
     command = import_module(f"kafkagroups.cli.{name}")
-    parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", command.EXAMPLES)
+    examples = f"examples:\n{command.EXAMPLES}"
+    epilog = f"{command.NOTES}\n{examples}" if hasattr(command, "NOTES") else examples
+    parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", epilog)
     parser.declare(command.ARGUMENTS)
     if hasattr(command, "add_steps"):
         command.add_steps(parser)
@@ -162,18 +157,18 @@ def create_parser(name: str) -> Parser:
 
 
 def _print_overview() -> None:
-    print_text("usage: kafkagroups COMMAND [OPTIONS]")
-    print_text()
-    print_text("Read and explain Kafka's __consumer_offsets topic.")
+    output.print_text("usage: kafkagroups COMMAND [OPTIONS]")
+    output.print_text()
+    output.print_text("Read and explain Kafka's __consumer_offsets topic.")
     for title, commands in GROUPS.items():
-        print_text()
-        print_line(title)
+        output.print_text()
+        output.print_line(title)
         for name, text in commands.items():
-            print_text(f"  {name:9}  {text}", indent=" " * 13)
-        print_line(f"  e.g. {FIRST_EXAMPLES[next(iter(commands))]}")
-    print_text()
-    print_text("`kafkagroups COMMAND --help` shows the options and examples of a command.")
-    print_text(f"What to do at 3 am, symptom by symptom: the operators' runbook, {RUNBOOK} of the repository.")
+            output.print_text(f"  {name:9}  {text}", indent=" " * 13)
+        output.print_line(f"  e.g. {FIRST_EXAMPLES[next(iter(commands))]}")
+    output.print_text()
+    output.print_text("`kafkagroups COMMAND --help` shows the options and examples of a command.")
+    output.print_text(f"What to do at 3 am, symptom by symptom: the operators' runbook, {RUNBOOK} of the repository.")
 
 
 def _discard_output() -> None:

@@ -40,14 +40,11 @@ class _SparkTopic(Topic):
     def load(self, *, progress: object = None, **stop: Any) -> Any:
         return self._ask("load_groups", **stop)
 
-    def explain(self, *question: Any, **options: Any) -> Any:
-        return self._ask("explain", *question, **options)
-
     def explain_groups(self, pattern: str, *question: Any, **options: Any) -> Any:
         group_ids = [pattern]
         if has_wildcard(pattern):
             group_ids = match_groups(self.load(until_time=options["until_time"]).partitions_of, pattern)
-        return [self.explain(group_id, *question, **options) for group_id in group_ids]
+        return [self._ask("explain", group_id, *question, **options) for group_id in group_ids]
 
     def stats(self, by: str = "group") -> Any:
         return self._ask("stats", by)

@@ -17,7 +17,6 @@ PATH... --coordinator --kafka --partitions
 --engine --max-batch-bytes --past-damage --fail-on-findings --json
 """
 EXAMPLES = """\
-examples:
   kafkagroups check /var/lib/kafka/data --kafka 4.3.1
   kafkagroups check /var/lib/kafka/data --coordinator classic --kafka 3.9.2 --to 4.3.1
 

@@ -27,7 +27,6 @@ PATH  a partition directory
 --engine --max-batch-bytes --json
 """
 EXAMPLES = """\
-examples:
   kafkagroups compact data/harbour/3.9.2/__consumer_offsets-9 --out cleaned
   kafkagroups compact CLEANED --out AGAIN --first-dirty 42    a second pass; the first pass printed 42"""
 

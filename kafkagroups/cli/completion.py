@@ -13,7 +13,6 @@ ARGUMENTS = """
 SHELL  bash, zsh or fish
 """
 EXAMPLES = """\
-examples:
   source <(kafkagroups completion bash)                                    in ~/.bashrc
   source <(kafkagroups completion zsh)                                     in ~/.zshrc, after compinit
   kafkagroups completion fish > ~/.config/fish/completions/kafkagroups.fish"""

@@ -6,9 +6,11 @@ import ast
 import base64
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
-from kafkagroups.cli.options import Options, choose_dialect, convert_lines, list_errors, parse_hex, rules_to_json
+from kafkagroups.cli import options
+from kafkagroups.cli.options import Options, parse_hex, parse_json, rules_to_json
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialects import Dialect
@@ -37,9 +39,10 @@ def read_bytes(text: str, name: str) -> bytes | None:
     if text.strip() in TOMBSTONES:
         return None
     for read in (_read_dump, _read_numbers, _read_quoted, _read_hex, _read_base64):
-        found = read(text.strip())
-        if found is not None:
-            return found
+        with suppress(SyntaxError, TypeError, ValueError):  # The text has another form.
+            found = read(text.strip())
+            if found is not None:
+                return found
     raise UsageError(
         f"{name}: expected hex, numbers such as [0, 1, -1], base64, or lines of xxd, hexdump -C or tcpdump, found "
         f"{text[:40]!r}"
@@ -71,25 +74,16 @@ def _read_quoted(text: str) -> bytes | None:
         return None
     if text[0] not in "bB":
         return read_bytes(quoted[2], "the text in quotes")
-    try:
-        return bytes(ast.literal_eval(text))
-    except (SyntaxError, ValueError, TypeError):
-        return None
+    return bytes(ast.literal_eval(text))
 
 
-def _read_hex(text: str) -> bytes | None:
-    try:
-        return bytes.fromhex(_SEPARATORS.sub("", text))
-    except ValueError:
-        return None
+def _read_hex(text: str) -> bytes:
+    return bytes.fromhex(_SEPARATORS.sub("", text))
 
 
-def _read_base64(text: str) -> bytes | None:
+def _read_base64(text: str) -> bytes:
     plain = text.replace("-", "+").replace("_", "/")
-    try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except ValueError:
-        return None
+    return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
 
 
 ARGUMENTS = """
@@ -101,7 +95,6 @@ ARGUMENTS = """
 --coordinator --kafka
 """
 EXAMPLES = """\
-examples:
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000002       (no value: a tombstone)
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000002 00030000000000000005ffffffff0000000001a1fd61df48
   kafkagroups decode '[0, 2, 0, 7, 109, 97, 105, 108, 101, 114, 45]' null
@@ -109,7 +102,7 @@ examples:
 
 
 def run(args: Options) -> int:
-    dialect = choose_dialect(args)
+    dialect = options.choose_dialect(args)
 
     def decode_row(row: Any) -> dict[str, Any]:
         if not isinstance(row, dict) or "key_hex" not in row:
@@ -122,14 +115,14 @@ def run(args: Options) -> int:
     if args.jsonl == (args.keyhex is not None):  # Both are given, or neither.
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
-        return convert_lines(decode_row)
+        return options.convert_lines(decode_row)
     key, value = _read_arguments(args.keyhex, args.valuehex, dialect)
     try:
         record = decode(key, value, dialect, strict=args.strict)
     except InvalidRecord as error:
         if args.json:
             print_json({"error": str(error)})
-        for line in list_errors(error):
+        for line in options.list_errors(error):
             print_error(line)
         if not args.json and not error.deviations:
             _print_spans(split_before_error(error, key, value, dialect), key, value)
@@ -164,9 +157,5 @@ def _read_arguments(key: str, value: str | None, dialect: Dialect) -> tuple[byte
     if key.lstrip().startswith("{"):
         if value is not None:
             raise UsageError("KEYHEX: a record as JSON contains the value, too")
-        try:
-            content = json.loads(key)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"KEYHEX: expected a record as JSON: {error}") from None
-        return encode(from_json(content, dialect), dialect)
+        return encode(from_json(parse_json(key, "KEYHEX: expected a record as JSON"), dialect), dialect)
     return read_bytes(key, "KEYHEX"), read_bytes(value or "", "VALUEHEX")

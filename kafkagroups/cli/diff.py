@@ -27,7 +27,6 @@ PATH...  two logs, or one log with an option below
 --until --until-time --coordinator --kafka --partitions --max-batch-bytes --past-damage --json
 """
 EXAMPLES = """\
-examples:
   kafkagroups diff replica-1/__consumer_offsets-12 replica-2/__consumer_offsets-12
   kafkagroups diff LOG --coordinators
   kafkagroups diff LOG --since-time 2026-11-21T10:00 --until-time 2026-11-21T10:05"""

@@ -29,7 +29,6 @@ ARGUMENTS = """
 --json  one line per check: {"check","ok","found","fix"}
 """
 EXAMPLES = """\
-examples:
   kafkagroups doctor            print a table; exit code 1 if a check fails"""
 
 GIB = 1024**3

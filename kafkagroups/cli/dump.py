@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import Options, parse_hex, rules_to_json
-from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
+from kafkagroups.cli.options import Options, parse_hex, parse_json, rules_to_json
+from kafkagroups.cli.output import format_time_ms, print_as_tool, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
@@ -52,7 +52,6 @@ PATH...
 --json  a line per record, without the last line of text, which names the first offset after --until or --until-time
 """
 EXAMPLES = """\
-examples:
   kafkagroups dump data/harbour/1.0.1/__consumer_offsets-9
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
   kafkagroups dump LOG --group billing --topic orders --partition 0 --since-time 2026-11-21T10:00
@@ -132,9 +131,9 @@ def _parse_key(text: str | None) -> bytes | None:
     if text is None or not text.startswith("{"):
         return parse_hex(text, "--key")
     try:
-        return encode(from_json({"key": json.loads(text), "value": None}))[0]
-    except (ValueError, RecursionError, UsageError) as error:
-        raise UsageError(f"--key: {'' if isinstance(error, UsageError) else 'expected JSON: '}{error}") from None
+        return encode(from_json({"key": parse_json(text, "expected JSON"), "value": None}))[0]
+    except UsageError as error:
+        raise UsageError(f"--key: {error}") from None
 
 
 def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[str, Any] | None:
@@ -193,15 +192,14 @@ def run(args: Options) -> int:
 
 
 def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], log: Log) -> None:
-    out = ToolOutput(sys.stdout)
     version = parse_release(args.kafka or NEWEST_TOOL)
+    notes = Notes()
+    texts = dump_text.format_lines(log, version, record_range, notes)
+    if args.format == "dump-log":
+        texts = dump_log.dump(log, version, record_range)
     try:
-        if args.format == "dump-log":
-            dump_log.dump(log, out, version, record_range)
-            return
-        notes = Notes()
-        for line in dump_text.format_lines(log, version, record_range, notes):
-            out.write(f"{line}\n")
+        for text in texts:
+            print_as_tool(text)
         errors += [str(notes.damage)] if notes.damage else []
     except BatchTooLarge as error:
         errors.append(str(error))

@@ -29,12 +29,12 @@ PATH  a partition directory; it is never changed
 --delete-retention-ms N=86400000  for --clean: how long tombstones and markers stay after their first pass, in ms
 --json
 """
-EXAMPLES = """\
+NOTES = """\
 The steps are carried out in the order of their options. TP is TOPIC-PARTITION. In G:TP, the last ":" ends the group id
 G, which can itself contain ":", and the last "-" before a number ends the topic name. A pass never cleans the active
 segment, and it stops at the first open transaction. So --marker and --roll can come before --clean.
-
-examples:
+"""
+EXAMPLES = """\
   kafkagroups edit data/harbour/3.9.2/__consumer_offsets-9 --out edited --commit billing:invoices-0=42
   kafkagroups edit LOG --out EDITED --marker abort:4 --roll --clean 1700000000000
   kafkagroups edit LOG --out EDITED --cut 31 --delete-group billing --json"""

@@ -18,7 +18,6 @@ ARGUMENTS = """
 --kafka VERSION  use the value versions that this Kafka version writes
 """
 EXAMPLES = """\
-examples:
   kafkagroups decode --jsonl < records.jsonl | kafkagroups encode --jsonl
   kafkagroups encode --jsonl --kafka 2.8.2 < records.jsonl      the bytes that a 2.8.2 broker would write"""
 

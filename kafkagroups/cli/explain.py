@@ -43,7 +43,6 @@ PATH...
 --max-batch-bytes --past-damage --json
 """
 EXAMPLES = """\
-examples:
   kafkagroups explain data/harbour/3.9.2 --group billing --coordinator classic
   kafkagroups explain LOG --group billing --topic orders --partition 0
   kafkagroups explain LOG --group 'bill*' --until-time 2026-11-21T10:00 --json"""

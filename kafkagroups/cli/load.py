@@ -46,7 +46,6 @@ PATH... --coordinator --kafka --partitions
 --max-batch-bytes --all --past-damage --json
 """
 EXAMPLES = """\
-examples:
   kafkagroups load /var/lib/kafka/data
   kafkagroups load data/harbour/1.0.1 --coordinator classic --kafka 1.0.1
   kafkagroups load /var/lib/kafka/data --snapshot state

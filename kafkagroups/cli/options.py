@@ -295,7 +295,7 @@ def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
     first_error = ""
     for number, line in enumerate(read_lines(sys.stdin.buffer), 1):
         try:
-            result = convert(_parse_row(line))
+            result = convert(parse_json(line, "expected JSON in UTF-8"))
         except (UsageError, InvalidRecord) as error:
             result = {"error": "; ".join(list_errors(error))}
             first_error = first_error or f"line {number}: {error}"
@@ -305,11 +305,12 @@ def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
     return int(bool(first_error))
 
 
-def _parse_row(line: bytes) -> Any:
+def parse_json(text: bytes | str, expected: str) -> Any:
+    """Raises UsageError that begins with what was `expected`."""
     try:
-        return json.loads(line.decode())
+        return json.loads(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"expected JSON in UTF-8: {error}") from None
+        raise UsageError(f"{expected}: {error}") from None
 
 
 def list_errors(error: UsageError | InvalidRecord) -> list[str]:

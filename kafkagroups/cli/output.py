@@ -266,21 +266,12 @@ class _ColouredStream:
         return getattr(self._stream, name)
 
 
-class ToolOutput:
-    """The output of `dump --format`, which reproduces the text of Kafka's own tools.
-
-    In a file or a pipe, the output is the tool's text, byte for byte. On a terminal, the lines are escaped.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_terminal = stream.isatty()
-
-    def write(self, text: str, /) -> None:
-        if self._is_terminal:
-            line = text.removesuffix("\n")
-            text = escape(line) + text[len(line) :]
-        self._stream.write(text)
+def print_as_tool(text: str) -> None:
+    """Print a text of Kafka's own tools byte for byte, but escaped on a terminal. Only its end can be a line break."""
+    if sys.stdout.isatty():
+        line = text.removesuffix("\n")
+        text = escape(line) + text[len(line) :]
+    sys.stdout.write(text)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ GROUP...  a group id
 --json  one line per group: {{"group":…,"partition":…}}
 """
 EXAMPLES = """\
-examples:
   kafkagroups partition billing fraud-check
   kafkagroups partition billing --partitions 100 --json"""
 

@@ -22,7 +22,6 @@ ARGUMENTS = f"""
 {CONNECTION}
 """
 EXAMPLES = """\
-examples:
   kafkagroups pull --bootstrap broker-1:9092 --out pulled
   kafkagroups pull --bootstrap broker-1:9092,broker-2:9092 --partitions 0,3,7-9 --out pulled --json
   kafkagroups pull --bootstrap broker-1:9093 --out pulled --security-protocol SASL_SSL --cafile ca.pem \\

@@ -14,7 +14,6 @@ CONVERSATION.jsonl  the file with the requests
 --kafka VERSION  the Kafka version to play: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0 (default: that of the recorded broker)
 """
 EXAMPLES = """\
-examples:
   kafkagroups replay CONVERSATION.jsonl --out LOG                answer as the Kafka version of the recorded broker
   kafkagroups replay CONVERSATION.jsonl --out LOG --kafka 2.8.2  answer as another Kafka version"""
 

@@ -16,7 +16,6 @@ PATH...
 --coordinator --kafka --partitions --engine --max-batch-bytes
 """
 EXAMPLES = """\
-examples:
   kafkagroups report /var/lib/kafka/data --out report.html --kafka 3.9.2
   kafkagroups report broker-1 broker-2 --out report.html       two logs; if they fork, where"""
 

@@ -56,7 +56,6 @@ options of this step:
 """
 ARGUMENTS = ""
 EXAMPLES = f"""\
-examples:
   kafkagroups rescue plan /backup/kafka/data --coordinator classic --out plan.json
   kafkagroups rescue apply plan.json --bootstrap broker-1:9092
   kafkagroups rescue apply plan.json --bootstrap broker-1:9092 --yes

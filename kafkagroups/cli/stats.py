@@ -14,22 +14,10 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
+from kafkagroups.history import stats
 from kafkagroups.history.finding import count_of, describe_duration, describe_time
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
-from kafkagroups.history.stats import (
-    RECORDS_LOADED_PER_SECOND,
-    ROW_KINDS,
-    WRITER,
-    Count,
-    MovedOffset,
-    PartitionStats,
-    Stats,
-    WriterCount,
-    sort_moved,
-    sort_rows,
-    sort_writers,
-)
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.writers import sort_versions, value_versions_json
 from kafkagroups.records.dialects import Version
@@ -44,14 +32,14 @@ _CLEANING = attrgetter("uncleanable_bytes", "freed_bytes", "cleaned_up_to", "las
 _WRITER_FIELDS = ("commits_per_minute", "interval_ms", "records", "bytes", "first_timestamp_ms", "last_timestamp_ms")
 ARGUMENTS = f"""
 PATH...
---by {"|".join(ROW_KINDS)}=group  what a row counts; writer: commits of a group with equal batch size and leader epoch
+--by {"|".join(stats.ROW_KINDS)}=group  what a row counts; writer: commits of a group with equal batch size and
+    leader epoch
 --top N  at most N rows in each table, the largest first (default: {DEFAULT_ROWS}; with --json: all rows)
 --coordinator --kafka --partitions
 {SPARK}
 --max-batch-bytes --past-damage --fail-on-findings --json
 """
 EXAMPLES = """\
-examples:
   kafkagroups stats /var/lib/kafka/data/__consumer_offsets-12
   kafkagroups stats FOLDER --by partition --top 5
   kafkagroups stats s3://bucket/log --engine spark --master spark://host:7077"""
@@ -61,13 +49,13 @@ def run(args: Options) -> int:
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
 
-    def stats_to_json(topic: Topic, statistics: Stats) -> dict[str, Any]:
+    def stats_to_json(topic: Topic, statistics: stats.Stats) -> dict[str, Any]:
         return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **to_json(statistics, args.top)}
 
     return answers.answer_each(args, lambda topic: topic.stats(args.by), _print_stats, stats_to_json)
 
 
-def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
+def to_json(statistics: stats.Stats, top: int | None) -> dict[str, Any]:
     return {
         "partitions": {number: _partition_json(part) for number, part in statistics.partitions.items()},
         "findings": [asdict(finding) for finding in statistics.findings],
@@ -79,9 +67,9 @@ def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
     }
 
 
-def _rows_to_json(statistics: Stats) -> list[dict[str, Any]]:
-    if statistics.by != WRITER:
-        return [{statistics.by: name, **asdict(count)} for name, count in sort_rows(statistics)]
+def _rows_to_json(statistics: stats.Stats) -> list[dict[str, Any]]:
+    if statistics.by != stats.WRITER:
+        return [{statistics.by: name, **asdict(count)} for name, count in stats.sort_rows(statistics)]
     commit_count = sum(writer.commits for writer in statistics.writers)
     return [
         {
@@ -95,11 +83,11 @@ def _rows_to_json(statistics: Stats) -> list[dict[str, Any]]:
             "share_of_partition": writer.commits / statistics.count_commits(writer.partition),
             **{name: getattr(writer, name) for name in _WRITER_FIELDS},
         }
-        for writer in sort_writers(statistics.writers)
+        for writer in stats.sort_writers(statistics.writers)
     ]
 
 
-def _partition_json(partition: PartitionStats) -> dict[str, Any]:
+def _partition_json(partition: stats.PartitionStats) -> dict[str, Any]:
     fields = asdict(partition)
     del fields["in_partitions"]  # It only repeats the partition's own number.
     for transaction in fields["open_transactions"]:
@@ -112,7 +100,7 @@ def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     return fields
 
 
-def _print_stats(args: Options, topic: Topic, statistics: Stats) -> None:
+def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     top = args.top or DEFAULT_ROWS
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
@@ -152,24 +140,24 @@ def _print_stats(args: Options, topic: Topic, statistics: Stats) -> None:
     _print_cleaning(statistics, largest)
     _print_versions(largest)
     records = _sum(statistics, "records")
-    if records >= RECORDS_LOADED_PER_SECOND:
+    if records >= stats.RECORDS_LOADED_PER_SECOND:
         print_text(
-            f"A broker needs about {records / RECORDS_LOADED_PER_SECOND:.0f} s to load {records} records "
-            f"(at {RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
+            f"A broker needs about {records / stats.RECORDS_LOADED_PER_SECOND:.0f} s to load {records} records "
+            f"(at {stats.RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
         )
     # The change of the partition count is a finding.
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.coordinator)
     answers.print_gaps({number: part.gaps for number, part in partitions.items()})
 
 
-def _sum(statistics: Stats, name: str) -> int:
+def _sum(statistics: stats.Stats, name: str) -> int:
     return sum(getattr(part, name) for part in statistics.partitions.values())
 
 
-def _print_moved_offsets(topic: Topic, moved: list[MovedOffset], top: int) -> None:
+def _print_moved_offsets(topic: Topic, moved: list[stats.MovedOffset], top: int) -> None:
     print_table(
         ("group", "topic-partition", "old position", "new position", "newest"),
-        [list(offset.to_json().values()) for offset in sort_moved(moved)[:top]],
+        [list(offset.to_json().values()) for offset in stats.sort_moved(moved)[:top]],
         note="Old and new position: in the partition of the group before and after the change of the count. The "
         "highest offset that the group has committed can be larger: the end of `kafkagroups timeline` shows it. "
         "Positions whose newest commit is the old one stand first.",
@@ -178,20 +166,20 @@ def _print_moved_offsets(topic: Topic, moved: list[MovedOffset], top: int) -> No
         print_text(f"Only {top} of {len(moved)} positions are shown: --top {len(moved)} shows all.")
 
 
-def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
+def _sum_families(statistics: stats.Stats) -> list[tuple[object, stats.Count]]:
     """A family that is a finding has one row."""
     large = choose_families(statistics) if statistics.by == "group" else {}
-    summed = Stats(statistics.by)
+    summed = stats.Stats(statistics.by)
     sizes: Counter[object] = Counter()
     for name, count in statistics.rows.items():
         prefix = find_prefix(name) if isinstance(name, str) else None
         row = prefix if prefix in large else name
         sizes[row] += 1
         summed.add_row(row, count)
-    return [(f"{name}… ({sizes[name]})" if name in large else name, count) for name, count in sort_rows(summed)]
+    return [(f"{name}… ({sizes[name]})" if name in large else name, count) for name, count in stats.sort_rows(summed)]
 
 
-def _list_cells(name: object, count: Count, by: str) -> tuple[object, ...]:
+def _list_cells(name: object, count: stats.Count, by: str) -> tuple[object, ...]:
     numbers = ["-" if number is None else str(number) for number in count.in_partitions]
     shown_partitions = ", ".join(numbers if len(numbers) <= 3 else [*numbers[:3], "…"])
     dead = count.records - count.live_records
@@ -205,16 +193,16 @@ def _name_row(name: object, by: str) -> object:
     return "(none)" if name is None else name  # Markers and unknown records have no group and no type.
 
 
-def _print_writers(statistics: Stats, top: int) -> None:
+def _print_writers(statistics: stats.Stats, top: int) -> None:
     commits: Counter[tuple[int | None, str]] = Counter()
     for writer in statistics.writers:
         commits[writer.partition, writer.key.group] += writer.commits
 
-    def sort_key(writer: WriterCount) -> tuple[int, str, int, int]:
+    def sort_key(writer: stats.WriterCount) -> tuple[int, str, int, int]:
         group = writer.key.group
         return -commits[writer.partition, group], group, writer.first_timestamp_ms or 0, -writer.commits
 
-    def list_cells(writer: WriterCount) -> tuple[object, ...]:
+    def list_cells(writer: stats.WriterCount) -> tuple[object, ...]:
         rate = writer.commits_per_minute
         ends = (writer.first_timestamp_ms, writer.last_timestamp_ms)
         return (
@@ -243,7 +231,7 @@ def _print_writers(statistics: Stats, top: int) -> None:
     )
 
 
-def _print_open_transactions(statistics: Stats, version: Version) -> None:
+def _print_open_transactions(statistics: stats.Stats, version: Version) -> None:
     kinds = ("hanging_transaction", "open_transaction")
     found = {(each.partition, each.offset) for each in statistics.findings if each.kind in kinds}
     now_ms = max((part.last_timestamp_ms or 0 for part in statistics.partitions.values()), default=0)
@@ -264,7 +252,7 @@ def _print_open_transactions(statistics: Stats, version: Version) -> None:
         print_command(abort_command("PART", version, None))
 
 
-def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, PartitionStats]]) -> None:
+def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, stats.PartitionStats]]) -> None:
     rows = []
     for number, part in largest:
         reason = f"txn {part.last_stable_offset}" if part.is_stopped_by_transaction else "active"
@@ -296,7 +284,7 @@ def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, Partition
         )
 
 
-def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
+def _print_versions(largest: list[tuple[int | None, stats.PartitionStats]]) -> None:
     ranges = [(number, each) for number, part in largest for each in part.written_by_ranges]
     rows = [(number, each.first, each.last, _name_versions(each.versions)) for number, each in ranges]
     versions = {row[-1] for row in rows}

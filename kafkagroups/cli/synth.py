@@ -35,7 +35,6 @@ files:
 --seed N  the seed of the random choices (default: 0)
 """
 EXAMPLES = """\
-examples:
   kafkagroups synth --out topic --records 1M
   kafkagroups synth --out topic --records 1M --transactional 0.5 --modern 0.2 --metadata 0.1 --codec lz4
 

@@ -32,7 +32,6 @@ PATH...
 --past-damage --engine --max-batch-bytes --json
 """
 EXAMPLES = """\
-examples:
   kafkagroups timeline data/harbour/3.9.2 --group billing --coordinator classic
   kafkagroups timeline LOG --group billing --all --json"""
 

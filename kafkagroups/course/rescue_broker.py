@@ -27,8 +27,8 @@ from kafkagroups.course.lesson_folders import find_data, make_scratch_folder, re
 from kafkagroups.course.real_broker import RealBroker, has_jars
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.repair.apply_plan import Coordinators, GroupRefused
 from kafkagroups.repair.client import connect, create_topics
-from kafkagroups.repair.group_requests import Coordinators, GroupRefused
 from kafkagroups.repair.plan import RescuePlan, check_targets, read_plan
 from kafkagroups.spark.session import NoJava, find_java
 

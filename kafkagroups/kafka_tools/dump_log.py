@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import Protocol
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.kafka_tools.dump_text import ToolCrashed, Version, format_json_pair, format_nullable, format_text_pair
@@ -41,15 +40,10 @@ _BYTES_UP_TO_MAGIC = 17
 """The bytes of a batch up to the end of its magic. The tool ignores as many or fewer at the end of a file."""
 
 
-class Output(Protocol):
-    def write(self, text: str, /) -> object:
-        """Write a text. At most one line break is in the text, at its end."""
+def dump(log: Log, kafka: Version, record_range: RecordRange = WHOLE_LOG) -> Iterator[str]:
+    """Yield what the tool of the version `kafka` prints for the segments of a log: lines, or parts of a line.
 
-
-def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOLE_LOG) -> None:
-    """Write what the tool of the version `kafka` prints for the segments of a log.
-
-    The tool itself has no range: here, only the records in `record_range` are written, and no batch without one of
+    The tool itself has no range: here, only the records in `record_range` are printed, and no batch without one of
     them. Raises ToolCrashed where the tool crashes, BatchTooLarge before a batch above the log's `max_batch_bytes`, and
     UsageError if the version is older than `OLDEST`.
     """
@@ -58,12 +52,12 @@ def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOL
     # Since 3.8, the tool reads records with the rules of the new coordinator.
     dialect = build_dialect("new" if kafka >= (3, 8) else "classic", kafka, ".".join(map(str, kafka)))
     for segment in log.segments:
-        out.write(f"Dumping {segment}\n")
+        yield f"Dumping {segment}\n"
         file_name = os.path.basename(segment)
         base_offset = file_name.split(".")[0]
         if not re.fullmatch("[0-9]+", base_offset):
             raise ToolCrashed(f"{segment}: the file's name does not begin with an offset")
-        out.write(f"{'Log starting' if kafka >= (3, 3) else 'Starting'} offset: {int(base_offset)}\n")
+        yield f"{'Log starting' if kafka >= (3, 3) else 'Starting'} offset: {int(base_offset)}\n"
         end = 0
         with open_segment(segment) as file:
             for frame, data in _read_whole_frames(file, segment, log.max_batch_bytes):
@@ -72,10 +66,10 @@ def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOL
                     return
                 if not record_range.is_before(batch):
                     batch.check_size()
-                    _dump_batch(batch, out, kafka, dialect, record_range)
+                    yield from _dump_batch(batch, kafka, dialect, record_range)
                 end = frame.end
             if end < file.end:
-                out.write(f"Found {file.end - end} invalid bytes at the end of {file_name}\n")
+                yield f"Found {file.end - end} invalid bytes at the end of {file_name}\n"
 
 
 def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) -> Iterator[tuple[Frame, bytes]]:
@@ -92,28 +86,24 @@ def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) ->
         yield frame, data
 
 
-def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect, record_range: RecordRange) -> None:
+def _dump_batch(batch: Batch, kafka: Version, dialect: Dialect, record_range: RecordRange) -> Iterator[str]:
     try:
         if batch.compression is CompressionType.ZSTD and kafka < (2, 1):
             raise ToolCrashed(f"{batch.file}, byte {batch.position}: zstd is supported from Kafka 2.1 on")
         if record_range.has_start and not record_range.select_records(batch):
             return
         if kafka >= (2, 2):
-            out.write(_format_batch_line(batch, kafka) + "\n")
+            yield _format_batch_line(batch, kafka) + "\n"
         for record in record_range.select_records(batch):
             # A tool that crashes at a record has printed the first part of its line.
-            out.write(_format_record_line(batch, record, kafka))
-            if not batch.is_control:
-                out.write(_format_key_and_value(record, kafka, dialect))
-            out.write("\n")
+            yield _format_record_line(batch, record, kafka)
+            if not batch.is_control and dialect.coordinator == "new":
+                yield format_json_pair(record, dialect)
+            elif not batch.is_control:
+                yield format_text_pair(record, kafka, dialect)
+            yield "\n"
     except BadBytes as error:
         raise ToolCrashed(str(error)) from None
-
-
-def _format_key_and_value(record: LogRecord, kafka: Version, dialect: Dialect) -> str:
-    if dialect.coordinator == "new":
-        return format_json_pair(record, dialect)
-    return format_text_pair(record, kafka, dialect)
 
 
 def _format_batch_line(batch: Batch, kafka: Version) -> str:

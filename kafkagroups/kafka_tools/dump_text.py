@@ -55,17 +55,12 @@ from kafkagroups.groups.group import find_unreadable_subscription
 from kafkagroups.groups.map_orders import FIRST_WITH_SCALA_2_13, hash_map_order
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import WHOLE_LOG, Log, Notes, RecordRange, batches_until
-from kafkagroups.records.consumer_protocol import (
-    HIGHEST_VERSION,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    decode_assignment,
-)
+from kafkagroups.records import consumer_protocol
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode, decode_key, decode_with_key
-from kafkagroups.records.structs import read_message, to_json
+from kafkagroups.records.structs import Message, read_message, to_json
 
 Version = tuple[int, ...]
 """A Kafka version as numbers: (3, 9, 2)."""
@@ -161,7 +156,7 @@ def _format_group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
 def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Version) -> str:
     if protocol_type != "consumer":
         return f"{member.member_id}={format_hex(member.assignment)}"
-    assignment = decode_assignment(member.assignment).message
+    assignment = consumer_protocol.decode_assignment(member.assignment).message
     partitions = [f"{entry.topic}-{number}" for entry in assignment.assigned_partitions for number in entry.partitions]
     # Before 2.4.1, the tool crashes if the user data is null.
     if assignment.user_data is None and kafka < (2, 4, 1):
@@ -193,9 +188,9 @@ def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version)
     return members
 
 
-_CLASS_BY_PARTITIONS_FIELD: dict[str, type[ConsumerProtocolSubscription | ConsumerProtocolAssignment]] = {
-    "owned_partitions": ConsumerProtocolSubscription,
-    "assigned_partitions": ConsumerProtocolAssignment,
+_EMBEDDED: dict[str, tuple[type[Message], str]] = {
+    "subscription": (consumer_protocol.ConsumerProtocolSubscription, "owned_partitions"),
+    "assignment": (consumer_protocol.ConsumerProtocolAssignment, "assigned_partitions"),
 }
 _UNKNOWN_TAGS = "_unknownTaggedFields"
 _MAX_CACHED_BYTES = 512
@@ -255,39 +250,37 @@ def _value_json(record: Record, dialect: Dialect) -> Any:
     value_json: Any = value_to_json(record, dialect)
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
-            subscription = _embedded_json(member.subscription, "owned_partitions")
-            assignment = _embedded_json(member.assignment, "assigned_partitions")
-            if subscription is not None:
-                json_member["subscription"] = subscription
-            if assignment is not None:
-                json_member["assignment"] = assignment
+            for name in _EMBEDDED:
+                embedded = _embedded_json(getattr(member, name), name)
+                if embedded is not None:
+                    json_member[name] = embedded
     return value_json
 
 
-def _embedded_json(data: bytes, partitions_field: str) -> dict[str, Any] | None:
+def _embedded_json(data: bytes, name: str) -> dict[str, Any] | None:
     """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
 
     Many records have the same bytes, so the result for few bytes is kept: the caller must not change it.
     """
     decode_embedded = _decode_cached if len(data) <= _MAX_CACHED_BYTES else _decode_embedded
-    return decode_embedded(data, partitions_field)
+    return decode_embedded(data, name)
 
 
-def _decode_embedded(data: bytes, partitions_field: str) -> dict[str, Any] | None:
+def _decode_embedded(data: bytes, name: str) -> dict[str, Any] | None:
     """- Version below 0: the tool reads version 0.
-    - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list `partitions_field`
-      is not empty.
+    - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list of
+      partitions is not empty.
     """
-    cls = _CLASS_BY_PARTITIONS_FIELD[partitions_field]
+    cls, partitions_field = _EMBEDDED[name]
     if len(data) < 2:
         return None
     version = int.from_bytes(data[:2], "big", signed=True)
-    layout_version = min(max(version, 0), HIGHEST_VERSION)
+    layout_version = min(max(version, 0), consumer_protocol.HIGHEST_VERSION)
     try:
         message, _ = read_message(cls, data, 2, layout_version)
     except InvalidRecord:
         return None
-    if version > HIGHEST_VERSION and getattr(message, partitions_field):
+    if version > consumer_protocol.HIGHEST_VERSION and getattr(message, partitions_field):
         return None
     return to_json(message, layout_version)
 
@@ -343,7 +336,7 @@ def format_lines(
             for record in record_range.select_records(batch):
                 line = _format_record(record, kafka, dialect)
                 if line is not None:
-                    yield line
+                    yield f"{line}\n"
         except BadBytes as error:
             raise ToolCrashed(f"{batch.file}: {error}") from None
 

@@ -3,7 +3,8 @@
 If a leader moves or its broker is down, the request is sent again after a wait. Brokers before 0.11 are not supported,
 because they create a missing topic when they receive a Metadata request.
 Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest;
-CreateTopicsRequest.json; ProduceRequest.json.
+CreateTopicsRequest.json; ProduceRequest.json. What a request does not set has the default of its schema: no session, no
+transaction, and a leader epoch that the broker does not check.
 
 The connection uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a
 user can fix is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than
@@ -20,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import LogRecord, encode_batch
@@ -42,6 +43,16 @@ CONNECT_SECONDS = 10.0
 RESPONSE_SECONDS = 30.0
 """How long a request can take at most, with its connection and its response."""
 MIN_REPORTED_SECONDS = 2.0
+UNKNOWN_TOPIC_OR_PARTITION = 3
+NO_LEADER = -1
+RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
+"""The waits before new attempts, in seconds, if a leader moves or its broker is down."""
+# In a ListOffsets request, these timestamps mean the log start offset and the high watermark.
+EARLIEST = -2
+LATEST = -1
+READ_UNCOMMITTED = 0
+"""The isolation level that also returns the records of open and aborted transactions."""
+TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,14 @@ class Security:
 def ignore_report(message: str) -> None: ...
 
 
+class Connection(TypedDict, total=False):
+    """Parameters of `connect`, and of the functions that use it."""
+
+    security: Security | None
+    max_wait: float
+    on_wait: Callable[[str], None]
+
+
 @dataclass
 class Waits:
     """The waits of one command, for connections, responses, quotas and new leaders, which have a limit together.
@@ -79,8 +98,8 @@ class Waits:
     response. `report` is called with what the command waits for, if that is longer than MIN_REPORTED_SECONDS.
     """
 
-    limit_seconds: float = MAX_WAIT_SECONDS
-    report: Callable[[str], None] = ignore_report
+    limit_seconds: float
+    report: Callable[[str], None]
     free_response_seconds: float = 0
     seconds_left: float = 0
     last_response_seconds: float = 0
@@ -125,6 +144,25 @@ class Waits:
         self.last_response_seconds = 0
 
 
+T = TypeVar("T")
+
+
+class NoBroker(UsageError):
+    """No broker responds. `errors` has the error of each broker that was asked."""
+
+    def __init__(self, cluster: Cluster, errors: list[Any]) -> None:
+        reasons = f": {'; '.join(map(describe_error, errors))}" if errors else ""
+        super().__init__(f"no broker responds{reasons}{cluster.waits.explain_end()}")
+        self.errors = errors
+
+
+class TopicRefused(UsageError):
+    """The topic does not exist, or the user may not describe or read it."""
+
+
+class NoSuchTopic(TopicRefused): ...
+
+
 @dataclass
 class Cluster:
     """A cluster, and the leaders of the partitions of one topic, usually the offsets topic.
@@ -136,18 +174,211 @@ class Cluster:
     net: Any
     manager: Any
     bootstrap: list[Any]
-    waits: Waits = field(default_factory=Waits)
+    waits: Waits
     leaders: dict[int, int] = field(default_factory=dict)
     topic: str = TOPIC
     topic_id: str | None = None
 
+    def send(self, broker_id: int | str, request: Any) -> Any:
+        """Raises NodeNotReadyError right after a failed connection to this broker, and otherwise KafkaConnectionError
+        if there is no response.
+        """
+        from kafka.errors import KafkaConnectionError, NodeNotReadyError
+
+        connection: Any = None
+
+        async def connect_and_send() -> Any:
+            nonlocal connection
+            connection = self.manager.get_connection(
+                broker_id, timeout_ms=CONNECT_SECONDS * 1000, refresh_metadata_on_err=False
+            )
+            await connection
+            return await connection.send_request(request)
+
+        broker = self.manager.cluster.broker_metadata(broker_id)
+        address = f"{broker.host}:{broker.port}" if broker else f"broker {broker_id}"
+        future = self.net.call_soon_with_future(connect_and_send)
+        if not self.waits.wait_for(self.net, future, f"{address} to answer a {request.name}"):
+            error = KafkaConnectionError(f"{address}: no answer to a {request.name}")
+            if connection is not None:
+                connection.close(error)  # Otherwise, a late response could be read as the response to the next request.
+            raise error
+        if isinstance(future.exception, NodeNotReadyError):
+            raise future.exception
+        if future.exception is not None:  # It can be any exception, not only a KafkaError.
+            reason = self._explain_refusal(connection) or describe_error(future.exception)
+            raise KafkaConnectionError(f"{address}: {reason}")
+        response = future.value
+        if response.throttle_time_ms > 0:
+            reason = f"{address} asks this client to wait, because a quota is exceeded"
+            self.waits.sleep(self.net, response.throttle_time_ms / 1000, reason)
+        return response
+
+    def _explain_refusal(self, connection: Any) -> str | None:
+        """A broker closes a connection after a wrong protocol or password, and kafka-python often loses the message
+        that it has sent.
+        """
+        failure = connection.init_future.exception if connection is not None else None
+        if failure is None or "disconnected" not in str(failure):
+            return None
+        # The broker sends the versions of its APIs before the login. So if they were received, the login failed.
+        if connection.broker_version_data is not None and connection.sasl_enabled:
+            return "the broker closed the connection at the login: check the SASL mechanism, the user and the password"
+        protocol = self.manager.config["security_protocol"]
+        return f"the broker closed the connection: check that this port uses {protocol}"
+
+    def ask_any_broker(self, request: Any, read: Callable[[Any], T]) -> T:
+        """Ask one broker after another until `read` can use a response, and return its result.
+
+        Raises NoBroker if no broker responds.
+        """
+        from kafka.errors import KafkaError
+
+        errors = []
+        for broker in [*self.manager.cluster.brokers(), *self.bootstrap]:
+            if self.waits.are_over:
+                break
+            try:
+                return read(self.send(broker.node_id, request))
+            except KafkaError as error:
+                errors.append(error)
+        raise NoBroker(self, errors)
+
+    def retry(self, explain: Callable[[], str]) -> Iterator[None]:
+        """Yield for each attempt. Between two, wait, and update the leaders. `explain` says why to wait."""
+        yield
+        for delay in RETRY_DELAYS:
+            if self.waits.are_over:
+                return
+            self.waits.sleep(self.net, delay, explain())
+            with suppress(UsageError):  # If this fails, the next attempt uses the earlier leaders.
+                self.refresh_leaders()
+            yield
+
+    def refresh_leaders(self) -> None:
+        """Update the cluster's brokers and leaders. Raises TopicRefused or NoBroker."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        topic = MetadataRequest.MetadataRequestTopic(name=self.topic)
+        # A Metadata request before version 4 would create a missing topic.
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=10)
+        metadata = self.ask_any_broker(request, self._read_metadata)
+        if metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            explanation = ": no group has ever committed an offset" if self.topic == TOPIC else ""
+            raise NoSuchTopic(f"the cluster has no topic {self.topic}{explanation}")
+        if metadata.error_code:
+            raise TopicRefused(f"{self.topic}: {describe_code(metadata.error_code)}")
+        self.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
+        topic_id = getattr(metadata, "topic_id", None)  # since version 10
+        self.topic_id = str(topic_id) if topic_id and topic_id.int else None
+
+    def _read_metadata(self, response: Any) -> Any:
+        """Raises KafkaConnectionError if a Kafka broker cannot have sent this response."""
+        from kafka.errors import KafkaConnectionError
+
+        topics = response.topics or []
+        if [topic.name for topic in topics] != [self.topic]:
+            raise KafkaConnectionError(f"expected metadata of the topic {self.topic}, found {len(topics)} topics")
+        partition_numbers = [partition.partition_index for partition in topics[0].partitions]
+        if len(set(partition_numbers)) < len(partition_numbers) or min(partition_numbers, default=0) < 0:
+            raise KafkaConnectionError(
+                "expected metadata of each partition, found a partition twice or a negative number"
+            )
+        try:
+            self.manager.cluster.update_metadata(response)
+        except Exception as error:  # kafka-python does not check the response's list of brokers.
+            raise KafkaConnectionError(f"the metadata cannot be read: {describe_error(error)}") from None
+        return topics[0]
+
+    def ask_leaders(
+        self, partitions: list[int], build_request: Callable[[list[int]], Any]
+    ) -> tuple[dict[int, Any], dict[int, str]]:
+        """Ask the leaders of partitions, and return two dicts by partition: the responses and the errors.
+
+        An error that can be temporary is retried. Raises TopicRefused.
+        """
+        from kafka import errors as kafka_errors
+
+        responses: dict[int, Any] = {}
+        errors: dict[int, Any] = {}
+        no_leader = kafka_errors.LeaderNotAvailableError()
+        pending = sorted(partitions)
+        for _ in self.retry(lambda: f"partition {pending[0]} has no leader that answers"):
+            partitions_of_leader: dict[int, list[int]] = {}
+            for partition in pending:
+                partitions_of_leader.setdefault(self.leaders.get(partition, NO_LEADER), []).append(partition)
+            for leader, requested in partitions_of_leader.items():
+                if self.waits.are_over:
+                    break
+                if leader == NO_LEADER:
+                    errors |= dict.fromkeys(requested, no_leader)
+                    continue
+                try:
+                    response = self.send(leader, build_request(requested))
+                except kafka_errors.NodeNotReadyError:
+                    continue  # `errors` keeps an earlier error, which explains why the broker is not ready.
+                except kafka_errors.KafkaError as error:
+                    errors |= dict.fromkeys(requested, error)
+                    continue
+                for partition, result in self._partition_results(response):
+                    if partition not in requested:
+                        continue
+                    if not result.error_code:
+                        responses[partition] = result
+                        continue
+                    errors[partition] = kafka_errors.for_code(result.error_code)()
+                    if isinstance(errors[partition], kafka_errors.AuthorizationError):
+                        raise TopicRefused(f"{self.topic}: {describe_error(errors[partition])}")
+            final = {*responses, *(partition for partition, error in errors.items() if not error.retriable)}
+            pending[:] = [partition for partition in pending if partition not in final]
+            if not pending:
+                break
+        no_answer = "no time is left" if self.waits.are_over else describe_error(no_leader)
+        reasons = {partition: describe_error(error) for partition, error in errors.items()}
+        return responses, {number: reasons.get(number, no_answer) for number in partitions if number not in responses}
+
+    def _partition_results(self, response: Any) -> Iterator[tuple[int, Any]]:
+        for topic in (response.topics if response.name == "ListOffsetsResponse" else response.responses) or ():
+            if (topic.topic if response.name == "FetchResponse" else topic.name) != self.topic:
+                continue
+            if response.name == "ProduceResponse":
+                yield from ((result.index, result) for result in topic.partition_responses)
+            else:
+                yield from ((result.partition_index, result) for result in topic.partitions)
+
+    def ask_log_ranges(self, partitions: list[int]) -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
+        """Return two dicts by partition: (log start offset, high watermark), and the text of the error.
+
+        Raises TopicRefused.
+        """
+        starts, start_errors = self.ask_leaders(partitions, partial(_build_list_offsets, self.topic, EARLIEST))
+        ends, end_errors = self.ask_leaders(list(starts), partial(_build_list_offsets, self.topic, LATEST))
+        errors = start_errors | end_errors
+        ranges = {}
+        for number in ends:
+            start = starts[number].offset
+            end = ends[number].offset
+            if 0 <= start <= end:
+                ranges[number] = (start, end)
+            else:
+                errors[number] = f"the leader answers that the log begins at offset {start} and ends at offset {end}"
+        return ranges, errors
+
 
 @contextmanager
-def connect(bootstrap: str, security: Security | None = None, waits: Waits | None = None) -> Iterator[Cluster]:
+def connect(
+    bootstrap: str,
+    security: Security | None = None,
+    max_wait: float = MAX_WAIT_SECONDS,
+    on_wait: Callable[[str], None] = ignore_report,
+    free_response_seconds: float = 0,
+) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end of the `with` block.
 
-    Raises UsageError if kafka-python is not installed or a setting is wrong.
+    `security` None means PLAINTEXT. `max_wait` limits all waits together, in seconds, and `on_wait` is called with a
+    message about a longer wait (`Waits`). Raises UsageError if kafka-python is not installed or a setting is wrong.
     """
+    waits = Waits(max_wait, on_wait, free_response_seconds)
     try:
         from kafka.net.manager import KafkaConnectionManager
         from kafka.net.selector import NetworkSelector
@@ -159,7 +390,7 @@ def connect(bootstrap: str, security: Security | None = None, waits: Waits | Non
     net = NetworkSelector(**config)
     manager = KafkaConnectionManager(net, **config)
     try:
-        yield Cluster(net, manager, manager.cluster.bootstrap_brokers(), waits or Waits())
+        yield Cluster(net, manager, manager.cluster.bootstrap_brokers(), waits)
     finally:
         manager.close()
         net.close()
@@ -232,56 +463,6 @@ def _load_certificates(security: Security) -> SSLContext:
     return context
 
 
-def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
-    """Raises NodeNotReadyError right after a failed connection to this broker, and otherwise KafkaConnectionError if
-    there is no response.
-    """
-    from kafka.errors import KafkaConnectionError, NodeNotReadyError
-
-    connection: Any = None
-
-    async def connect_and_send() -> Any:
-        nonlocal connection
-        connection = cluster.manager.get_connection(
-            broker_id, timeout_ms=CONNECT_SECONDS * 1000, refresh_metadata_on_err=False
-        )
-        await connection
-        return await connection.send_request(request)
-
-    broker = cluster.manager.cluster.broker_metadata(broker_id)
-    address = f"{broker.host}:{broker.port}" if broker else f"broker {broker_id}"
-    future = cluster.net.call_soon_with_future(connect_and_send)
-    if not cluster.waits.wait_for(cluster.net, future, f"{address} to answer a {request.name}"):
-        error = KafkaConnectionError(f"{address}: no answer to a {request.name}")
-        if connection is not None:
-            connection.close(error)  # Otherwise, a late response could be read as the response to the next request.
-        raise error
-    if isinstance(future.exception, NodeNotReadyError):
-        raise future.exception
-    if future.exception is not None:  # It can be any exception, not only a KafkaError.
-        reason = _explain_refusal(cluster, connection) or describe_error(future.exception)
-        raise KafkaConnectionError(f"{address}: {reason}")
-    response = future.value
-    if response.throttle_time_ms > 0:
-        reason = f"{address} asks this client to wait, because a quota is exceeded"
-        cluster.waits.sleep(cluster.net, response.throttle_time_ms / 1000, reason)
-    return response
-
-
-def _explain_refusal(cluster: Cluster, connection: Any) -> str | None:
-    """A broker closes a connection after a wrong protocol or password, and kafka-python often loses the message that it
-    has sent.
-    """
-    failure = connection.init_future.exception if connection is not None else None
-    if failure is None or "disconnected" not in str(failure):
-        return None
-    # The broker sends the versions of its APIs before the login. So if the versions were received, the login failed.
-    if connection.broker_version_data is not None and connection.sasl_enabled:
-        return "the broker closed the connection at the login: check the SASL mechanism, the user and the password"
-    protocol = cluster.manager.config["security_protocol"]
-    return f"the broker closed the connection: check that this port uses {protocol}"
-
-
 def describe_error(error: Any) -> str:
     """An error of kafka-python in one line. A connection error's message says enough without its name."""
     # In kafka-python, the attribute `message` is Kafka's name of the error, and `args` contains the message.
@@ -298,191 +479,12 @@ def describe_code(code: int) -> str:
     return describe_error(for_code(code)())
 
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
-NO_LEADER = -1
-RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
-"""The waits before new attempts, in seconds, if a leader moves or its broker is down."""
-# In a ListOffsets request, these timestamps mean the log start offset and the high watermark.
-EARLIEST = -2
-LATEST = -1
-# Values of request fields.
-READ_UNCOMMITTED = 0
-"""The isolation level that also returns the records of open and aborted transactions."""
-NO_LEADER_EPOCH = -1
-"""A leader epoch that the broker does not check."""
-TIMEOUT_MS = 30_000
-
-T = TypeVar("T")
-
-
-class NoBroker(UsageError):
-    """No broker responds. `errors` has the error of each broker that was asked."""
-
-    def __init__(self, cluster: Cluster, errors: list[Any]) -> None:
-        reasons = f": {'; '.join(map(describe_error, errors))}" if errors else ""
-        super().__init__(f"no broker responds{reasons}{cluster.waits.explain_end()}")
-        self.errors = errors
-
-
-class TopicRefused(UsageError):
-    """The topic does not exist, or the user may not describe or read it."""
-
-
-class NoSuchTopic(TopicRefused): ...
-
-
-def ask_any_broker(cluster: Cluster, request: Any, read: Callable[[Any], T]) -> T:
-    """Ask one broker after another until `read` can use a response, and return its result.
-
-    Raises NoBroker if no broker responds.
-    """
-    from kafka.errors import KafkaError
-
-    errors = []
-    for broker in [*cluster.manager.cluster.brokers(), *cluster.bootstrap]:
-        if cluster.waits.are_over:
-            break
-        try:
-            return read(send(cluster, broker.node_id, request))
-        except KafkaError as error:
-            errors.append(error)
-    raise NoBroker(cluster, errors)
-
-
-def retry(cluster: Cluster, explain: Callable[[], str]) -> Iterator[None]:
-    """Yield for each attempt. Between two, wait, and update the leaders. `explain` says why to wait."""
-    yield
-    for delay in RETRY_DELAYS:
-        if cluster.waits.are_over:
-            return
-        cluster.waits.sleep(cluster.net, delay, explain())
-        with suppress(UsageError):  # If this fails, the next attempt uses the earlier leaders.
-            refresh_leaders(cluster)
-        yield
-
-
-def refresh_leaders(cluster: Cluster) -> None:
-    """Update the cluster's brokers and leaders. Raises TopicRefused or NoBroker."""
-    from kafka.protocol.metadata import MetadataRequest
-
-    topic = MetadataRequest.MetadataRequestTopic(name=cluster.topic)
-    # A Metadata request before version 4 would create a missing topic.
-    request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=10)
-    metadata = ask_any_broker(cluster, request, partial(_read_metadata, cluster))
-    if metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        explanation = ": no group has ever committed an offset" if cluster.topic == TOPIC else ""
-        raise NoSuchTopic(f"the cluster has no topic {cluster.topic}{explanation}")
-    if metadata.error_code:
-        raise TopicRefused(f"{cluster.topic}: {describe_code(metadata.error_code)}")
-    cluster.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
-    topic_id = getattr(metadata, "topic_id", None)  # since version 10
-    cluster.topic_id = str(topic_id) if topic_id and topic_id.int else None
-
-
-def _read_metadata(cluster: Cluster, response: Any) -> Any:
-    """Raises KafkaConnectionError if a Kafka broker cannot have sent this response."""
-    from kafka.errors import KafkaConnectionError
-
-    topics = response.topics or []
-    if [topic.name for topic in topics] != [cluster.topic]:
-        raise KafkaConnectionError(f"expected metadata of the topic {cluster.topic}, found {len(topics)} topics")
-    partition_numbers = [partition.partition_index for partition in topics[0].partitions]
-    if len(set(partition_numbers)) < len(partition_numbers) or min(partition_numbers, default=0) < 0:
-        raise KafkaConnectionError("expected metadata of each partition, found a partition twice or a negative number")
-    try:
-        cluster.manager.cluster.update_metadata(response)
-    except Exception as error:  # kafka-python does not check the response's list of brokers.
-        raise KafkaConnectionError(f"the metadata cannot be read: {describe_error(error)}") from None
-    return topics[0]
-
-
-def ask_leaders(
-    cluster: Cluster, partitions: list[int], build_request: Callable[[list[int]], Any]
-) -> tuple[dict[int, Any], dict[int, str]]:
-    """Ask the leaders of partitions, and return two dicts by partition: the responses and the errors.
-
-    An error that can be temporary is retried. Raises TopicRefused.
-    """
-    from kafka import errors as kafka_errors
-
-    responses: dict[int, Any] = {}
-    errors: dict[int, Any] = {}
-    no_leader = kafka_errors.LeaderNotAvailableError()
-    pending = sorted(partitions)
-    for _ in retry(cluster, lambda: f"partition {pending[0]} has no leader that answers"):
-        partitions_of_leader: dict[int, list[int]] = {}
-        for partition in pending:
-            partitions_of_leader.setdefault(cluster.leaders.get(partition, NO_LEADER), []).append(partition)
-        for leader, requested in partitions_of_leader.items():
-            if cluster.waits.are_over:
-                break
-            if leader == NO_LEADER:
-                errors |= dict.fromkeys(requested, no_leader)
-                continue
-            try:
-                response = send(cluster, leader, build_request(requested))
-            except kafka_errors.NodeNotReadyError:
-                continue  # `errors` keeps an earlier error, which explains why the broker is not ready.
-            except kafka_errors.KafkaError as error:
-                errors |= dict.fromkeys(requested, error)
-                continue
-            for partition, result in _partition_results(cluster, response):
-                if partition not in requested:
-                    continue
-                if not result.error_code:
-                    responses[partition] = result
-                    continue
-                errors[partition] = kafka_errors.for_code(result.error_code)()
-                if isinstance(errors[partition], kafka_errors.AuthorizationError):
-                    raise TopicRefused(f"{cluster.topic}: {describe_error(errors[partition])}")
-        final = {*responses, *(partition for partition, error in errors.items() if not error.retriable)}
-        pending[:] = [partition for partition in pending if partition not in final]
-        if not pending:
-            break
-    no_answer = "no time is left" if cluster.waits.are_over else describe_error(no_leader)
-    reasons = {partition: describe_error(error) for partition, error in errors.items()}
-    return responses, {number: reasons.get(number, no_answer) for number in partitions if number not in responses}
-
-
-def _partition_results(cluster: Cluster, response: Any) -> Iterator[tuple[int, Any]]:
-    for topic in (response.topics if response.name == "ListOffsetsResponse" else response.responses) or ():
-        if (topic.topic if response.name == "FetchResponse" else topic.name) != cluster.topic:
-            continue
-        if response.name == "ProduceResponse":
-            yield from ((result.index, result) for result in topic.partition_responses)
-        else:
-            yield from ((result.partition_index, result) for result in topic.partitions)
-
-
-def ask_log_ranges(cluster: Cluster, partitions: list[int]) -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
-    """Return two dicts by partition: (log start offset, high watermark), and the text of the error.
-
-    Raises TopicRefused.
-    """
-    starts, start_errors = ask_leaders(cluster, partitions, partial(_build_list_offsets, cluster.topic, EARLIEST))
-    ends, end_errors = ask_leaders(cluster, list(starts), partial(_build_list_offsets, cluster.topic, LATEST))
-    errors = start_errors | end_errors
-    ranges = {}
-    for number in ends:
-        start = starts[number].offset
-        end = ends[number].offset
-        if 0 <= start <= end:
-            ranges[number] = (start, end)
-        else:
-            errors[number] = f"the leader answers that the log begins at offset {start} and ends at offset {end}"
-    return ranges, errors
-
-
 def _build_list_offsets(topic: str, timestamp: int, partitions: list[int]) -> Any:
     from kafka.protocol.consumer import ListOffsetsRequest
 
     topic_type = ListOffsetsRequest.ListOffsetsTopic
-    partition_requests = [
-        topic_type.ListOffsetsPartition(
-            partition_index=partition, current_leader_epoch=NO_LEADER_EPOCH, timestamp=timestamp
-        )
-        for partition in partitions
-    ]
+    partition_type = topic_type.ListOffsetsPartition
+    partition_requests = [partition_type(partition_index=partition, timestamp=timestamp) for partition in partitions]
     return ListOffsetsRequest(
         replica_id=-1,  # a consumer; replicas on other brokers send their broker id
         isolation_level=READ_UNCOMMITTED,
@@ -502,26 +504,22 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
     from kafka.protocol.admin import CreateTopicsRequest
 
     topic_type = CreateTopicsRequest.CreatableTopic
-    topics = [
-        topic_type(name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[])
-        for name, count in partition_counts.items()
-    ]
-    request = CreateTopicsRequest(
-        topics=topics, timeout_ms=TIMEOUT_MS, validate_only=False, min_version=2, max_version=4
-    )
+    counts = partition_counts.items()
+    topics = [topic_type(name=name, num_partitions=count, replication_factor=1) for name, count in counts]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS, min_version=2, max_version=4)
     batch = encode_batch([LogRecord(offset, 0, None, b"") for offset in range(records)])
     with connect(bootstrap) as cluster:
         try:
-            response = send(cluster, cluster.bootstrap[0].node_id, request)
+            response = cluster.send(cluster.bootstrap[0].node_id, request)
         except KafkaError as error:
             raise UsageError(describe_error(error)) from None
         for topic in response.topics:
             if topic.error_code:
                 raise UsageError(f"{topic.name}: {describe_code(topic.error_code)}")
-        for name, count in partition_counts.items():
+        for name, count in counts:
             # A new topic has no leaders yet, so the first attempt always fails.
             of_topic = replace(cluster, topic=name, leaders={})
-            _, errors = ask_leaders(of_topic, list(range(count)), partial(_build_produce, name, batch))
+            _, errors = of_topic.ask_leaders(list(range(count)), partial(_build_produce, name, batch))
             if errors:
                 raise UsageError(f"{name}: {errors[min(errors)]}{cluster.waits.explain_end()}")
 
@@ -532,7 +530,6 @@ def _build_produce(topic: str, batch: bytes, partitions: list[int]) -> Any:
     topic_type = ProduceRequest.TopicProduceData
     data = [topic_type.PartitionProduceData(index=partition, records=batch) for partition in partitions]
     return ProduceRequest(
-        transactional_id=None,
         acks=1,  # the leader answers without waiting for other replicas
         timeout_ms=TIMEOUT_MS,
         topic_data=[topic_type(name=topic, partition_data=data)],

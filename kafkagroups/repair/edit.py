@@ -38,7 +38,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.map_orders import hash_map_order, timeline_map_order, topic_partition_hash
+from kafkagroups.groups.map_orders import hash_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import LogKeys, read_keys
@@ -52,7 +52,6 @@ from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
 from kafkagroups.records.dialects import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, dialect, parse_release
-from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import (
     RECORD_TYPES,
@@ -81,6 +80,8 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, 
 
     Raises UsageError if the load of the log fails, or if the log has no such group.
     """
+    from kafkagroups.coordinator import group_records  # It is imported slowly, and only one step needs it.
+
     groups = OpenTopic([log], dialect, engine="auto").load()
     error = groups.partitions[log.partition].error
     if error is not None:
@@ -89,12 +90,18 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, 
         coordinator = f"{dialect.coordinator} coordinator of Kafka {dialect.kafka}"
         raise UsageError(f"the log has no group {group_id}, as the {coordinator} loads it")
     group = groups[group_id]
-    tombstones = [_encode(1, OffsetCommitKey(group_id, *key)) for key in _find_offsets(group, dialect)]
+    if dialect.coordinator == "classic":
+        offsets = hash_map_order(group.offsets, dialect.version, topic_partition_hash)
+    else:
+        pending = {partition: None for partitions in group.pending.values() for partition in partitions}
+        only_pending = [partition for partition in pending if partition not in group.offsets]
+        offsets = [*group_records.order_offsets(group.offsets), *group_records.order_offsets(only_pending)]
+    tombstones = [_encode_tombstone(group_id, key) for key in offsets]
     if isinstance(group, ModernGroup):
         tombstones += _delete_modern_group(group, log, dialect)
     elif dialect.coordinator == "new" or group.generation > 0:
         _check_pending(group, dialect)
-        tombstones.append(_encode(2, GroupMetadataKey(group_id)))
+        tombstones.append(encode(group_records.build_group_tombstone(group_id)))
     return group, tombstones
 
 
@@ -113,27 +120,6 @@ def _check_pending(group: AnyGroup, dialect: Dialect) -> None:
         )
 
 
-def _find_offsets(group: AnyGroup, dialect: Dialect) -> list[TopicPartition]:
-    if dialect.coordinator == "classic":
-        return hash_map_order(group.offsets, dialect.version, topic_partition_hash)
-    pending = {partition: None for partitions in group.pending.values() for partition in partitions}
-    only_pending = [partition for partition in pending if partition not in group.offsets]
-    return _order_by_topic(group.offsets) + _order_by_topic(only_pending)
-
-
-def _order_by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return the order of the new coordinator's maps: a map of topics, each with a map of partition numbers."""
-    numbers_by_topic: dict[str, list[int]] = {}
-    for partition in partitions:
-        numbers_by_topic.setdefault(partition.topic, []).append(partition.partition)
-    return [
-        TopicPartition(topic, number)
-        for topic in timeline_map_order(numbers_by_topic)
-        # The hash of a java.lang.Integer is its number.
-        for number in timeline_map_order(numbers_by_topic[topic], lambda number: number)
-    ]
-
-
 def _delete_modern_group(group: ModernGroup, log: Log, dialect: Dialect) -> list[KeyAndValue]:
     # A target of a member that does not exist would make the load fail at the tombstone of the epoch.
     with_targets = dict.fromkeys([*group.members, *group.targets])
@@ -148,7 +134,7 @@ def _delete_modern_group(group: ModernGroup, log: Log, dialect: Dialect) -> list
             keys = [make_key(group.group_id, member_id) for member_id in member_ids]
         else:
             keys = [make_key(group.group_id)]
-        tombstones += [_encode(record_type, key) for key in keys]
+        tombstones += [encode(Record(record_type, key, None, None)) for key in keys]
     return tombstones
 
 
@@ -165,8 +151,8 @@ def _find_expressions(log: Log, group_id: str, dialect: Dialect) -> Iterable[Mes
     return expressions.values()
 
 
-def _encode(record_type: int, key: Message) -> KeyAndValue:
-    return encode(Record(record_type, key, None, None))
+def _encode_tombstone(group_id: str, partition: TopicPartition) -> KeyAndValue:
+    return encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(group_id, *partition), None, None))
 
 
 _OFFSET_RECORD_TYPE = 1
@@ -228,7 +214,7 @@ class Tombstone:
     partition: TopicPartition
 
     def run(self, log: EditedLog) -> StepResult:
-        record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(self.group, *self.partition), None, None))
+        record = _encode_tombstone(self.group, self.partition)
         what = f"a tombstone deletes the offset of group {self.group} for {_name(self.partition)}"
         return _append(log, "tombstone", what, [record], base_sequence=_tombstone_sequence(log))
 
@@ -383,19 +369,25 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}es" if noun.endswith("ch") else f"{number} {noun}s"
 
 
-def parse_step(name: str, text: str | int | None = None) -> Step:
+def _parse_step(step: Step | tuple[str, str | int | None] | str) -> Step:
     """Return the step with this name, which the text describes in the form that `_STEPS` has. Raises UsageError."""
+    if isinstance(step, Step):
+        return step
+    pair = (step, None) if isinstance(step, str) else step
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
+    name, text = pair
     if name not in _STEPS:
         raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
     form, parse = _STEPS[name]
     try:
-        step = None if (text is None) != (name == "roll") else parse(str(text))
+        parsed = None if (text is None) != (name == "roll") else parse(str(text))
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from None
-    if step is None:
+    if parsed is None:
         found = "" if text is None else f", found {text!r}"
         raise UsageError(f"{name}: expected {form}{found}")
-    return step
+    return parsed
 
 
 def _parse_commit(text: str) -> Step | None:
@@ -529,7 +521,7 @@ def edit(
     >>> [step.step for step in result.steps]
     ['commit', 'roll']
     """
-    parsed_steps = [_parse(step) for step in steps]
+    parsed_steps = [_parse_step(step) for step in steps]
     if not parsed_steps:
         raise UsageError("an edit needs at least one step")
     writer = _choose_writer(coordinator, kafka)
@@ -549,16 +541,6 @@ def edit(
             edited.close()
         segments = tuple(base_offset_of(segment) for segment in edited.open().segments)
         return Edit(str(path), str(out), tuple(results), segments, segments[0], edited.facts.next_offset, edited.damage)
-
-
-def _parse(step: Step | tuple[str, str | int | None] | str) -> Step:
-    if isinstance(step, str):
-        return parse_step(step)
-    if isinstance(step, tuple) and len(step) == 2:
-        return parse_step(*step)
-    if isinstance(step, Step):
-        return step
-    raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
 
 
 def _choose_writer(coordinator: str | None, kafka: str | None) -> Dialect | None:

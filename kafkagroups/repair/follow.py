@@ -35,17 +35,8 @@ from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.cleaner import CleanerConfig, clean, read_log
 from kafkagroups.log.folders import list_folder, open_log
 from kafkagroups.log.segment_file import FrameState, base_offset_of, find_frames
-from kafkagroups.repair.client import (
-    MAX_WAIT_SECONDS,
-    TOPIC,
-    Cluster,
-    NoBroker,
-    Security,
-    Waits,
-    ask_log_ranges,
-    connect,
-    ignore_report,
-)
+from kafkagroups.repair import client
+from kafkagroups.repair.client import TOPIC, Cluster
 from kafkagroups.repair.pull import PulledPartition, PullStopped, SegmentWriter, choose_partitions, pull_partition
 
 STATE_FILE = "follow.json"
@@ -79,9 +70,9 @@ def follow(
     *,
     partitions: Iterable[int] | None = None,
     keep_ms: int | None = None,
-    security: Security | None = None,
-    max_wait: float = MAX_WAIT_SECONDS,
-    report: Callable[[str], None] = ignore_report,
+    security: client.Security | None = None,
+    max_wait: float = client.MAX_WAIT_SECONDS,
+    report: Callable[[str], None] = client.ignore_report,
     rounds: Iterable[int] | None = None,
 ) -> None:
     """Copy the topic of a running cluster into segments, and go on with what is new.
@@ -112,14 +103,14 @@ def follow(
         time_ms = next(times, None)
         while time_ms is not None:
             try:
-                with connect(bootstrap, security, Waits(max_wait, report)) as cluster:
+                with client.connect(bootstrap, security, max_wait, report) as cluster:
                     while time_ms is not None:
-                        cluster.waits = Waits(max_wait, report)
+                        cluster.waits = client.Waits(max_wait, report)
                         copy.pull(cluster, partitions)
                         has_answered = True
                         copy.clean(time_ms)
                         time_ms = next(times, None)
-            except NoBroker as error:
+            except client.NoBroker as error:
                 if not has_answered:
                     raise
                 report(str(error))
@@ -176,7 +167,7 @@ class _Copy:
             raise UsageError(f"{self.folder}: {TOPIC} was created again since then; follow it into a new folder")
         self.state.topic_id = self.state.topic_id or cluster.topic_id
         numbers = [each for each in numbers if each not in self.segments or not self.state.partitions[each].stopped]
-        ranges, errors = ask_log_ranges(cluster, numbers)
+        ranges, errors = cluster.ask_log_ranges(numbers)
         for number, error in errors.items():
             self.report(f"{TOPIC}-{number}: {error}")
         for number, (start, end) in sorted(ranges.items()):

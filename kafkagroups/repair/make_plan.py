@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.offsets import Fate, Orphan, TopicPartition
@@ -30,9 +30,6 @@ from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect
 from kafkagroups.records.serde import decode
 from kafkagroups.records.share_group import ShareGroupStatePartitionMetadataValue
 from kafkagroups.repair.plan import GroupPlan, LeftOut, PlannedOffset, RescuePlan, Why, check_targets
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SHARE_PARTITIONS_TYPE = 15
 """The type of the record that lists the partitions of a share group."""
@@ -279,14 +276,16 @@ def _find_in_table(topic: OpenTopic, groups: Groups) -> Iterator[_Entry]:
 
     The logs are loaded up to two more times, so that memory depends only on the commits that can be left out.
     """
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     columns = columns_of("fates", _COLUMNS)
 
     def read_rows(column: str, values: Sequence[str]) -> Iterator[dict[str, Any]]:
         for batch in read_fate_table(topic, columns):
-            is_wanted = pc.and_(_is_in(batch, column, values), pc.is_valid(batch.column("topic")))
-            yield from batch.filter(is_wanted).to_pylist()
+            value_set = pa.array(values, type=batch.schema.field(column).type)
+            is_wanted = pc.is_in(batch.column(column), value_set=value_set)
+            yield from batch.filter(pc.and_(is_wanted, pc.is_valid(batch.column("topic")))).to_pylist()
 
     commits = [
         (_key_of_row(row), row["offset"], row["committed_offset"], Fate(row["fate"]))
@@ -302,13 +301,6 @@ def _find_in_table(topic: OpenTopic, groups: Groups) -> Iterator[_Entry]:
             if key in keys and (not is_pending or row["fate"] == Fate.WINS.value):
                 newest_effects[key] = max(row["offset"], newest_effects.get(key, row["offset"]))
     return _choose(commits, newest_effects, groups)
-
-
-def _is_in(batch: pa.RecordBatch, column: str, values: Sequence[str]) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.is_in(batch.column(column), value_set=pa.array(values, type=batch.schema.field(column).type))
 
 
 def _key_of_row(row: dict[str, Any]) -> _RecordKey:

@@ -23,33 +23,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from kafkagroups.errors import UsageError
+from kafkagroups.log import segment_file
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.folders import create_folder
-from kafkagroups.log.segment_file import (
-    MAX_RELATIVE_OFFSET,
-    SEGMENT_BYTES,
-    FrameState,
-    base_offset_of,
-    find_frames,
-    segment_name,
-)
-from kafkagroups.repair.client import (
-    MAX_WAIT_SECONDS,
-    READ_UNCOMMITTED,
-    TOPIC,
-    Cluster,
-    Security,
-    Waits,
-    ask_leaders,
-    ask_log_ranges,
-    connect,
-    ignore_report,
-    refresh_leaders,
-)
+from kafkagroups.log.segment_file import SEGMENT_BYTES
+from kafkagroups.repair.client import READ_UNCOMMITTED, TOPIC, Cluster, Connection, connect
 
 FETCH_BYTES = 8 * 1024 * 1024
 Progress = Callable[[int, int], None]
@@ -74,25 +56,22 @@ def pull(
     out: str | Path,
     *,
     partitions: Iterable[int] | None = None,
-    security: Security | None = None,
     progress: Progress | None = None,
-    max_wait: float = MAX_WAIT_SECONDS,
-    on_wait: Callable[[str], None] = ignore_report,
+    **connection: Unpack[Connection],
 ) -> PullResult:
     """Pull the partitions of a running cluster into files `out`/__consumer_offsets-N/<base offset>.log.
 
     Even after an error, the files contain only whole batches. `bootstrap` is HOST:PORT of a broker, or of several,
-    separated by commas, and `out` a new or empty folder. `partitions` None means all, and `security` None PLAINTEXT.
-    `progress` is called with the number of offsets that were pulled, and the number of all offsets. `max_wait` limits
-    all waits together, in seconds, and `on_wait` is called with a message about a longer wait (`Waits`).
+    separated by commas, and `out` a new or empty folder. `partitions` None means all. `progress` is called with the
+    number of offsets that were pulled, and the number of all offsets. `connection` are the parameters of `connect`.
 
     Raises UsageError if kafka-python is not installed, no broker responds, the topic or a partition does not exist, the
     user has no permission, the folder is not empty, or `max_wait` is not above 0.
     """
     folder = Path(out)
-    with connect(bootstrap, security, Waits(max_wait, on_wait)) as cluster:
+    with connect(bootstrap, **connection) as cluster:
         create_folder(folder)
-        ranges, errors = ask_log_ranges(cluster, choose_partitions(cluster, partitions))
+        ranges, errors = cluster.ask_log_ranges(choose_partitions(cluster, partitions))
         result = PullResult()
         for number, error in sorted(errors.items()):
             result.problems.append(f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}")
@@ -117,7 +96,7 @@ def pull(
 
 def choose_partitions(cluster: Cluster, partitions: Iterable[int] | None) -> list[int]:
     """Ask who leads, and return the partitions to pull. Raises UsageError if one does not exist."""
-    refresh_leaders(cluster)
+    cluster.refresh_leaders()
     existing = cluster.leaders
     requested = sorted(existing if partitions is None else set(partitions))
     missing = [number for number in requested if number not in existing]
@@ -143,10 +122,7 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
         min_bytes=1,
         max_bytes=FETCH_BYTES,
         isolation_level=READ_UNCOMMITTED,
-        session_id=0,
-        session_epoch=-1,  # without a fetch session
         topics=[topic_type(topic=TOPIC, partitions=partition_requests)],
-        forgotten_topics_data=[],
         # Before version 4, a broker converts batches to magic 0 or 1. Since version 13, a request contains topic ids
         # instead of names.
         min_version=4,
@@ -162,7 +138,7 @@ def pull_partition(
     Raises PullStopped.
     """
     while pulled.next < end_offset:
-        responses, errors = ask_leaders(cluster, [number], partial(_build_fetch, pulled.next))
+        responses, errors = cluster.ask_leaders([number], partial(_build_fetch, pulled.next))
         if errors:
             raise PullStopped(errors[number])
         response = responses[number]
@@ -189,8 +165,8 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
     min_base_offset = next_offset if pulled.bytes else 0
     has_batch = False
     reason = "found only earlier batches"
-    for frame in find_frames(data):  # A frame is the position and the size of a batch.
-        if frame.state is not FrameState.WHOLE:
+    for frame in segment_file.find_frames(data):  # A frame is the position and the size of a batch.
+        if frame.state is not segment_file.FrameState.WHOLE:
             reason = frame.reason
             break
         batch = parse_batch(frame, data[frame.position : frame.end])
@@ -224,7 +200,7 @@ class SegmentWriter:
     def resume(cls, folder: Path) -> SegmentWriter:
         writer = cls.__new__(cls)
         writer.folder = folder
-        sizes = {base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}
+        sizes = {segment_file.base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}
         writer.bytes = sum(sizes.values())
         writer._base_offset = max(sizes)
         writer._size = sizes[writer._base_offset]
@@ -242,7 +218,7 @@ class SegmentWriter:
 
     @property
     def path(self) -> Path:
-        return self.folder / segment_name(self._base_offset)
+        return self.folder / segment_file.segment_name(self._base_offset)
 
     def append(self, batches: list[Batch], data: bytes) -> None:
         """Append batches, whose `position` is one in `data`.
@@ -258,7 +234,7 @@ class SegmentWriter:
         for batch in batches:
             size = self._size + len(content)
             is_full = size + batch.size > SEGMENT_BYTES
-            is_too_far = batch.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
+            is_too_far = batch.last_offset - self._base_offset > segment_file.MAX_RELATIVE_OFFSET
             if (is_full or is_too_far) and size > 0:
                 self._write(content)
                 self.sync()

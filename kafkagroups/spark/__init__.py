@@ -7,9 +7,8 @@ nothing is shuffled. Every executor must see the files. Damaged bytes are an err
 
 from kafkagroups.spark.kafka_rows import RowTables, decode
 from kafkagroups.spark.keeping import keep
-from kafkagroups.spark.questions import explain, stats
 from kafkagroups.spark.session import register, session
-from kafkagroups.spark.tables import Tables, load, load_groups
+from kafkagroups.spark.tables import Tables, explain, load, load_groups, stats
 from kafkagroups.spark.tasks import DamagedLog
 
 __all__ = [

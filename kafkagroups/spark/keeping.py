@@ -20,16 +20,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.loading import snapshots
 from kafkagroups.loading.load import choose_engine
-from kafkagroups.loading.snapshots import (
-    CHECKPOINT,
-    KeptPartition,
-    Saved,
-    Snapshot,
-    commit_save,
-    prepare_folder,
-    read_manifest,
-)
 from kafkagroups.log.batches import Damage
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import WHOLE_FILE
@@ -103,14 +95,14 @@ def keep(
         )
     dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
-    prepare_folder(directory)
-    snapshot = Snapshot.resume(directory, dialect)
+    snapshots.prepare_folder(directory)
+    snapshot = snapshots.Snapshot.resume(directory, dialect)
     for note in snapshot.notes:
         warnings.warn(note, stacklevel=2)
     if not snapshot.partitions:
-        commit_save(directory, dialect, [])
+        snapshots.commit_save(directory, dialect, [])
         # With an old checkpoint, Spark would skip batches that no snapshot contains.
-        shutil.rmtree(directory / CHECKPOINT, ignore_errors=True)
+        shutil.rmtree(directory / snapshots.CHECKPOINT, ignore_errors=True)
     session = session or get_session()
     register(session)
     reader = session.readStream.format("consumer_offsets").option("table", "batches")
@@ -119,7 +111,7 @@ def keep(
     writer = reader.load(str(Path(path).absolute())).writeStream.foreachBatch(
         lambda batches, batch_id: add_batches(batches, directory, dialect, max_batch_bytes)
     )
-    writer = writer.option("checkpointLocation", str(directory / CHECKPOINT))
+    writer = writer.option("checkpointLocation", str(directory / snapshots.CHECKPOINT))
     if until_now:
         writer = writer.trigger(availableNow=True)
     return writer.start()
@@ -130,7 +122,7 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_by
 
     For each log partition, a task adds the batches to the saved segment, and writes a new segment.
     """
-    old_saved = {saved.partition: saved for saved in read_manifest(folder).partitions}
+    old_saved = {saved.partition: saved for saved in snapshots.read_manifest(folder).partitions}
 
     def advance(table: pa.Table) -> pa.Table:
         import pyarrow as pa
@@ -138,7 +130,7 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_by
         table = table.sort_by("base_offset")
         number: int = table["partition"][0].as_py()
         partition = None if number < 0 else number
-        old = KeptPartition.read(folder, old_saved[partition]) if partition in old_saved else None
+        old = snapshots.KeptPartition.read(folder, old_saved[partition]) if partition in old_saved else None
         kept = advance_partition(old, table, partition, dialect, max_batch_bytes)
         # Positions in `table` are not those of the log's files, so a load of the files cannot go on from here.
         saved = msgspec.structs.replace(kept.save(folder, dialect), ends={}, last_batch=None)
@@ -147,18 +139,20 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_by
 
     with task_errors():
         rows = batches.groupBy("partition").applyInArrow(advance, WRITTEN).collect()
-    new_saved = {saved.partition: saved for saved in (msgspec.json.decode(row["saved"], type=Saved) for row in rows)}
-    commit_save(folder, dialect, (old_saved | new_saved).values())
+    new_saved = {
+        saved.partition: saved for saved in (msgspec.json.decode(row["saved"], type=snapshots.Saved) for row in rows)
+    }
+    snapshots.commit_save(folder, dialect, (old_saved | new_saved).values())
     warn_of_damage([row["damage"] for row in rows if row["damage"]])
 
 
 def advance_partition(
-    old: KeptPartition | None,
+    old: snapshots.KeptPartition | None,
     table: pa.Table,
     partition: int | None,
     dialect: Dialect,
     max_batch_bytes: int = MAX_BATCH_BYTES,
-) -> KeptPartition:
+) -> snapshots.KeptPartition:
     """Return a log partition after the Kafka batches in `table`, which are in the order of the log.
 
     If a broker's load would fail at an earlier batch, only the next offset changes. The last row can be the damage at
@@ -185,7 +179,7 @@ def advance_partition(
         bytes_by_file.setdefault(damage.file, bytearray())
     log = log_of_buffers(bytes_by_file, partition).limit_batches(max_batch_bytes)
     ranges = dict.fromkeys(bytes_by_file, WHOLE_FILE)
-    kept = KeptPartition(log, log) if old is None else old.join(log, ranges)
+    kept = snapshots.KeptPartition(log, log) if old is None else old.join(log, ranges)
     (shard,) = choose_engine("auto").fold_logs([kept.log], dialect)
     loaded = kept.take(shard).loaded
     # In `log`, each file begins at its first new batch. So the position of an error must be converted to a position in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from glob import glob, has_magic
@@ -40,14 +41,14 @@ PLACE = parse_columns("path string, cluster string?")
 
 @dataclass(frozen=True)
 class Options:
-    """`names` are the wanted columns, None for all. `groups` are group ids, or patterns with * and ?."""
+    """The options, by name in snake_case. `columns` None means all, and `groups` can be patterns with * and ?."""
 
     table: str
     paths: tuple[str, ...]
     cwd: str
     tasks: int | None
     fail_on_damage: bool
-    names: tuple[str, ...] | None
+    columns: tuple[str, ...] | None
     groups: tuple[str, ...] | None
     log_partitions: frozenset[int] | None
     cluster: str | None
@@ -55,21 +56,21 @@ class Options:
     fail_on_data_loss: bool
     starting_offsets: dict[str, int] | None
     """By the number of a log partition as text; empty for earliest, None for latest."""
-    max_bytes: int | None
-    max_rows: int | None
+    max_bytes_per_trigger: int | None
+    max_rows_per_trigger: int | None
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def selected_columns(self) -> tuple[Column, ...]:
         """The columns of the table, or those that the option `columns` names."""
-        if self.names is None:
+        if self.columns is None:
             return BATCHES if self.table == "batches" else columns_of(self.table)
         by_name = {column.name: column for column in self.all_columns}
-        unknown = [name for name in self.names if name not in by_name]
-        if len(set(self.names)) < len(self.names):
-            raise UsageError(f"option columns: a column is named twice in {','.join(self.names)}")
+        unknown = [name for name in self.columns if name not in by_name]
+        if len(set(self.columns)) < len(self.columns):
+            raise UsageError(f"option columns: a column is named twice in {','.join(self.columns)}")
         if unknown:
             raise UsageError(f"table {self.table} has no column {unknown[0]!r}; its columns are {', '.join(by_name)}")
-        return tuple(by_name[name] for name in self.names)
+        return tuple(by_name[name] for name in self.columns)
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
@@ -109,19 +110,23 @@ class Options:
         given: dict[str, Any] = {}
         for name, (default, parse) in _OPTIONS.items():
             text = by_lower_name.get(name.lower(), default)
-            given[_ATTRIBUTES.get(name, name)] = None if text is None else parse(name, text)
+            attribute = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+            try:
+                given[attribute] = None if text is None else parse(text)
+            except UsageError as error:
+                raise UsageError(f"option {name}: {error}") from None
         path = given.pop("path")
         given["paths"] += () if path is None else (path,)
         if not given["paths"]:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
         if given["engine"] not in ENGINES:
             raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {given['engine']!r}")
-        if given["max_bytes"] is not None and given["max_rows"] is not None:
+        if given["max_bytes_per_trigger"] is not None and given["max_rows_per_trigger"] is not None:
             raise UsageError("maxBytesPerTrigger and maxRowsPerTrigger cannot be set together")
         given["cwd"] = given["cwd"] or os.getcwd()
         rules = {name: given.pop(name) for name in _TOPIC_OPTIONS}
         options = cls(topic=Topic("", **rules), **given)
-        assert options.columns  # The property raises a UsageError for an unknown table.
+        assert options.selected_columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
 
@@ -144,81 +149,70 @@ def select_columns(options: Options, schema: StructType) -> list[Column]:
     return [by_name[field.name]._replace(nullable=field.nullable) for field in schema]
 
 
-def _parse_text(name: str, text: str) -> str:
-    return text
-
-
-def _parse_list(name: str, text: str) -> tuple[str, ...]:
+def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def _parse_paths(name: str, text: str) -> tuple[str, ...]:
+def _parse_paths(text: str) -> tuple[str, ...]:
     """Return the paths of a JSON list, which is what Spark makes of `.load([a, b])`, or of a list such as a,b."""
     if not text.startswith("["):
-        return _parse_list(name, text)
+        return _parse_list(text)
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except msgspec.DecodeError as error:
-        raise UsageError(f"option paths: expected a JSON list of texts, or paths with commas: {error}") from None
+        raise UsageError(f"expected a JSON list of texts, or paths with commas: {error}") from None
 
 
-def _parse_starting_offsets(name: str, text: str) -> dict[str, int] | None:
+def _parse_starting_offsets(text: str) -> dict[str, int] | None:
     if text.lower() in ("earliest", "latest"):
         return {} if text.lower() == "earliest" else None
     try:
         offsets = msgspec.json.decode(text, type=dict[int, Annotated[int, msgspec.Meta(ge=EARLIEST, le=MAX_INT64)]])
     except msgspec.DecodeError as error:
         reason = 'expected earliest, latest or JSON such as {"0": 23}'
-        raise UsageError(f"option startingOffsets: {reason}, found {text!r}: {error}") from None
+        raise UsageError(f"{reason}, found {text!r}: {error}") from None
     return {str(partition): offset for partition, offset in offsets.items()}
 
 
-def _parse_number(name: str, text: str) -> int:
-    try:
-        return parse_whole_number(text)
-    except UsageError as error:
-        raise UsageError(f"option {name}: {error}") from None
-
-
-def _parse_partitions(name: str, text: str) -> frozenset[int]:
+def _parse_partitions(text: str) -> frozenset[int]:
     """Return the numbers of a list such as 0,3,7-9."""
     numbers: set[int] = set()
-    for part in _parse_list(name, text):
+    for part in _parse_list(text):
         first, dash, last = part.partition("-")
-        found = range(_parse_number(name, first), _parse_number(name, last if dash else first) + 1)
+        found = range(parse_whole_number(first), parse_whole_number(last if dash else first) + 1)
         if not found:
-            raise UsageError(f"option log_partitions: {part} has no number")
+            raise UsageError(f"{part} has no number")
         numbers.update(found)
     return frozenset(numbers)
 
 
-def _parse_flag(name: str, text: str) -> bool:
+def _parse_flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise UsageError(f"option {name}: expected true or false, found {text!r}")
+        raise UsageError(f"expected true or false, found {text!r}")
     return text.lower() == "true"
 
 
-def _parse_count(name: str, text: str) -> int:
-    count = _parse_number(name, text)
+def _parse_count(text: str) -> int:
+    count = parse_whole_number(text)
     if count < 1:
-        raise UsageError(f"option {name}: expected a number above 0, found {text!r}")
+        raise UsageError(f"expected a number above 0, found {text!r}")
     return count
 
 
-_OPTIONS: dict[str, tuple[str | None, Callable[[str, str], Any]]] = {
-    "table": ("offsets", _parse_text),
-    "coordinator": ("new", _parse_text),
-    "kafka": (None, _parse_text),
-    "path": (None, _parse_text),
+_OPTIONS: dict[str, tuple[str | None, Callable[[str], Any]]] = {
+    "table": ("offsets", str),
+    "coordinator": ("new", str),
+    "kafka": (None, str),
+    "path": (None, str),
     "paths": ("[]", _parse_paths),
-    "cwd": (None, _parse_text),
+    "cwd": (None, str),
     "partitions": (None, _parse_count),
-    "engine": ("auto", _parse_text),
+    "engine": ("auto", str),
     "tasks": (None, _parse_count),
     "columns": (None, _parse_list),
     "groups": (None, _parse_list),
     "log_partitions": (None, _parse_partitions),
-    "cluster": (None, _parse_text),
+    "cluster": (None, str),
     "max_batch_bytes": (str(MAX_BATCH_BYTES), _parse_count),
     "past_damage": ("false", _parse_flag),
     "failOnDamage": ("true", _parse_flag),
@@ -228,13 +222,4 @@ _OPTIONS: dict[str, tuple[str | None, Callable[[str, str], Any]]] = {
     "maxRowsPerTrigger": (None, _parse_count),
 }
 """By name: the default of each option, None for an option that is not set, and how its text is read."""
-_ATTRIBUTES = {
-    "columns": "names",
-    "failOnDamage": "fail_on_damage",
-    "failOnDataLoss": "fail_on_data_loss",
-    "startingOffsets": "starting_offsets",
-    "maxBytesPerTrigger": "max_bytes",
-    "maxRowsPerTrigger": "max_rows",
-}
-"""By name of an option: the attribute of Options, if its name is not the option's."""
 _TOPIC_OPTIONS = ("coordinator", "kafka", "partitions", "engine", "past_damage", "max_batch_bytes")

@@ -94,20 +94,15 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
         Spark can use no Java of this machine (the message says what to do), the master does not answer, or Spark does
         not start (the message has the cause).
     """
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if _has_session():
+    if is_remote() or SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         spark = SparkSession.builder.getOrCreate()
     else:
         spark = _start_session(master or "local[*]", {"spark.driver.memory": memory, **(conf or {})})
     prepare(spark)
     return spark
-
-
-def _has_session() -> bool:
-    from pyspark import SparkContext
-
-    return is_remote() or SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @cache

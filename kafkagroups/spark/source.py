@@ -53,7 +53,7 @@ class ConsumerOffsets(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return schema_ddl(Options.parse(self.options).columns)
+        return schema_ddl(Options.parse(self.options).selected_columns)
 
     def reader(self, schema: StructType) -> ConsumerOffsetsReader:
         options = Options.parse(self.options)

@@ -140,9 +140,10 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.file_sizes_at_start = {path: _file_size(path) for log in logs for path in _file_paths(log)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        if self.options.max_bytes is not None:
-            return ReadMaxBytes(self.options.max_bytes)
-        return ReadAllAvailable() if self.options.max_rows is None else ReadMaxRows(self.options.max_rows)
+        if self.options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self.options.max_bytes_per_trigger)
+        max_rows = self.options.max_rows_per_trigger
+        return ReadAllAvailable() if max_rows is None else ReadMaxRows(max_rows)
 
     def reportLatestOffset(self) -> StreamOffset:
         """Return the position after the last complete batch of each log partition, whatever the read limit is."""
@@ -358,7 +359,8 @@ def _read_on(log: Log, start: Position, budget: Budget | None = None) -> FoundEn
             is_next = (found.segment, frame.position, found.inode) == previous[1:]
             is_in_later_segment = previous is not start and found.segment != previous.segment
             if frame.base_offset < previous.next_offset and (is_next or is_in_later_segment):
-                damage = _falling_offsets(previous, frame.base_offset, before.position.next_offset)
+                reason = f"the offsets fall from {previous.next_offset} to {frame.base_offset}"
+                damage = Damage(previous.segment, previous.byte, before.position.next_offset, reason)
                 return before._replace(damage=damage, is_damaged=True)
             if frame.next_offset > start.next_offset:
                 batch = found.parse()
@@ -420,11 +422,6 @@ def _fits_cleaned(found: FoundBatch, last: FoundBatch) -> bool:
         return True
     epochs = [batch.data[_EPOCH] for batch in (found, last)]
     return found.frame.next_offset == last.frame.next_offset and epochs[0] == epochs[1]
-
-
-def _falling_offsets(previous: Position, next_offset: int, offset: int) -> Damage:
-    reason = f"the offsets fall from {previous.next_offset} to {next_offset}"
-    return Damage(previous.segment, previous.byte, offset, reason)
 
 
 def _read_until(log: Log, position: Position, end_offset: int) -> Iterator[tuple[Batch, bytes]]:

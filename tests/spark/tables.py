@@ -19,7 +19,7 @@ LOADED = ("offsets", "pending", "groups", "members", "partitions")
 def make_reader(path=None, **options):
     """Return the data source's reader, made as Spark makes it."""
     given = options if path is None else {**options, "path": str(path)}
-    schema = from_arrow_schema(arrow_schema(Options.parse(given).columns))
+    schema = from_arrow_schema(arrow_schema(Options.parse(given).selected_columns))
     return ConsumerOffsets(given).reader(schema)
 
 

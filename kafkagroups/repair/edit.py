@@ -80,7 +80,7 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, 
 
     Raises UsageError if the load of the log fails, or if the log has no such group.
     """
-    from kafkagroups.coordinator import group_records  # It is imported slowly, and only one step needs it.
+    from kafkagroups.coordinator import group_store  # It is imported slowly, and only one step needs it.
 
     groups = OpenTopic([log], dialect, engine="auto").load()
     error = groups.partitions[log.partition].error
@@ -95,13 +95,13 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, 
     else:
         pending = {partition: None for partitions in group.pending.values() for partition in partitions}
         only_pending = [partition for partition in pending if partition not in group.offsets]
-        offsets = [*group_records.order_offsets(group.offsets), *group_records.order_offsets(only_pending)]
+        offsets = [*group_store.order_offsets(group.offsets), *group_store.order_offsets(only_pending)]
     tombstones = [_encode_tombstone(group_id, key) for key in offsets]
     if isinstance(group, ModernGroup):
         tombstones += _delete_modern_group(group, log, dialect)
     elif dialect.coordinator == "new" or group.generation > 0:
         _check_pending(group, dialect)
-        tombstones.append(encode(group_records.build_group_tombstone(group_id)))
+        tombstones.append(encode(group_store.build_group_tombstone(group_id)))
     return group, tombstones
 
 

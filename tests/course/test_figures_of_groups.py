@@ -110,7 +110,7 @@ def recorded():
 
 
 def read_answer(phase, broker, question):
-    return failover().text(phase, broker, question)[-1].partition("answers: ")[2]
+    return failover().text(phase, broker + 1, question)[-1].partition("answers: ")[2]
 
 
 def test_the_leader_answers_what_the_real_broker_answered(recorded):
@@ -134,6 +134,12 @@ def test_no_one_else_answers_with_an_offset():
     for phase in range(5):
         answering = {b for b in range(3) if read_answer(phase, b, 0).startswith("offset")}
         assert answering == ({LEADER_BY_PHASE[phase]} if phase in LEADER_BY_PHASE else set())
+
+
+def test_a_client_finds_the_new_leader():
+    """The broker that a client asks on its own: it loses its connection, is told to wait, and has its answer again."""
+    answers = [failover().text(phase, 0, 0)[-1].partition("answers: ")[2].split()[0] for phase in range(5)]
+    assert answers == ["offset", "no", "COORDINATOR_LOAD_IN_PROGRESS", "offset", "offset"]
 
 
 # Lesson 06, the lanes: sessions, deaths, and what a failover loses.

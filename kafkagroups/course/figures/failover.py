@@ -11,7 +11,7 @@ from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
-_HEIGHT = 262
+_HEIGHT = 274
 _COLUMN_WIDTH = 176
 _COLUMN_LEFTS = (10, 192, 374)
 _PARTITION_OF_OFFSETS = 9
@@ -31,6 +31,8 @@ _PHASES = {
     "broker 2 has loaded": ("dead", "leader", "follower"),
     "broker 1 is back, as a follower": ("follower", "leader", "follower"),
 }
+_ASKED_BROKERS = (0, 0, 1, 1, 1)
+"""In each phase, the broker that a client asks: the one that it knows, and then the one that it has found."""
 _TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.ERROR}
 _MEANINGS = {
     "no connection": "The client asks any other broker: who is the coordinator of this group?",
@@ -46,7 +48,7 @@ class Failover(Figure):
         brokers = [start_broker(find_data("harbour/4.3.1"), "4.3.1") for _ in range(3)]
         controls = (
             Control("phase", "phase", tuple(_PHASES)),
-            Control("broker", "ask", ("broker 1", "broker 2", "broker 3"), is_sequence=False),
+            Control("broker", "ask", ("as a client does", "broker 1", "broker 2", "broker 3"), is_sequence=False),
             Control("group", "for orders-0 of", tuple(_QUESTIONS), is_sequence=False),
         )
         sizes: dict[str, list[int | None]] = {}
@@ -58,7 +60,8 @@ class Failover(Figure):
             for asked, question in product(range(3), _QUESTIONS):
                 answers[phase, asked, question] = _ask(brokers[asked], states[asked], *_QUESTIONS[question])
 
-        def draw(phase_number: int, asked: int, question_number: int) -> Scene:
+        def draw(phase_number: int, chosen: int, question_number: int) -> Scene:
+            asked = chosen - 1 if chosen else _ASKED_BROKERS[phase_number]
             phase = list(_PHASES)[phase_number]
             question = list(_QUESTIONS)[question_number]
             return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
@@ -111,10 +114,10 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
     elif answer == "offset −1":
         tone = Tone.WAIT
     marks += [
-        Box("client", 10, 208, 200, 44, ("client: OffsetFetch", group), Tone.NEW),
-        Arrow("question", 110, 206, middle, 132, Tone.NEW, is_dashed=states[asked] == "dead"),
-        Label("answer title", 226, 204, f"broker {asked + 1} answers"),
-        Box("answer", 226, 210, 324, 42, (answer,), tone, size=14, is_bold=True, is_dashed=tone is Tone.ERROR),
+        Box("client", 10, 220, 200, 44, ("client: OffsetFetch", group), Tone.NEW),
+        Arrow("question", 110, 218, middle, 144, Tone.NEW, is_dashed=states[asked] == "dead"),
+        Label("answer title", 226, 216, f"broker {asked + 1} answers"),
+        Box("answer", 226, 222, 324, 42, (answer,), tone, size=14, is_bold=True, is_dashed=tone is Tone.ERROR),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase}"]
@@ -141,13 +144,16 @@ def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
         left,
         26,
         _COLUMN_WIDTH,
-        104,
+        116,
         tone=_TONES[state],
         is_hollow=True,
         is_dashed=is_dead,
         is_gone=is_dead,
-        choice=("broker", number),
+        choice=("broker", number + 1),
     )
     yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True)
     yield Box(f"memory {number}", left + 12, 56, 152, 26, (f"memory: {_name_memory(state, size)}",))
-    yield Box(f"log {number}", left + 12, 92, 152, 26, ("log of partition 9",))
+    yield Box(f"log {number}", left + 12, 104, 152, 26, ("log of partition 9",))
+    if state == "loading":
+        yield Arrow(f"load {number}", left + 40, 103, left + 40, 83, Tone.WAIT)
+        yield Label(f"reads {number}", left + 52, 97, "reads it all")

@@ -5,7 +5,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in picture.py.
 const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
 const STEP_MS = 1800; // While a sequence plays.
-const LEAVE_MS = 250; // As in figure.css.
+const LEAVE_MS = 250; // As in figure.css, like the next one.
+const MOVE_MS = 400;
 
 let lastId = 0;
 
@@ -82,17 +83,40 @@ function drawArrow(group, arrow) {
   makeShape(group, "polygon", { points: corners.map((corner) => corner.join(",")).join(" "), class: "kg-head" });
 }
 
-function drawMark(group, mark) {
+const placeOf = (mark) => [mark.x ?? mark.x1, mark.y ?? mark.y1];
+const listTexts = (group) => [...group.querySelectorAll("text:not(.kg-old)")];
+const joinTexts = (group) => listTexts(group).map((text) => text.textContent).join("\n");
+
+// A text that changes waits until marks have left and moved: first the cause, then what it changes.
+function drawMark(group, mark, waitMs = 0) {
+  const [old, before] = [waitMs ? listTexts(group) : [], joinTexts(group)];
   const rectangle = mark.kind === "box" ? group.querySelector("rect") : null;
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
   for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   group.setAttribute("class", names.filter(Boolean).join(" "));
-  const [x, y] = [mark.x ?? mark.x1, mark.y ?? mark.y1];
+  const [x, y] = placeOf(mark);
   group.style.transform = `translate(${x}px, ${y}px)`;
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
   else drawText(group, 0, 0, mark.text, mark);
+  if (!old.length || before === joinTexts(group)) return;
+  for (const text of listTexts(group)) text.classList.add("kg-late");
+  for (const text of old) text.classList.add("kg-old");
+  group.append(...old);
+  setTimeout(() => old.forEach((text) => text.remove()), waitMs);
+}
+
+// In a narrow column, shows what has moved, or else what is new, or else what has changed, from left to right.
+function reveal(svg, marks, isStill) {
+  const picture = svg.parentElement;
+  if (!marks.length || picture.scrollWidth - picture.clientWidth <= 1) return;
+  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  const left = Math.min(...marks.map((mark) => Math.min(placeOf(mark)[0], mark.x2 ?? Infinity))) * scale;
+  const right = Math.max(...marks.map((mark) => Math.max(placeOf(mark)[0] + (mark.width ?? 0), mark.x2 ?? 0))) * scale;
+  if (left >= picture.scrollLeft && right <= picture.scrollLeft + picture.clientWidth) return;
+  const start = left - Math.max(20, (picture.clientWidth - (right - left)) / 2);
+  picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });
 }
 
 function leave(group) {
@@ -108,7 +132,12 @@ function drawScene(svg, marks, choose) {
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
   const kept = new Set(marks.map((mark) => mark.key));
   const leaving = [...old].filter(([key]) => !kept.has(key)).map(([, group]) => group);
+  const before = new Map([...old].map(([key, group]) => [key, group.mark]));
+  const isKept = (mark) => before.has(mark.key);
+  const moved = marks.filter((mark) => isKept(mark) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key))));
+  const waitMs = isStill ? 0 : (moved.length ? MOVE_MS : 0) + (leaving.length ? LEAVE_MS : 0);
   svg.classList.toggle("kg-waits", leaving.length > 0);
+  svg.classList.toggle("kg-moves", !isStill && moved.length > 0);
   for (const group of leaving) isStill ? group.remove() : leave(group);
   const skip = (group) => {
     while (group && !group.dataset.key) group = group.nextElementSibling;
@@ -117,7 +146,8 @@ function drawScene(svg, marks, choose) {
   let place = skip(svg.firstElementChild);
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
-    drawMark(group, mark);
+    drawMark(group, mark, waitMs);
+    group.mark = mark;
     if (old.size && !old.has(mark.key)) group.classList.add("kg-enters");
     group.onclick = mark.choice ? () => choose(...mark.choice) : null;
     group.classList.toggle("kg-clickable", Boolean(mark.choice));
@@ -125,6 +155,9 @@ function drawScene(svg, marks, choose) {
     if (place === group) place = skip(group.nextElementSibling);
     else svg.insertBefore(group, place);
   }
+  const added = marks.filter((mark) => !isKept(mark));
+  const changed = marks.filter((mark) => before.get(mark.key) !== mark);
+  if (old.size) reveal(svg, [moved, added, changed].find((each) => each.length) ?? [], isStill);
 }
 
 // Controls ---------------------------------------------------------------------------------------------------------

@@ -66,8 +66,9 @@ class Segment(Figure):
         def draw(number: int, moment: int) -> Scene:
             return self._draw(choices[number], recoveries[number], moment)
 
+        first = len(_BROKEN_FIELDS) if choices[0] is None else 0  # The wrong checksum, unless a byte was typed.
         controls = (
-            Control("byte", "broken byte", options, is_sequence=False, is_answer=True),
+            Control("byte", "broken byte", options, is_sequence=False, is_answer=True, initial=first),
             Control("moment", "moment", _MOMENTS),
         )
         height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + 2

@@ -143,6 +143,17 @@ def test_a_sequence_plays_and_pauses(browser):
     page.context.close()
 
 
+def test_a_narrow_picture_follows_what_moves(browser):
+    """At each step of a load, the read head stands in the part of the picture that a phone shows."""
+    page = open_figure(browser, FIGURES["load-tape"](), "light", 390)
+    for _ in range(3):
+        page.get_by_role("button", name="next").click()
+        picture = page.locator(".kg-picture").bounding_box()
+        head = page.locator('.kg-figure svg [data-key="head"]').bounding_box()
+        assert picture["x"] <= head["x"] and head["x"] + head["width"] <= picture["x"] + picture["width"]
+    page.context.close()
+
+
 def test_a_picture_on_narrow_pages(browser, named_figure):
     """A text keeps 13 pixels, so a picture can be cut, and the side where it goes on has a sign until its end.
 

@@ -11,7 +11,7 @@ from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
-_HEIGHT = 274
+_HEIGHT = 250
 _COLUMN_WIDTH = 176
 _COLUMN_LEFTS = (10, 192, 374)
 _PARTITION_OF_OFFSETS = 9
@@ -114,10 +114,10 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
     elif answer == "offset −1":
         tone = Tone.WAIT
     marks += [
-        Box("client", 10, 220, 200, 44, ("client: OffsetFetch", group), Tone.NEW),
-        Arrow("question", 110, 218, middle, 144, Tone.NEW, is_dashed=states[asked] == "dead"),
-        Label("answer title", 226, 216, f"broker {asked + 1} answers"),
-        Box("answer", 226, 222, 324, 42, (answer,), tone, size=14, is_bold=True, is_dashed=tone is Tone.ERROR),
+        Box("client", 10, 196, 200, 44, ("client: OffsetFetch", group), Tone.NEW),
+        Arrow("question", 110, 194, middle, 144, Tone.NEW, is_dashed=states[asked] == "dead"),
+        Label("answer title", 226, 192, f"broker {asked + 1} answers"),
+        Box("answer", 226, 198, 324, 42, (answer,), tone, size=14, is_bold=True, is_dashed=tone is Tone.ERROR),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase}"]

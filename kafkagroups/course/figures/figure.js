@@ -107,7 +107,7 @@ function drawMark(group, mark, waitMs = 0) {
   setTimeout(() => old.forEach((text) => text.remove()), waitMs);
 }
 
-// In a narrow column, shows what has moved, or else what is new, or else what has changed, from left to right.
+// In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed.
 function reveal(svg, marks, isStill) {
   const picture = svg.parentElement;
   if (!marks.length || picture.scrollWidth - picture.clientWidth <= 1) return;
@@ -155,9 +155,8 @@ function drawScene(svg, marks, choose) {
     if (place === group) place = skip(group.nextElementSibling);
     else svg.insertBefore(group, place);
   }
-  const added = marks.filter((mark) => !isKept(mark));
-  const changed = marks.filter((mark) => before.get(mark.key) !== mark);
-  if (old.size) reveal(svg, [moved, added, changed].find((each) => each.length) ?? [], isStill);
+  const changed = marks.filter((mark) => mark.kind === "box" && before.get(mark.key) !== mark);
+  if (old.size) reveal(svg, moved.length ? moved : changed, isStill);
 }
 
 // Controls ---------------------------------------------------------------------------------------------------------

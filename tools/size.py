@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 499,
     "cli": 3049,
     "coordinator": 5821,
-    "course": 6984,
+    "course": 6990,
     "engine": 2548,
     "groups": 2146,
     "history": 5046,

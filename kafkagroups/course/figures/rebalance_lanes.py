@@ -156,7 +156,7 @@ def _find_slot(story: list[Moment], second: float) -> int:
 
 
 def _draw_axis(story: list[Moment], slot_count: int) -> Iterator[Mark]:
-    yield Label("axis", 4, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE)
+    yield Label("axis", 4, _AXIS_BASE, "second, not to scale", tone=Tone.MUTED, size=_SIZE)
     for slot, moment in enumerate(story):
         if slot == 0 or story[slot - 1].time_s != moment.time_s:
             x = _find_x(slot) + _SLOT_WIDTH / 2
@@ -182,7 +182,7 @@ def _draw_lane(number: int, story: list[Moment], moments: list[Moment], moment_o
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
     lane = moments[-1].lanes[number]
-    title = f"{name}, leads" if lane.is_leader else name
+    title = f"{name} leads" if lane.is_leader else name
     yield Label(f"name {name}", 4, top + 15, title, is_bold=True)
     yield Label(f"status {name}", 4, top + 34, _name_status(number, moments), size=_SIZE)
     yield Box(f"lane {name}", _LEFT, top, _SLOT_COUNT * _SLOT_WIDTH, _LANE_HEIGHT, tone=Tone.MUTED)

@@ -19,8 +19,8 @@ EXIT_CODE = 130
 def _is_command() -> bool:
     """Return whether this process is the command, started by its script or by `python -m kafkagroups`.
 
-    While `python -m` imports a package, argv[0] is "-m". This package can then also be an import of another one, so the
-    module's name counts: the last word before the arguments in Python's whole command line.
+    While `python -m` imports a package, argv[0] is "-m". So the module's name counts: the
+    last word before the arguments in Python's whole command line.
     """
     if not sys.argv or sys.argv[0] != "-m":
         return bool(sys.argv) and os.path.basename(sys.argv[0]) == "kafkagroups"

@@ -141,7 +141,7 @@ def _lay_out_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 
     None is "-", and a number in a column "… (UTC)" is a time in ms since 1970. A column without a text is left out, and
     a text may use empty cells to its right. The columns shrink to the width, the widest first, but none below its
-    longest word, number or time, so the lines can be longer.
+    longest word, number or time.
     """
     cells = [list(columns), *([_format_cell(*pair) for pair in zip(columns, row, strict=True)] for row in rows)]
     used = [texts for texts in zip(*cells, strict=True) if any(texts[1:])]

@@ -217,7 +217,7 @@ class MemberRequests(Requests):
         If the group is Stable and the protocol stays the same, there is no rebalance: the group's record is written
         with the new member id, without a new generation, and then the JoinGroup is answered. If the append fails, the
         static member gets the previous member id and timeouts again. If the client does not support `skip_assignment`,
-        the response names the previous leader, so the member does not act as the leader.
+        the response names the previous leader.
         """
         member = group.members[group.static_members[instance_id]]
         previous = copy(member)

@@ -229,7 +229,6 @@ def _find_last_cleaned(segments: Sequence[SegmentCount]) -> int | None:
     """The delete horizon is the time of the pass plus delete.retention.ms, whose default is assumed.
 
     If the pass would then be older than a record that it cleaned, the setting was smaller, and the time is not known.
-    Later passes can have set no horizon.
     """
     horizon_ms = max(segment.horizon_ms for segment in segments)
     pass_ms = horizon_ms - DELETE_RETENTION_MS

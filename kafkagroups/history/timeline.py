@@ -7,7 +7,7 @@ A missing offset does not tell to which group its record belonged, but the log l
 keeps the newest record of each key and removes all older ones at the same time. So if an older record of a key is still
 there, no later one was removed, except records of aborted transactions. What can be missing before the first remaining
 record of a key are its older values. And if a record before the gap was replaced before the gap, too, no pass of the
-cleaner came so far, so somebody deleted files, or did not copy them.
+cleaner came so far, so somebody deleted files.
 Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 """
 

@@ -220,8 +220,7 @@ def _find_change(places: _Places, numbers: Iterable[int | None], count: int) -> 
     """Return the change of the partition count to `count` that the groups in several partitions show.
 
     The old count is the one that explains most places of records before the change. If several do, the default count is
-    preferred, and then the largest one. Return None if no count explains three of four places: a few places can fit an
-    old count by chance, for example if the files of another partition are in a folder.
+    preferred, and then the largest one. Return None if no count explains three of four places.
     """
     old_places = {(group_id, number) for group_id in places.moved for number in places.other_partitions[group_id]}
     explained_by = _count_explained(old_places, count)

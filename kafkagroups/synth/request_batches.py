@@ -332,7 +332,7 @@ def _add_transactions(
     """Put the commits of transactional groups into transactions, and choose the markers of these transactions.
 
     Both arguments have a bool for each group; `has_hanging` is set where a transaction hangs. After it, a group commits
-    instead of writing tombstones, because the coordinators treat a tombstone of a pending offset differently.
+    instead of writing tombstones.
     """
     group = requests["group"]
     batch_type = requests["batch_type"]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
-    "(top)": 499,
+    "(top)": 519,
     "cli": 3049,
     "coordinator": 5821,
     "course": 6990,
@@ -31,7 +31,7 @@ CEILINGS = {
     "loading": 2123,
     "log": 2492,
     "records": 1867,
-    "repair": 2234,
+    "repair": 2236,
     "spark": 1705,
     "synth": 621,
 }

@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from kafkagroups.errors import UsageError
+from kafkagroups.interrupts import insist_on_ctrl_c
 from kafkagroups.log.batch import LogRecord, encode_batch
 
 if TYPE_CHECKING:
@@ -120,10 +121,11 @@ class Waits:
         """Return False if the time ends before."""
         start = time.monotonic()
         seconds = min(RESPONSE_SECONDS, self.seconds_left)
-        net.poll(timeout_ms=1000 * min(MIN_REPORTED_SECONDS, seconds), future=future)
-        if not future.is_done and seconds > MIN_REPORTED_SECONDS:
-            self.report(f"waiting for {subject}")
-            net.poll(timeout_ms=1000 * (seconds - MIN_REPORTED_SECONDS), future=future)
+        with insist_on_ctrl_c():
+            net.poll(timeout_ms=1000 * min(MIN_REPORTED_SECONDS, seconds), future=future)
+            if not future.is_done and seconds > MIN_REPORTED_SECONDS:
+                self.report(f"waiting for {subject}")
+                net.poll(timeout_ms=1000 * (seconds - MIN_REPORTED_SECONDS), future=future)
         free_seconds = self.free_response_seconds if future.is_done else 0
         self.last_response_seconds = max(0, time.monotonic() - start - free_seconds)
         self.seconds_left -= self.last_response_seconds

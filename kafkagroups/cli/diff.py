@@ -152,8 +152,8 @@ def _describe_healing(change: Change, result: Replicas) -> str:
     if change.is_healed:
         place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
         start = _describe_start(change, older_value)
-        word, link = ("healed", ", now") if change.has_older_changed else ("new", ":")
-        return f"{word}{place and link + place} on {newer}{start}"
+        link = place and (", now" if change.has_older_changed else ":")
+        return f"{'healed' if change.has_older_changed else 'new'}{link}{place} on {newer}{start}"
     if change.has_newer_changed:
         return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}"
     if older_value is not None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from kafkagroups.groups.group import (
@@ -163,9 +163,6 @@ Protocols = list[tuple[str, bytes]]
 class Cancellable(Protocol):
     def cancel(self) -> None:
         """Cancel the timer, so that its action never runs."""
-
-
-_COPIED_FIELD_COUNT = 7
 
 
 @dataclass(eq=False)
@@ -523,6 +520,15 @@ def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGr
 
 
 def build_classic_member(source: Any, protocols: Protocols, assignment: bytes = b"") -> ClassicMember:
-    """`source` is a loaded member or a JoinGroup request, which have the first fields of a living member."""
-    copied = {each.name: getattr(source, each.name) for each in fields(ClassicMember)[:_COPIED_FIELD_COUNT]}
-    return ClassicMember(**copied, protocols=protocols, assignment=assignment)
+    """`source` is a loaded member or a JoinGroup request."""
+    return ClassicMember(
+        source.member_id,
+        source.group_instance_id,
+        source.client_id,
+        source.client_host,
+        source.rebalance_timeout_ms,
+        source.session_timeout_ms,
+        source.protocol_type,
+        protocols,
+        assignment,
+    )

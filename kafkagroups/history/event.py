@@ -258,7 +258,7 @@ class Position:
     `moved_record` and `moved_ms` are the commit that changed the offset last, and `forward_ms` is the time of the last
     move forward. `longest_pause_ms` is the longest time between two moves. `member` has the topic partition, as far as
     the log shows. If `stands_still` is true, the group's other positions moved on. If `is_of_old_topic` is true, the
-    first commit under a new topic id was not lower than the one before, so it can be a position in the topic before.
+    first commit under a new topic id repeats the one before it.
     """
 
     topic_partition: TopicPartition

@@ -183,7 +183,7 @@ class OffsetEvents:
         if position is None:
             position = Position(key, self.group.partition, offset, record.offset, get_time(record))
             self.positions[key] = position
-            position.is_of_old_topic = is_same_topic is False and before is not None and offset >= before.offset
+            position.is_of_old_topic = is_same_topic is False and before is not None and offset == before.offset
         else:
             position.is_of_old_topic &= offset == position.now
             is_by_member = bool(self.group.state.members) and not record.is_pending

@@ -148,8 +148,8 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
 def find_lost_segments(partition: Partition) -> Iterator[Finding]:
     for offset in partition.counts.lost_before:
         what = (
-            f"The segments that ended before offset {offset} are missing, and it was not the cleaner, which would have "
-            "removed replaced records of the segments before them first: somebody deleted files, or did not copy them. "
+            f"The segments that ended before offset {offset} are missing, and not by a cleaning of these files, which "
+            "would have removed replaced records of the segments before them first: they were deleted or not copied. "
             "A load continues after the gap, so groups go back to the commits before it, and members that left in it "
             "are members again until their session times out."
         )

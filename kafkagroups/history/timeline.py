@@ -6,8 +6,8 @@ A gap is a range of offsets in which records are missing.
 A missing offset does not tell to which group its record belonged, but the log limits what can be missing. The cleaner
 keeps the newest record of each key and removes all older ones at the same time. So if an older record of a key is still
 there, no later one was removed, except records of aborted transactions. What can be missing before the first remaining
-record of a key are its older values. And if a record before the gap was replaced before the gap, too, no pass of the
-cleaner came so far, so somebody deleted files.
+record of a key are its older values. And if a record before the gap was replaced before the gap, too, no pass over
+these files came so far.
 Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 """
 
@@ -56,9 +56,10 @@ def describe_gap(
     what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
     if replaced is not None:
         what = (
-            f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and it was not the cleaner, "
-            f"which would have removed {name_record(partition, replaced)} first: somebody deleted or did not copy "
-            "them. Any record of this group can have been there."
+            f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and not by a cleaning of "
+            f"these files, which would have removed {name_record(partition, replaced)} first: they were deleted, or "
+            "never copied (pull --follow misses what a broker cleans between two runs). Any record of this group can "
+            "have been there."
         )
     if isinstance(hole, DamagedHole):
         place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"

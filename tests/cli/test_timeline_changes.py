@@ -79,6 +79,8 @@ def test_a_position_in_the_topic_before_is_not_one_to_go_back_to(tmp_path):
     log = write(tmp_path / "same", [(0, [commit(0, 361, OLD)]), (2, [commit(0, 361, OLD)]), (3, [commit(0, 4, OLD)])])
     (position,) = kg.timeline(log, "g").rewound
     assert (position.now, position.highest) == (4, 361)
+    log = write(tmp_path / "on", [(0, [commit(0, 361, OLD)]), (2, [commit(0, 500, NEW)]), (3, [commit(0, 4, NEW)])])
+    assert [each.highest for each in kg.timeline(log, "g").rewound] == [500], "only a repeated position is the old one"
 
 
 def test_the_first_commit_of_a_topic_that_was_created_again(tmp_path):

@@ -475,10 +475,12 @@ def test_segments_that_are_missing_between_others_are_found():
     log = Path(__file__).parent / "deleted_segments" / "between" / "__consumer_offsets-2"
     (finding,) = find_and_check(log)
     assert (finding.kind, finding.partition, finding.offset) == ("deleted_segments", 2, 167)
-    assert "missing, and it was not the cleaner" in finding.what and "another replica" in finding.remedy
+    assert "missing, and not by a cleaning of these files" in finding.what and "another replica" in finding.remedy
     assert kg.stats(log).partitions[2].cleaned_up_to is None
     (gap,) = [event.what for event in kg.timeline(log, "month-end").events if event.event == "gap"]
-    assert gap.startswith("75 records missing in 92 to 166, and it was not the cleaner, which would have removed 2:69")
+    assert gap.startswith(
+        "75 records missing in 92 to 166, and not by a cleaning of these files, which would have removed 2:69"
+    )
 
 
 def test_a_failing_load_names_the_releases_that_load_the_log_and_what_a_cut_loses(tmp_path):

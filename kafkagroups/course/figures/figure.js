@@ -88,8 +88,9 @@ const listTexts = (group) => [...group.querySelectorAll("text:not(.kg-old)")];
 const joinTexts = (group) => listTexts(group).map((text) => text.textContent).join("\n");
 
 // A text that changes waits until marks have left and moved: first the cause, then what it changes.
-function drawMark(group, mark, waitMs = 0) {
-  const [old, before] = [waitMs ? listTexts(group) : [], joinTexts(group)];
+function drawMark(group, mark, waitMs) {
+  const old = waitMs ? listTexts(group) : [];
+  const before = joinTexts(group);
   const rectangle = mark.kind === "box" ? group.querySelector("rect") : null;
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];

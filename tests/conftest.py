@@ -6,6 +6,7 @@ import importlib.util
 import io
 import os
 import shutil
+import tempfile
 from collections import Counter
 
 import hypothesis
@@ -58,6 +59,10 @@ def pytest_configure(config):
                 return start_new_kernel(**settings)
         return start_new_kernel(**settings)
 
+    # nbval kills its kernels, so they cannot remove their scratch folders. The end of the tests removes this one.
+    folder = tempfile.mkdtemp(prefix="kafkagroups-notebooks-")
+    config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+    os.environ["TMPDIR"] = folder
     # nbval sends cells with store_history=False. IPython then ignores the `;` that hides a result.
     kernel.RunningKernel.execute_cell_input = _execute_cell
     kernel.start_new_kernel = start_kernel

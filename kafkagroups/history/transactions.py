@@ -107,8 +107,8 @@ def _has_had_members(group: AnyGroup, since_ms: int) -> bool:
 
 def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
     """Yield the findings about open transactions. Their age is that at the newest record of all logs."""
-    pairs = [(number, each) for number, counts in stats.partitions.items() for each in counts.open_transactions]
-    for number, transaction in pairs:
+    pairs = [(number, counts, each) for number, counts in stats.partitions.items() for each in counts.open_transactions]
+    for number, counts, transaction in pairs:
         age_ms = stats.newest_ms - transaction.since_ms
         delay_ms = -1 if transaction.aborted_ms is None else transaction.since_ms - transaction.aborted_ms
         # Such a transaction looks like a commit that arrived after the end of its transaction.
@@ -120,10 +120,11 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         first_offset = transaction.first_offset
         group_ids = transaction.groups
         names = f" with offsets of {', '.join(group_ids)}" if group_ids else ""
+        cleaner = "The cleaner cannot pass it, and clients" if first_offset < counts.active_base_offset else "Clients"
         what = (
             f"The transaction of producer {transaction.producer_id} from offset {first_offset}{names} is "
-            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. The cleaner stops at it, and "
-            "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
+            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. {cleaner} that fetch stable "
+            "offsets get UNSTABLE_OFFSET_COMMIT."
         )
         group = group_ids[0] if len(group_ids) == 1 else None
         if not is_hanging:

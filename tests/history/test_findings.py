@@ -7,6 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import stats, synth
+from kafkagroups.cli import main
 from tests.captured import captured
 from tests.cases import case
 from tests.groups.test_load_runs import DATA
@@ -103,12 +104,17 @@ def test_an_open_transaction_is_not_pending_without_end():
     assert kg.check(path).findings == []
 
 
-def test_a_hanging_transaction_comes_with_the_command_that_ends_it():
+def test_a_hanging_transaction_comes_with_the_command_that_ends_it(tmp_path):
     """The run 3.9.2-expiry: nobody ends the transaction of group g-pending (actions.jsonl), which is open for 61 s."""
     log = captured("runs") / "runs" / "3.9.2-expiry" / "log"
     early, finding = find(log, coordinator="classic")
     assert (early.kind, early.group) == ("early_expiry", "g-retention")
     assert (finding.partition, finding.offset, finding.group) == (3, 9, "g-pending")
+    assert "cleaner" not in finding.what, "the only segment is the active one, which is not cleaned anyway"
+    edit = ["--commit", "g-pending:orders-0=1@9999999999999", "--roll"]
+    assert main(["edit", str(log / "__consumer_offsets-3"), "--out", str(tmp_path), *edit]) == 0
+    (later,) = (each for each in find(tmp_path, coordinator="classic") if each.kind == "hanging_transaction")
+    assert later.offset == 9 and "The cleaner cannot pass it" in later.what
     command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets"
     assert finding.remedy.endswith(f"{command} --partition 3 --start-offset 9")
     assert finding.to_json()["command"] == [*command.split(), "--partition", "3", "--start-offset", "9"]

@@ -187,6 +187,47 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 course.Epochs(loyalty, "loyalty")
 
 # %% [markdown]
+# ## The bytes of a current assignment
+#
+# Member epochs and states are numbers at fixed places of the value, so you can read them in a dump without a tool. The key begins with the record type, and the value with its version. This is record 13 of `loyalty`, where `01` is an empty list:
+
+# %%
+key, value = course.read_record(loyalty, 13)
+fields = [
+    ("version", 0, 2),
+    ("member epoch", 2, 6),
+    ("previous member epoch", 6, 10),
+    ("state", 10, 11),
+    ("list: partitions", 11, 12),
+    ("list: must revoke", 12, 13),
+    ("count: optional fields", 13, 14),
+]
+
+print(f"{'record type':<22}", key[:2].hex(" "))
+for name, start, end in fields:
+    print(f"{name:<22}", value[start:end].hex(" "))
+
+# %% [markdown]
+# ## Exercise: a member in hex, on paper
+#
+# A 4.4.0 broker wrote this record for a member of the group `up`. Here are its first bytes, in groups of four:
+#
+# ```
+# key    00080002 75700016 636f6e73 756d6572 2d632d30 …
+# value  00000000 00040000 00040102 acd7b02b …
+# ```
+#
+# Write the record type, the member epoch and the state as a tuple, for example `(5, 6, 0)`.
+
+# %%
+# exercise: member_in_hex
+member_in_hex = ...
+
+# %%
+course.check("member_in_hex", member_in_hex)
+# course.hint("member_in_hex")
+
+# %% [markdown]
 # ## The state of a group is computed
 #
 # No record contains the state of a consumer group. The coordinator computes it from the epochs:
@@ -357,47 +398,6 @@ course.compare_epochs_with_broker("tasters", loaded["tasters"], answers["tasters
 bar_stats = course.find_data("harbour/4.3.1/__consumer_offsets-37")
 course.print_protocol_lines(bar_stats, "bar-stats", first_offset=15, last_offset=17)
 course.compare_epochs_with_broker("bar-stats", loaded["bar-stats"], answers["bar-stats"], "4.3.1")
-
-# %% [markdown]
-# ## The bytes of a current assignment
-#
-# The key begins with the record type, and the value with its version. This is record 13 of `loyalty`, where `01` is an empty list:
-
-# %%
-key, value = course.read_record(loyalty, 13)
-fields = [
-    ("version", 0, 2),
-    ("member epoch", 2, 6),
-    ("previous member epoch", 6, 10),
-    ("state", 10, 11),
-    ("list: partitions", 11, 12),
-    ("list: must revoke", 12, 13),
-    ("count: optional fields", 13, 14),
-]
-
-print(f"{'record type':<22}", key[:2].hex(" "))
-for name, start, end in fields:
-    print(f"{name:<22}", value[start:end].hex(" "))
-
-# %% [markdown]
-# ## Exercise: a member in hex, on paper
-#
-# A 4.4.0 broker wrote this record for a member of the group `up`. Here are its first bytes, in groups of four:
-#
-# ```
-# key    00080002 75700016 636f6e73 756d6572 2d632d30 …
-# value  00000000 00040000 00040102 acd7b02b …
-# ```
-#
-# Write the record type, the member epoch and the state as a tuple, for example `(5, 6, 0)`.
-
-# %%
-# exercise: member_in_hex
-member_in_hex = ...
-
-# %%
-course.check("member_in_hex", member_in_hex)
-# course.hint("member_in_hex")
 
 # %% [markdown]
 # ## Where 3.9 differs

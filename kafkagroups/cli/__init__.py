@@ -74,9 +74,11 @@ RUNBOOK = "docs/operator.md"
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. For a user's mistake, print one line on stderr and no traceback."""
+    for name in ("stdin", "stdout", "stderr"):
+        # The caller can have closed it. Then the next file that is opened, such as a log, would get its number.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
     for stream in (sys.stdout, sys.stderr):
-        if stream is None:  # The shell started this process with a closed stdout or stderr.
-            return 1
         if isinstance(stream, io.TextIOWrapper):
             # An unpaired surrogate (half of a UTF-16 character) has no UTF-8 bytes. Like Java, print "?".
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -74,8 +74,9 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
         if args.past_damage:
             about = "The verdict is about what can be read, also behind it. A broker's recovery cuts the log there."
         lines.append(f"{_count(damaged, ' damaged')}. {about}")
-    wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."
-    lines.append(f"The load takes about {seconds:.1f} s for {records}. {wait}")
+    if not any(partition.start for partition in partitions):
+        wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."
+        lines.append(f"The load takes about {seconds:.1f} s for {records}. {wait}")
     left_out = {number: part for number, part in verdict.partitions.items() if not part.judged_after_cleaning}
     sizes = {str(number): part.bytes for number, part in left_out.items() if not part.is_damaged}
     if sizes:

@@ -221,7 +221,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 
 def _describe_place(finding: Finding) -> str:
-    place = "Partition" if finding.partition is None else f"Partition {finding.partition}"
+    place = "The log" if finding.partition is None else f"Partition {finding.partition}"
     if finding.partition is None and finding.kind in TOPIC_KINDS:
         place = "The topic"
     offset = "" if finding.offset is None else f", offset {finding.offset}"

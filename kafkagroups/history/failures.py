@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, fold_batches, read_keys
 from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
 from kafkagroups.history.finding import Finding, count_of, join_words, list_names
@@ -103,11 +103,28 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     remedy = f"Move {failure.file} out of the partition's folder."
     if failure.offset is not None:
         command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
-        remedy = (
-            "Let the broker copy the partition from another replica. Without one, a copy that ends before offset "
-            f"{failure.offset} starts ({join_words(command)})."
-        )
+        earlier, others = _count_cut_records(partition.log, failure.file, failure.offset)
+        without = f"a copy that ends before offset {failure.offset} starts ({join_words(command)}), but it loses "
+        without += f"{count_of(others, 'record')}."
+        if earlier:
+            without = (
+                f"make a copy of the folder without {failure.file}, and check that copy: a cut at offset "
+                f"{failure.offset} would also remove {count_of(earlier, 'record')} of earlier segments."
+            )
+            command = None
+        remedy = f"Let the broker copy the partition from another replica. Without one, {without}"
     yield partition.finding(failure.offset, "does_not_start", what, remedy, command=command)
+
+
+def _count_cut_records(log: Log, file: str, offset: int) -> tuple[int, int]:
+    """Return how many records a cut at an offset removes from the segments before a file, and from the other ones."""
+    counts = [0, 0]
+    with suppress(InvalidLog):
+        for found in log.find_batches(None):
+            if found.frame.last_offset >= offset:
+                is_earlier = log.segments.index(found.segment) < log.segments.index(file)
+                counts[not is_earlier] += record_count(found.parse())
+    return counts[0], counts[1]
 
 
 def find_large_heap(partition: Partition) -> Iterator[Finding]:

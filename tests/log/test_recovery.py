@@ -46,6 +46,23 @@ def test_the_copy_that_the_remedy_names_starts(run, tmp_path):
             assert json.loads(run("load", copy, "--json")[1])["partitions"]["0"]["start"] is None
 
 
+def test_no_remedy_cuts_off_the_segments_before_the_file_that_ends_the_broker(run, tmp_path):
+    """A cut at the first offset of a second copy would also remove the first one, which brokers start with."""
+    files, (file, _, _) = FOLDERS["a segment under a second name"]
+    folder = write(tmp_path, files)
+    [finding] = json.loads(run("check", folder, "--json")[1])["findings"]
+    assert finding["command"] is None and f"without {folder / file}" in finding["remedy"]
+    assert "would also remove 10 records of earlier segments" in finding["remedy"]
+    (folder / file).unlink()
+    assert json.loads(run("check", folder, "--json")[1])["loads"] is True
+
+
+def test_a_cut_says_how_many_records_it_loses(run, tmp_path):
+    files, _ = FOLDERS["offsets and times that fall"]
+    [finding] = json.loads(run("check", write(tmp_path, files), "--json")[1])["findings"]
+    assert "loses 91 records" in finding["remedy"], "40 of the 50, and 51"
+
+
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize("name", READ)
 def test_a_load_reads_what_a_coordinator_reads_of_offsets_that_fall(tmp_path, name, engine):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def load(
     path: str | Path,
-    coordinator: str = "new",
+    coordinator: str | None = None,
     kafka: str | None = None,
     *,
     until: int | None = None,
@@ -107,7 +107,7 @@ def stats(path: str | Path, by: str = "group", **rules: Unpack[Rules]) -> Stats:
 
 def check(
     path: str | Path,
-    coordinator: str = "new",
+    coordinator: str | None = None,
     kafka: str | None = None,
     *,
     to: str | None = None,
@@ -132,7 +132,7 @@ def compact(
 
 def plan_rescue(
     path: str | Path,
-    coordinator: str = "new",
+    coordinator: str | None = None,
     kafka: str | None = None,
     *,
     groups: Sequence[str] = (),

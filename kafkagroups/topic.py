@@ -41,7 +41,7 @@ class Limits(TypedDict, total=False):
 
 
 class Rules(Limits, total=False):
-    coordinator: str
+    coordinator: str | None
     kafka: str | None
 
 
@@ -57,7 +57,8 @@ class Topic:
     path
         A partition directory, one .log file, or a folder of partition directories (the log folder of one broker).
     coordinator, kafka
-        "classic" (Kafka up to 3.9) or "new" (from 4.0 on), and its version. None means "3.9.2" or "4.3.1".
+        "classic" (Kafka up to 3.9) or "new" (from 4.0 on), and its version, by default "3.9.2" or "4.3.1". Without a
+        coordinator, the version decides: it is "classic" below 4.0.
     partitions
         The partition count of `__consumer_offsets`. With it, the new coordinator ignores records of a group outside the
         partition that `partition_for` returns for the group.
@@ -82,7 +83,7 @@ class Topic:
     """
 
     path: str | Path
-    coordinator: str = "new"
+    coordinator: str | None = None
     kafka: str | None = None
     _: KW_ONLY
     partitions: int | None = None

@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     for name in ("stdin", "stdout", "stderr"):
         # The caller can have closed it. Then the next file that is opened, such as a log, would get its number.
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # An unpaired surrogate (half of a UTF-16 character) has no UTF-8 bytes. Like Java, print "?".

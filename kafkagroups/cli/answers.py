@@ -139,7 +139,8 @@ def name_partition(partition: int | None) -> str:
 
 def print_default_rules(args: Options, topic: Topic) -> None:
     if args.kafka is None:
-        print_text(f"As Kafka {topic.kafka} reads it ({topic.coordinator} coordinator; --kafka names another release).")
+        rules = topic.dialect
+        print_text(f"As Kafka {rules.kafka} reads it ({rules.coordinator} coordinator; --kafka names another release).")
 
 
 def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None:

@@ -261,18 +261,14 @@ def choose_dialect(args: Options) -> Dialect:
     if getattr(args, "master", None) and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
     kafka = getattr(args, "kafka", None)
-    rules = dialect(getattr(args, "coordinator", None) or _coordinator_of(kafka), kafka)
+    rules = dialect(getattr(args, "coordinator", None), kafka)
     _print_rules(rules)
     return rules
 
 
-def _coordinator_of(kafka: str | None) -> str:
-    return "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
-
-
 def print_newer(kafka: str | None) -> None:
     if kafka is not None and is_newer(kafka):
-        _print_rules(dialect(_coordinator_of(kafka), kafka))
+        _print_rules(dialect(kafka=kafka))
 
 
 def _print_rules(rules: Dialect) -> None:

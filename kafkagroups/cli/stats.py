@@ -102,6 +102,7 @@ def _partition_json(partition: stats.PartitionStats) -> dict[str, Any]:
 
 def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     top = args.top or DEFAULT_ROWS
+    rules = topic.dialect
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
     rows = _sum_families(statistics)
@@ -117,7 +118,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     print_table(
         (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
         [_list_cells(name, count, statistics.by) for name, count in rows[:top]],
-        note=f"A record is live if a Kafka {topic.kafka} broker ({topic.coordinator} coordinator) answers from it, or "
+        note=f"A record is live if a Kafka {rules.kafka} broker ({rules.coordinator} coordinator) answers from it, or "
         "if its transaction is open.",
     )
     _print_writers(statistics, top)
@@ -136,7 +137,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > top:
         print_text(f"Shown: the {top} largest of {len(partitions)} partitions and {row_count} rows (see --top).")
-    _print_open_transactions(statistics, topic.dialect.version)
+    _print_open_transactions(statistics, rules.version)
     _print_cleaning(statistics, largest)
     _print_versions(largest)
     records = _sum(statistics, "records")
@@ -146,7 +147,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
             f"(at {stats.RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
         )
     # The change of the partition count is a finding.
-    answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.coordinator)
+    answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), rules.coordinator)
     answers.print_gaps({number: part.gaps for number, part in partitions.items()})
 
 

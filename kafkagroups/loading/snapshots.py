@@ -623,7 +623,7 @@ class Snapshot:
 
 def take_snapshot(
     path: str | Path,
-    coordinator: str = "new",
+    coordinator: str | None = None,
     kafka: str | None = None,
     *,
     engine: str = "auto",

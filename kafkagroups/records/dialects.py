@@ -405,8 +405,8 @@ class Dialect:
         return self.coordinator == "new" or self.version >= version
 
 
-def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
-    """Return the reading rules of a coordinator, "classic" or "new".
+def dialect(coordinator: str | None = None, kafka: str | None = None) -> Dialect:
+    """Return the reading rules of a coordinator, "classic" or "new"; without it, of "classic" if `kafka` is below 4.0.
 
     `kafka` is a Kafka version, such as "4.3.1"; "4.3" means the newest patch release of 4.3, and None means 3.9.2 for
     the classic coordinator and 4.3.1 for the new one. A version that is newer than all known ones gets the rules of the
@@ -416,6 +416,9 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     >>> dialect("classic", "2.8.2").max_group_value_version
     3
     """
+    if coordinator is None:
+        is_below_4 = kafka is not None and parse_release(kafka) < FIRST_WITHOUT_CLASSIC_COORDINATOR
+        coordinator = "classic" if is_below_4 else "new"
     if coordinator not in ("classic", "new"):
         raise UsageError(f'the coordinator is "classic" or "new", not {coordinator!r}')
     known_coordinator = cast(Coordinator, coordinator)

@@ -205,7 +205,7 @@ class RowTables:
             "Rows that a read_committed consumer has read end at the first open transaction of each partition. So the "
             "table pending is empty, and what follows is missing."
         ]
-        if topic.coordinator == "classic":
+        if topic.dialect.coordinator == "classic":
             self.notes.append("The table uncertain has the keys whose answer depends on the place of a marker.")
         self._topic = topic
         self._rows = _select(rows)
@@ -231,7 +231,7 @@ class RowTables:
         newest_is_tombstone = F.max_by(F.col("value").isNull(), F.col("offset"))
         changes = self._named.where("type in (0, 1)").groupBy(*_KEY)
         ends = changes.agg(newest_is_tombstone.alias("is_deleted"), F.count("value").alias("commits"))
-        depends_on_markers = F.lit(self._topic.coordinator == "classic")
+        depends_on_markers = F.lit(self._topic.dialect.coordinator == "classic")
         return ends.where("is_deleted and commits > 0").where(depends_on_markers).select(*_KEY)
 
     def _table(self, table: str) -> DataFrame:
@@ -262,7 +262,7 @@ class RowTables:
         option = self._topic.partitions
         if self._is_stream:
             raise UsageError("a stream of rows has the tables offsets and records")
-        if self._topic.coordinator == "new" and option is not None and not self._is_one_group:
+        if self._topic.dialect.coordinator == "new" and option is not None and not self._is_one_group:
             return WholeTopic(FoundPartitions(option=option), {})
         from pyspark.sql import functions as F
 

@@ -42,7 +42,7 @@ WRITTEN = "damage string, saved string"
 def keep(
     path: str | Path,
     folder: str | Path,
-    coordinator: str = "new",
+    coordinator: str | None = None,
     kafka: str | None = None,
     *,
     until_now: bool = False,

@@ -201,7 +201,7 @@ def _parse_count(text: str) -> int:
 
 _OPTIONS: dict[str, tuple[str | None, Callable[[str], Any]]] = {
     "table": ("offsets", str),
-    "coordinator": ("new", str),
+    "coordinator": (None, str),
     "kafka": (None, str),
     "path": (None, str),
     "paths": ("[]", _parse_paths),

@@ -117,7 +117,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         selected = set(filter(options.selects, numbers))
         count = options.topic.partitions
         # The classic coordinator uses the records of a group from all partitions.
-        uses_home_partitions = options.topic.coordinator == "new" and options.table in GROUP_TABLES
+        uses_home_partitions = options.topic.dialect.coordinator == "new" and options.table in GROUP_TABLES
         if count is None or not options.groups or not uses_home_partitions or any(map(has_wildcard, options.groups)):
             return selected
         # A log without a partition number can contain any group, so this log is always selected.

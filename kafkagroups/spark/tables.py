@@ -42,7 +42,7 @@ TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
 
 def load(
     path: str | Path | DataFrame,
-    coordinator: str = "new",
+    coordinator: str | None = None,
     kafka: str | None = None,
     *,
     session: SparkSession | None = None,
@@ -58,8 +58,8 @@ def load(
         pyarrow can open. Or the rows of the topic, of a batch or a stream, with the columns ``key``, ``value``,
         ``partition``, ``offset`` and ``timestamp``, as Spark's Kafka source returns them with
         ``kafka.isolation.level=read_committed``.
-    coordinator : str
-        ``"classic"`` or ``"new"``.
+    coordinator : str, optional
+        ``"classic"`` or ``"new"`` (default: ``"classic"`` if ``kafka`` is below 4.0).
     kafka : str, optional
         The coordinator's Kafka version.
     session : SparkSession, optional
@@ -176,7 +176,7 @@ class Tables:
 
 def load_groups(
     path: str | Path,
-    coordinator: str = "new",
+    coordinator: str | None = None,
     kafka: str | None = None,
     *,
     until: int | None = None,

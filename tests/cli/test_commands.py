@@ -262,7 +262,7 @@ def test_a_real_process_stops_quietly_when_its_reader_does(tmp_path):
 
 
 def test_a_closed_stream_is_no_damage(tmp_path):
-    """A wrapper that closes stdout or stderr still gets the exit code of the answer, and the answer on the other one."""
+    """A wrapper that closes stdout or stderr still gets the exit code, and the answer on the other one."""
     report = tmp_path / "report.html"
     for command, status in ((f"load {DATA / '1.0.1'}", 0), ("load nope", 2), (f"report {BILLING} --out {report}", 0)):
         for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):

@@ -48,6 +48,15 @@ def test_the_preview_reads_an_unknown_version_unless_the_value_has_structs_that_
 
 
 @pytest.mark.parametrize(
+    ("kafka", "coordinator"), [(None, "new"), ("3.9.2", "classic"), ("2.8", "classic"), ("4.0", "new")]
+)
+def test_the_version_decides_on_the_coordinator_as_on_the_command_line(kafka, coordinator):
+    """Brokers are classic below 4.0 unless group.coordinator.new.enable is set (GroupCoordinatorConfig, 3.9)."""
+    assert kg.dialect(kafka=kafka).coordinator == coordinator
+    assert kg.load(DATA, kafka=kafka).coordinator == kg.check(DATA, kafka=kafka).to_json()["coordinator"] == coordinator
+
+
+@pytest.mark.parametrize(
     ("coordinator", "kafka"), [("new", "3.6.2"), ("classic", "4.0"), ("classic", "4.3.1"), ("new", "2.8.2")]
 )
 def test_a_coordinator_that_the_version_does_not_have_is_refused(coordinator, kafka):

@@ -184,6 +184,8 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
     place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"
     if len(longer) == 1:
         place = f"{_OTHER[longer[0]]} ends at offset {fork.offset}, and {longer[0]} continues"
+    elif fork.offset == 0:
+        place = "no record agrees, so a and b are probably logs of two partitions and no replicas of one"
     lines = [f"{answers.name_partition(partition)}: {place}."]
     for name in longer:
         branch = branches[name]
@@ -195,7 +197,9 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
     newer = truncation.newer
     older = _OTHER[newer]
     epochs = branches[newer].epochs
-    if truncation.is_elected:
+    if fork.offset == 0 and len(longer) == 2:
+        lines.append("  If both are replicas, copy both folders first: one of them loses all of its records.")
+    elif truncation.is_elected:
         silence = "" if branches[newer].only else " It has written nothing since its election."
         lines.append(f"  {newer} is the newer replica: its last leader epoch is {epochs[-1][0]}.{silence}")
         returns = f"When the broker of {older} returns and follows {newer}, it"

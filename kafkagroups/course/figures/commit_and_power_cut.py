@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs, NewBatch, OffsetCommit, TopicPartition
 from kafkagroups.coordinator.logs import AppendCallback
@@ -20,8 +21,8 @@ _GROUP = "dashboard"
 _PARTITION = TopicPartition("orders", 0)
 _HEIGHT = 282
 _ROW_HEIGHT = 106
-_SLOT_LEFTS = {"answer": 6, "newest": 124, "fetched": 222, "log": 320, "replica": 455}
-_SLOT_WIDTH = 90
+_MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 500}
+"""The middle of the slot of each place."""
 _CHIP_WIDTH = 38
 _POWER = ("on", "cut after this step")
 _MEMORY_NAMES = {"4.3.1": ("memory", "snapshot"), "3.9.2": ("in flight", "cache")}
@@ -114,10 +115,7 @@ def _read_log(broker: GroupCoordinator) -> str:
 class CommitAndPowerCut(Figure):
     def __init__(self) -> None:
         self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
-        controls = (
-            Control("step", "step", tuple(_STEPS)),
-            Control("power", "power", _POWER, is_sequence=False),
-        )
+        controls = (Control("step", "step", tuple(_STEPS)), Control("power", "power", _POWER, is_sequence=False))
 
         def draw(step: int, power: int) -> Scene:
             return self._draw(step, is_cut=power == 1)
@@ -174,14 +172,14 @@ def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut:
     yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)
     yield Arrow(f"{kafka} copy", 420, top + 59, 453, top + 59, Tone.MUTED)
     for name, place in names.items():
-        x = _SLOT_LEFTS[place]
+        middle = _MIDDLES[place]
+        value = getattr(now, place)
         is_lost = is_cut and place in ("newest", "fetched")
         tone = Tone.DEAD if is_lost else Tone.MUTED
-        yield Box(f"{kafka} {place}", x, top + 31, _SLOT_WIDTH, 56, tone=tone, is_gone=is_lost)
-        yield Label(f"{kafka} name {place}", x + _SLOT_WIDTH / 2, top + 46, name, "middle")
-        if getattr(now, place) in ("–", "waits") and (place, now.answer) != ("answer", "–"):
-            middle = x + _SLOT_WIDTH / 2
-            yield Label(f"{kafka} no {place}", middle, top + 71, getattr(now, place), "middle", Tone.MUTED)
+        yield Box(f"{kafka} {place}", middle - 45, top + 31, 90, 56, tone=tone, is_gone=is_lost)
+        yield Label(f"{kafka} name {place}", middle, top + 46, name, "middle")
+        if value == "waits" or (place, value) == ("newest", "–"):
+            yield Label(f"{kafka} no {place}", middle, top + 71, value, "middle", Tone.MUTED)
     yield from _draw_chips(kafka, top + 52, now, before, is_cut=is_cut)
 
 
@@ -189,26 +187,24 @@ def _draw_chips(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: 
     """The chip of the new commit goes from the client to the memory. Copies of it go to the log and to the replica."""
     chip = f"{kafka} 6"
 
-    def draw(place: str, value: str, key: str, origin: str = "", number: int = 1, count: int = 1) -> Box:
+    def draw(place: str, value: str, key: str, origin: str = "", shift: float = 0) -> Box:
         is_lost = is_cut and place in ("newest", "fetched")
         is_new = value not in getattr(before, place).split()
         tone = Tone.NEW if is_new else Tone.PLAIN
-        middle = _SLOT_LEFTS[place] + _SLOT_WIDTH / 2 + (number - (count + 1) / 2) * (_CHIP_WIDTH + 4)
-        x = middle - _CHIP_WIDTH / 2
-        style = {"is_bold": is_new, "is_gone": is_lost, "hue": _GROUP, "origin": origin}
+        x = _MIDDLES[place] + shift - _CHIP_WIDTH / 2
+        style: dict[str, Any] = {"is_bold": is_new, "is_gone": is_lost, "hue": _GROUP, "origin": origin}
         return Box(key, x, top, _CHIP_WIDTH, 28, (value,), Tone.DEAD if is_lost else tone, **style)
 
     for place, origin in (("log", chip), ("replica", f"{kafka} log 6")):
         values = getattr(now, place).split()
-        for number, value in enumerate(values, 1):
-            yield draw(place, value, f"{kafka} {place} {value}", origin, number, len(values))
+        for number, value in enumerate(values):
+            shift = (number - (len(values) - 1) / 2) * (_CHIP_WIDTH + 4)
+            yield draw(place, value, f"{kafka} {place} {value}", origin, shift)
     if now.fetched == "5" or now.newest == "6":
         yield draw("fetched", now.fetched, f"{kafka} fetched {now.fetched}", chip)
     if now.newest == "5":
         yield draw("newest", "5", f"{kafka} newest 5")
-    if now.answer == "–":
-        yield draw("answer", "6", chip)
-    else:
-        yield draw("newest" if now.newest == "6" else "fetched", "6", chip)
+    holder = "newest" if now.newest == "6" else "fetched"
+    yield draw("answer" if now.answer == "–" else holder, "6", chip)
     if now.answer == "NONE":
         yield draw("answer", "NONE", f"{kafka} NONE", f"{kafka} broker")

@@ -14,7 +14,7 @@ from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Ton
 from kafkagroups.course.log_lines import Names, collect_names, describe_record, keep_first_records
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.offsets import Observer, TopicPartition
+from kafkagroups.groups.offsets import Observer
 from kafkagroups.groups.replay import find_group_id, fold_batches
 from kafkagroups.loading.load import combine_shards
 from kafkagroups.log.batch import Batch
@@ -23,13 +23,12 @@ from kafkagroups.records.dialects import dialect
 from kafkagroups.records.serde import decode
 
 _EPOCH_LEFT = 150
-_AXIS_WIDTH = 166
-_TOKEN_WIDTH = 28
+_AXIS_WIDTH = 138
+_TOKEN_SIZE = 28
 _CELLS_LEFT = 332
 _CELL_WIDTH = 72
 _CELL_HEIGHT = 50
-_CHIP_HEIGHT = 24
-_FREE_TOP = 40
+_FREE_TOP = 44
 _FIRST_MEMBER_TOP = 116
 _MEMBER_HEIGHT = 60
 _STATE_NAMES = {0: "0: Stable", 1: "1: must revoke", 2: "2: waits for others"}
@@ -129,102 +128,77 @@ def _list_epochs(state: _State) -> list[int]:
 
 def _draw(caption: str, state: _State, before: _State, shape: tuple[list[str], list[str], list[int]]) -> Scene:
     members, partitions, epochs = shape
+    tops = {name: _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT for number, name in enumerate(members)}
     marks: list[Mark] = [Label("epoch title", 10, 16, "epoch", tone=Tone.MUTED)]
-    for epoch in epochs:
-        x = _find_token(epoch, epochs) + _TOKEN_WIDTH / 2
-        marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
-        marks.append(Arrow(f"line {epoch}", x, 22, x, _find_top(len(members)) - 14, Tone.MUTED, has_head=False))
     marks.append(Label("free", _CELLS_LEFT, 32, "no member has", tone=Tone.MUTED))
+    for epoch in epochs:
+        x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
+        marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
+        marks.append(Arrow(f"line {epoch}", x, 22, x, max(tops.values()) + 46, Tone.MUTED, has_head=False))
     marks += _draw_epoch("group epoch", 30, state.group_epoch, before.group_epoch, epochs)
     marks += _draw_epoch("assignment epoch", 66, state.assignment_epoch, before.assignment_epoch, epochs)
-    for column, partition in enumerate(partitions):
-        marks.append(_draw_slot(f"free {partition}", column, _FREE_TOP, Tone.MUTED))
-    chips: list[Mark] = []
-    for number, name in enumerate(members):
-        member = state.members.get(name)
-        marks += _draw_member(name, _find_top(number), member, before.members.get(name), epochs)
-        marks += _draw_cells(name, _find_top(number), member, partitions)
-    for column, partition in enumerate(partitions):
-        chips.append(_draw_chip(column, partition, state, before, members))
     text = [f"group epoch: {state.group_epoch}", f"assignment epoch: {state.assignment_epoch}"]
-    for name, member in state.members.items():
+    for name, top in tops.items():
+        member = state.members.get(name)
+        marks += [_draw_cell(name, column, top, partition, member) for column, partition in enumerate(partitions)]
+        if member is None:
+            marks.append(Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED))
+            continue
+        old = before.members.get(name)
+        marks += _draw_epoch(name, top, member.epoch, old.epoch if old else 0, epochs)
+        marks.append(Label(f"state {name}", 10, top + 42, _name_state(member)))
         text += [f"epoch of {name}: {member.epoch}"]
         text += [f"state of {name}: {_name_state(member)}"]
         text += [f"{name} has: {partition}" for partition in member.current]
         text += [f"{name} must revoke: {partition}" for partition in member.revoking]
         text += [f"{name} should have: {partition}" for partition in member.target]
-    return Scene((*marks, *chips), caption, tuple(text))
-
-
-def _find_top(number: int) -> float:
-    return _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT
+    for column, partition in enumerate(partitions):
+        marks += _draw_partition(column, partition, state, tops)
+    return Scene(tuple(marks), caption, tuple(text))
 
 
 def _find_token(epoch: int, epochs: list[int]) -> float:
-    return _EPOCH_LEFT + epochs.index(epoch) * (_AXIS_WIDTH - _TOKEN_WIDTH) / max(len(epochs) - 1, 1)
+    return _EPOCH_LEFT + epochs.index(epoch) * _AXIS_WIDTH / max(len(epochs) - 1, 1)
 
 
 def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> Iterator[Mark]:
-    left = _find_token(epoch, epochs)
     tone = Tone.NEW if epoch != before else Tone.LIVE
+    left = _find_token(epoch, epochs)
     yield Label(f"name {name}", 10, top + 18, name, is_bold=True)
-    yield Box(f"token {name}", left, top, _TOKEN_WIDTH, 28, (str(epoch),), tone, 14, is_bold=True)
+    yield Box(f"token {name}", left, top, _TOKEN_SIZE, _TOKEN_SIZE, (str(epoch),), tone, 14, is_bold=True)
 
 
-def _draw_member(
-    name: str, top: float, member: _Member | None, before: _Member | None, epochs: list[int]
-) -> Iterator[Mark]:
-    if member is None:
-        yield Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED)
-        return
-    yield from _draw_epoch(name, top, member.epoch, before.epoch if before else 0, epochs)
-    yield Label(f"state {name}", 10, top + 42, _name_state(member))
+def _find_left(column: int) -> float:
+    return _CELLS_LEFT + column * (_CELL_WIDTH + 3)
 
 
-def _draw_cells(name: str, top: float, member: _Member | None, partitions: list[str]) -> Iterator[Mark]:
-    """A cell is dashed unless the member should have its partition."""
-    for column, partition in enumerate(partitions):
-        left = _CELLS_LEFT + column * (_CELL_WIDTH + 3)
-        word = ""
-        tone = Tone.MUTED
-        if member is not None and partition in member.target:
-            word = "target"
-            tone = Tone.PLAIN if partition in member.current else Tone.WAIT
-        elif member is not None and partition in member.revoking:
-            word = "must go"
-            tone = Tone.ERROR
-        is_dashed = word != "target"
-        yield Box(f"cell {name} {partition}", left, top, _CELL_WIDTH, _CELL_HEIGHT, tone=tone, is_dashed=is_dashed)
-        yield Label(f"word {name} {partition}", left + _CELL_WIDTH / 2, top + 15, word, "middle", tone)
+def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member | None) -> Box:
+    """A cell is dashed unless the member should have the partition. Its second line is for the partition's chip."""
+    lines: tuple[str, ...] = ()
+    tone = Tone.MUTED
+    if member is not None and partition in member.target:
+        lines = ("target", "")
+        tone = Tone.PLAIN if partition in member.current else Tone.WAIT
+    elif member is not None and partition in member.revoking:
+        lines = ("must go", "")
+        tone = Tone.ERROR
+    key = f"cell {name} {partition}"
+    is_dashed = "target" not in lines
+    return Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, is_dashed=is_dashed)
 
 
-def _draw_slot(key: str, column: int, top: float, tone: Tone) -> Box:
-    return Box(
-        key, _CELLS_LEFT + column * (_CELL_WIDTH + 3), top, _CELL_WIDTH, _CHIP_HEIGHT + 8, tone=tone, is_dashed=True
-    )
-
-
-def _draw_chip(column: int, partition: str, state: _State, before: _State, members: list[str]) -> Box:
+def _draw_partition(column: int, partition: str, state: _State, tops: dict[str, int]) -> Iterator[Mark]:
     """The chip of a partition is in the row of the member that has it."""
-    top = _FREE_TOP + 4
+    left = _find_left(column)
+    top = _FREE_TOP
     tone = Tone.PLAIN
     for name, member in state.members.items():
         if partition in (*member.current, *member.revoking):
-            top = _find_top(members.index(name)) + _CELL_HEIGHT - _CHIP_HEIGHT - 4
+            top = tops[name] + 22
             tone = Tone.ERROR if partition in member.revoking else Tone.LIVE
-    left = _CELLS_LEFT + column * (_CELL_WIDTH + 3) + 3
-    width = _CELL_WIDTH - 6
-    return Box(
-        f"chip {partition}",
-        left,
-        top,
-        width,
-        _CHIP_HEIGHT,
-        (partition,),
-        tone,
-        is_dashed=tone is Tone.ERROR,
-        hue=partition,
-    )
+    style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "hue": partition}
+    yield Box(f"free {partition}", left, _FREE_TOP - 4, _CELL_WIDTH, 32, tone=Tone.MUTED, is_dashed=True)
+    yield Box(f"chip {partition}", left + 3, top, _CELL_WIDTH - 6, 24, (partition,), tone, **style)
 
 
 def _explain(record_type: int, state: _State, before: _State) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.coordinator import Errors
@@ -97,19 +97,19 @@ _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_
 
 
 class _Coordinator(NamedTuple):
-    """`top` is that of its cards. The frame around them begins `above` them, and the titles have their own lines."""
+    """`top` is that of its cards. The frame around them and the titles have their own places."""
 
     name: str
     kafka: str
     top: float
-    above: float
+    frame_top: float
     title_base: float
     heading_base: float
 
 
 # The cards of both stand next to each other, because they are compared. So the titles of one are above, of one below.
-_NEW = _Coordinator("new", "4.3.1", 152, 20, 126, 146)
-_CLASSIC = _Coordinator("classic", "3.9.2", 226, 4, 306, 285)
+_NEW = _Coordinator("new", "4.3.1", 152, 132, 126, 146)
+_CLASSIC = _Coordinator("classic", "3.9.2", 226, 222, 306, 285)
 _BETWEEN = (_NEW.top + _CELL_HEIGHT + _CLASSIC.top) / 2
 
 
@@ -127,10 +127,7 @@ class _Memory:
 class LoadTape(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
-        controls = (
-            Control("step", "step", _STEPS),
-            Control("ending", "record 8 has", _ENDINGS, is_sequence=False),
-        )
+        controls = (Control("step", "step", _STEPS), Control("ending", "record 8 has", _ENDINGS, is_sequence=False))
         memories = []
         for ending, _ in enumerate(_ENDINGS):
             log = folder / str(ending) / _FOLDER_NAME
@@ -234,13 +231,16 @@ def _draw(step: int, classic: _Memory, new: _Memory, is_broken: bool) -> Scene:
         middle = _find_left(column) + _CELL_WIDTH / 2
         ends = (middle, _NEW.top + _CELL_HEIGHT, middle, _CLASSIC.top)
         marks.append(Arrow(f"differ {column}", *ends, Tone.NEW, has_head=False))
-        sign = Box(f"differs {column}", middle - 11, _BETWEEN - 9, 22, 18, ("≠",), Tone.NEW, 14, is_bold=True)
-        marks.append(sign)
+        marks.append(Box(f"differs {column}", middle - 11, _BETWEEN - 9, 22, 18, ("≠",), Tone.NEW, 14, is_bold=True))
     return Scene(tuple(marks), _explain(step, is_broken), tuple(_describe(loaded, classic, new)))
 
 
 def _find_left(column: int) -> float:
     return _LEFT + column * _PITCH
+
+
+def _draw_card(key: str, column: int, top: float, lines: tuple[str, ...], tone: Tone, **style: Any) -> Box:
+    return Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, **style)
 
 
 def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool, *, differs: bool) -> Iterator[Mark]:
@@ -253,9 +253,7 @@ def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool, *, di
     first = "groups" if is_end or coordinator is _NEW else "group records"
     for title, column, width in ((first, 0, 4), ("committed offsets", 4, 3), ("pending", 7, 2)):
         left = _find_left(column) - 2.5
-        yield Box(
-            f"{name} frame {column}", left, coordinator.top - coordinator.above, width * _PITCH, 70, tone=Tone.MUTED
-        )
+        yield Box(f"{name} frame {column}", left, coordinator.frame_top, width * _PITCH, 70, tone=Tone.MUTED)
         yield Label(f"{name} frame title {column}", left + 6, coordinator.heading_base, title, tone=Tone.MUTED)
 
 
@@ -263,27 +261,24 @@ def _draw_chips(
     coordinator: _Coordinator, memory: _Memory, loaded: int, is_end: bool, is_broken: bool
 ) -> Iterator[Mark]:
     name = coordinator.name
-    top = coordinator.top
     for column, (lines, record) in memory.chips.items():
         key = f"{name} {record}" if record is not None else f"{name} group {column}"
-        tone = Tone.NEW if record == loaded - 1 and not is_end else Tone.LIVE
         is_pending = column in _PENDING_COLUMNS.values()
-        if is_pending:
-            tone = Tone.WAIT
+        tone = Tone.NEW if record == loaded - 1 and not is_end else Tone.LIVE
         style = {"is_dashed": is_pending, "hue": str(find_hue(lines[0])), "origin": f"cell {record}"}
-        yield Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, **style)
+        yield _draw_card(key, column, coordinator.top, lines, Tone.WAIT if is_pending else tone, **style)
     entry = _LOG[loaded - 1] if loaded and not is_end else _LOG[0]
     if entry.value is None and entry.topic and not is_broken:
-        left = _find_left(_COMMITTED_COLUMNS[entry.group, entry.topic])
-        key = f"{name} {loaded - 1}"
+        column = _COMMITTED_COLUMNS[entry.group, entry.topic]
         origin = f"cell {loaded - 1}"
-        yield Box(key, left, top, _CELL_WIDTH, _CELL_HEIGHT, entry.lines, Tone.MUTED, 11, origin=origin)
+        key = f"{name} {loaded - 1}"
+        yield _draw_card(key, column, coordinator.top, entry.lines, Tone.MUTED, origin=origin)
 
 
 def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iterator[Mark]:
     in_memory = {chip.record for chip in new.chips.values()}
     for offset, entry in enumerate(_LOG):
-        left = _find_left(offset)
+        middle = _find_left(offset) + _CELL_WIDTH / 2
         lines = entry.lines
         is_last = offset == loaded - 1 and not is_end
         tone = Tone.PLAIN
@@ -298,27 +293,11 @@ def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iter
             tone = Tone.DEAD
         # A tombstone and a marker are hollow.
         hue = str(find_hue(entry.group)) if entry.group and entry.value is not None else ""
-        yield Box(
-            f"cell {offset}",
-            left,
-            _TAPE_TOP,
-            _CELL_WIDTH,
-            _CELL_HEIGHT,
-            lines,
-            tone,
-            11,
-            is_last,
-            is_dashed=bool(entry.producer),
-            is_gone=tone is Tone.DEAD,
-            hue=hue,
-        )
-        yield Label(
-            f"offset {offset}", left + _CELL_WIDTH / 2, 95, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last
-        )
+        style = {"is_bold": is_last, "is_dashed": bool(entry.producer), "is_gone": tone is Tone.DEAD, "hue": hue}
+        yield _draw_card(f"cell {offset}", offset, _TAPE_TOP, lines, tone, **style)
+        yield Label(f"offset {offset}", middle, 95, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
         if entry.producer and entry.ends is None:
-            yield Label(
-                f"producer {offset}", left + _CELL_WIDTH / 2, 108, f"prod. {entry.producer}", "middle", Tone.MUTED, 11
-            )
+            yield Label(f"producer {offset}", middle, 108, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)
 
 
 def _find_differences(classic: _Memory, new: _Memory) -> Sequence[int]:

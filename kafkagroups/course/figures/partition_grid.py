@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
@@ -227,7 +227,7 @@ def _draw_named(view: _View) -> Iterator[Mark]:
 
 
 def _draw_named_dot(key: str, group: str, x: float, y: float, *, is_old: bool = False, origin: str = "") -> Box:
-    style = {"is_solid": not is_old, "is_dashed": is_old, "is_hollow": is_old, "origin": origin}
+    style: dict[str, Any] = {"is_solid": not is_old, "is_dashed": is_old, "is_hollow": is_old, "origin": origin}
     return Box(key, x, y, _NAMED_DOT, _NAMED_DOT, hue=group, **style)
 
 

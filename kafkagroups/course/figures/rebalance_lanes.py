@@ -33,7 +33,6 @@ _LEGENDS = (
     "J Join   S Sync   H Heartbeat   C Commit   L Leave   dashed: error",
 )
 _REFUSALS = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN")
-_STATE_WORDS = {"PreparingRebalance": "Preparing", "CompletingRebalance": "Completing"}
 _STATE_TONES = {"Stable": Tone.LIVE, "PreparingRebalance": Tone.WAIT, "CompletingRebalance": Tone.WAIT}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
@@ -164,7 +163,7 @@ def _draw_band(moments: list[Moment], *, is_lost: bool) -> Iterator[Mark]:
         count = len(list(group))
         width = count * _SLOT_WIDTH
         if state != "Dead":
-            lines = fit_words(width - _PADDING, _SIZE, _STATE_WORDS.get(state, state), state[:2])
+            lines = fit_words(width - _PADDING, _SIZE, state.removesuffix("Rebalance"), state[:2])
             tone = Tone.DEAD if is_lost else _STATE_TONES.get(state, Tone.PLAIN)
             yield Box(f"band {start}", _find_x(start), _BAND_TOP, width, 20, lines, tone, _SIZE, is_gone=is_lost)
         start += count
@@ -175,10 +174,8 @@ def _draw_failover(moment: Moment) -> Iterator[Mark]:
     lost = ("lost with the memory:", *wrap(moment.lost, _FAILOVER_COLUMNS))
     tone = Tone.ERROR if is_lost else Tone.PLAIN
     loaded = ("the next coordinator loads:", moment.loaded)
-    for key, top, lines, box_tone in zip(
-        ("lost", "loaded"), _LANE_TOPS, (lost, loaded), (tone, Tone.LIVE), strict=True
-    ):
-        yield Box(key, 4, top, 552, _LANE_HEIGHT, lines, box_tone, _SIZE, is_dashed=key == "lost" and is_lost)
+    yield Box("lost", 4, _LANE_TOPS[0], 552, _LANE_HEIGHT, lost, tone, _SIZE, is_dashed=is_lost)
+    yield Box("loaded", 4, _LANE_TOPS[1], 552, _LANE_HEIGHT, loaded, Tone.LIVE, _SIZE)
     yield Arrow("load", 60, _LOG_TOP - 2, 60, _LANE_TOPS[1] + _LANE_HEIGHT + 2, Tone.LIVE)
 
 

@@ -157,19 +157,10 @@ def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool
     line = _name_record(offset, entry)
     is_last = offset == loaded - 1 and not is_past_end
     tone = Tone.NEW if is_last else Tone.PLAIN
-    return Box(
-        f"record {offset}",
-        _LOG_LEFT,
-        top,
-        196,
-        _ROW_HEIGHT,
-        (line,),
-        tone,
-        is_bold=is_last,
-        is_dashed=offset >= loaded,
-        is_hollow=offset >= loaded,
-        hue=str(entry.producer) if entry.ends is None else "",
-    )
+    is_ahead = offset >= loaded
+    hue = str(entry.producer) if entry.ends is None else ""
+    style: dict[str, Any] = {"is_bold": is_last, "is_dashed": is_ahead, "is_hollow": is_ahead, "hue": hue}
+    return Box(f"record {offset}", _LOG_LEFT, top, 196, _ROW_HEIGHT, (line,), tone, **style)
 
 
 def _name_record(offset: int, entry: SmallRecord) -> str:

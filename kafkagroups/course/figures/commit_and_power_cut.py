@@ -163,11 +163,10 @@ def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, diff
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:
     newest_name, fetched_name = _MEMORY_NAMES[kafka]
     title = f"coordinator {kafka}: no power" if is_cut else f"coordinator {kafka}"
-    frame_tone = Tone.ERROR if is_cut else Tone.MUTED
     client_name = "commits" if now.answer == "–" else "answer"
     names = {client_name: "answer", newest_name: "newest", fetched_name: "fetched", "log": "log", "its log": "replica"}
     yield Label(f"{kafka} title", 267, top + 15, title, "middle", is_bold=True)
-    yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=frame_tone, is_dashed=is_cut, is_hollow=True)
+    yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.ERROR if is_cut else Tone.MUTED, is_dashed=is_cut)
     left, right = (114, 98) if now.answer == "NONE" else (98, 114)
     yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)
     yield Arrow(f"{kafka} copy", 420, top + 59, 453, top + 59, Tone.MUTED)

@@ -56,21 +56,13 @@ class _Entry(NamedTuple):
 
 _LOG = (
     _Entry(
-        "billing",
-        "sales",
-        10,
-        "The offset goes into both memories. 4.3.1 creates its group at once, 3.9.2 does not yet.",
+        "billing", "sales", 10, "The offset goes into both memories. 4.3.1 creates its group at once, 3.9.2 not yet."
     ),
     _Entry(
         "billing", "", 1, "The record of a finished rebalance: the group has a member, so for 4.3.1 it is now Stable."
     ),
     _Entry("promo", "ads", 3, "promo commits without members. In 3.9.2 nothing but this offset shows that it exists."),
-    _Entry(
-        "billing",
-        "sales",
-        17,
-        "The same key as record 0, so 17 replaces 10 in both maps. The old record has no effect.",
-    ),
+    _Entry("billing", "sales", 17, "The same key as record 0, so 17 replaces 10 in both maps."),
     _Entry("mailer", "mail", 5, "A commit in a transaction is pending until the head reaches the marker.", 7),
     _Entry("audit", "till", 8, "Another producer's transaction, so this offset is pending as well.", 8),
     _Entry(

@@ -36,13 +36,8 @@ _REFUSALS = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN")
 _STATE_TONES = {"Stable": Tone.LIVE, "PreparingRebalance": Tone.WAIT, "CompletingRebalance": Tone.WAIT}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
-_DEATHS = (
-    None,
-    Death("billing-1", step=8),
-    Death("billing-1", step=12),
-    Death("billing-2", step=7),
-    Death("billing-2", step=15),
-)
+_DYING = (("billing-1", 8), ("billing-1", 12), ("billing-2", 7), ("billing-2", 15))
+_DEATHS = (None, *(Death(member, step) for member, step in _DYING))
 
 
 class RebalanceLanes(Figure):
@@ -64,16 +59,11 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     stories = list(map(run_group, deaths))
     events = tuple(f"event {number}" for number in range(1, max(map(len, stories)) + 1))
     moments_of_death = [_find_death(story, death) for story, death in zip(stories, deaths, strict=True)]
+    names = tuple(map(_name_death, stories, moments_of_death))
+    jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
     controls = (
         Control("event", "event", events),
-        Control(
-            "death",
-            "death",
-            tuple(map(_name_death, stories, moments_of_death)),
-            is_sequence=False,
-            jumps=tuple(None if moment is None else ("event", moment) for moment in moments_of_death),
-            is_answer=True,
-        ),
+        Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
 

@@ -173,14 +173,14 @@ def _find_left(column: int) -> float:
 
 
 def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member | None) -> Box:
-    """A cell is dashed unless the member should have the partition. Its second line is for the partition's chip."""
+    """A cell is dashed unless the member should have the partition. Its lower lines are for the partition's chip."""
     lines: tuple[str, ...] = ()
     tone = Tone.MUTED
     if member is not None and partition in member.target:
-        lines = ("target", "")
+        lines = ("target", "", "")
         tone = Tone.PLAIN if partition in member.current else Tone.WAIT
     elif member is not None and partition in member.revoking:
-        lines = ("must go", "")
+        lines = ("must go", "", "")
         tone = Tone.ERROR
     key = f"cell {name} {partition}"
     is_dashed = "target" not in lines

@@ -150,7 +150,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 # The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**, and its time axis is not to scale:
 #
 # 1. A dashed bar is a session. Which events start it again?
-# 2. The box at the bottom says what a crash of the coordinator loses. When is it nothing?
+# 2. Let the coordinator die after an event. What does the crash lose, and when is it nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
 

@@ -122,6 +122,32 @@ def test_marks_move_come_and_go(browser, named_figure):
     assert changes["no-preference"] == changes["reduce"]
 
 
+def test_a_copy_comes_from_its_origin(browser):
+    """The first record of a load starts at its cell and goes down into the memory."""
+    page = open_figure(browser, FIGURES["load-tape"](), "light", 1280, reduced_motion="no-preference")
+    _, *states = page.evaluate(WATCH_A_STEP, 900)["states"]
+    heights = [state["new 0"][1] for state in states]
+    cell = states[0]["cell 0"][1]
+    assert cell <= heights[0] < heights[-1]
+    assert heights == sorted(heights)
+    page.context.close()
+
+
+def test_a_replaced_mark_stays_until_its_successor_is_there(browser):
+    """In step 4, the offset of record 2 replaces that of record 0."""
+    page = open_figure(browser, FIGURES["two-maps"](), "light", 1280, reduced_motion="no-preference")
+    for _ in range(2):
+        page.get_by_role("button", name="next").click()
+    page.wait_for_function("() => !document.querySelector('.kg-leaves')")
+    page.evaluate(
+        "() => [...document.querySelectorAll('.kg-figure button')].find((b) => b.textContent === 'next').click()"
+    )
+    opacity = page.evaluate("() => Number(getComputedStyle(document.querySelector('.kg-leaves')).opacity)")
+    assert opacity == 1
+    page.wait_for_function("() => !document.querySelector('.kg-leaves')")
+    page.context.close()
+
+
 def test_a_sequence_plays_and_pauses(browser):
     """The button plays the steps from the first to the last one. A step by hand ends the play."""
     figure = FIGURES["two-maps"]()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs, NewBatch, OffsetCommit, TopicPartition
 from kafkagroups.coordinator.logs import AppendCallback
@@ -18,8 +19,11 @@ from kafkagroups.records.serde import decode
 
 _GROUP = "dashboard"
 _PARTITION = TopicPartition("orders", 0)
-_HEIGHT = 292
+_HEIGHT = 282
 _ROW_HEIGHT = 106
+_MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 500}
+"""The middle of the slot of each place."""
+_CHIP_WIDTH = 38
 _POWER = ("on", "cut after this step")
 _MEMORY_NAMES = {"4.3.1": ("memory", "snapshot"), "3.9.2": ("in flight", "cache")}
 """For each Kafka version: where a commit in flight is in memory, and what a fetch reads."""
@@ -111,10 +115,7 @@ def _read_log(broker: GroupCoordinator) -> str:
 class CommitAndPowerCut(Figure):
     def __init__(self) -> None:
         self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
-        controls = (
-            Control("step", "step", tuple(_STEPS), initial=2),
-            Control("power", "power", _POWER, is_sequence=False, initial=1),
-        )
+        controls = (Control("step", "step", tuple(_STEPS)), Control("power", "power", _POWER, is_sequence=False))
 
         def draw(step: int, power: int) -> Scene:
             return self._draw(step, is_cut=power == 1)
@@ -135,15 +136,17 @@ class CommitAndPowerCut(Figure):
             values = (now.newest, now.fetched, now.log, now.replica, now.answer)
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
         if not is_cut:
-            marks.append(Label("fetch", 10, 236, f"A fetch now returns {now.fetched}."))
+            marks.append(Box("fetch", 143, 230, 248, 46, ("a fetch now returns", now.fetched), Tone.LIVE, is_bold=True))
             return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
         whole = now.next_with_whole_log
         confirmed = now.next_with_confirmed_log
         either = " or ".join(dict.fromkeys([whole, confirmed]))
+        differs = whole != confirmed
         marks += [
-            Label("next title", 10, 232, "The next broker loads its log, and a fetch returns:", is_bold=True),
-            Box("whole", 10, 242, 260, 46, ("if it has the whole log", whole), Tone.NEW),
-            Box("confirmed", 290, 242, 260, 46, ("if it has the confirmed records", confirmed), Tone.NEW),
+            Label("next title", 10, 222, "The next broker loads its log, and a fetch returns:", is_bold=True),
+            _draw_answer("whole", 10, ("if it has the whole log", whole), Tone.NEW, differs=differs),
+            Label("sign", 280, 259, "≠" if differs else "=", "middle", size=20, is_bold=True),
+            _draw_answer("confirmed", 302, ("if it has the confirmed records", confirmed), Tone.WAIT, differs=differs),
         ]
         text += [
             f"after a power cut, with the whole log: {whole}",
@@ -153,34 +156,54 @@ class CommitAndPowerCut(Figure):
         return Scene(tuple(marks), caption, tuple(text))
 
 
+def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, differs: bool) -> Box:
+    return Box(key, x, 230, 248, 46, lines, tone if differs else Tone.LIVE, is_bold=differs)
+
+
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:
     newest_name, fetched_name = _MEMORY_NAMES[kafka]
     title = f"coordinator {kafka}: no power" if is_cut else f"coordinator {kafka}"
-    frame_tone = Tone.ERROR if is_cut else Tone.MUTED
-    answer_tone = Tone.NEW if now.answer != before.answer else Tone.PLAIN
-    newest_tone = Tone.PLAIN if now.newest == now.fetched else Tone.WAIT
-    y = top + 32
+    client_name = "commits" if now.answer == "–" else "answer"
+    names = {client_name: "answer", newest_name: "newest", fetched_name: "fetched", "log": "log", "its log": "replica"}
+    yield Label(f"{kafka} title", 267, top + 15, title, "middle", is_bold=True)
+    yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.ERROR if is_cut else Tone.MUTED, is_dashed=is_cut)
+    left, right = (114, 98) if now.answer == "NONE" else (98, 114)
+    yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)
+    yield Arrow(f"{kafka} copy", 420, top + 59, 453, top + 59, Tone.MUTED)
+    for name, place in names.items():
+        middle = _MIDDLES[place]
+        value = getattr(now, place)
+        is_lost = is_cut and place in ("newest", "fetched")
+        tone = Tone.DEAD if is_lost else Tone.MUTED
+        yield Box(f"{kafka} {place}", middle - 45, top + 31, 90, 56, tone=tone, is_gone=is_lost)
+        yield Label(f"{kafka} name {place}", middle, top + 46, name, "middle")
+        if value == "waits" or (place, value) == ("newest", "–"):
+            yield Label(f"{kafka} no {place}", middle, top + 71, value, "middle", Tone.MUTED)
+    yield from _draw_chips(kafka, top + 52, now, before, is_cut=is_cut)
 
-    def draw_slot(name: str, x: float, field: str, tone: Tone, *, is_lost: bool = False) -> Box:
-        value: str = getattr(now, field)
-        is_new = value != getattr(before, field)
-        is_empty = value == "–"
-        if is_lost:
-            tone = Tone.DEAD
-        elif is_new:
-            tone = Tone.NEW
-        elif is_empty:
-            tone = Tone.MUTED
-        hue = "" if is_empty else _GROUP
-        key = f"{kafka} {field}"
-        return Box(key, x, y, 90, 46, (name, value), tone, is_bold=is_new, is_gone=is_lost, is_hollow=is_empty, hue=hue)
 
-    yield Label(f"{kafka} title", 267, top + 16, title, "middle", is_bold=True)
-    yield Box(f"{kafka} broker", 116, top + 24, 302, 62, tone=frame_tone, is_dashed=is_cut, is_hollow=True)
-    yield Box(f"{kafka} answer", 6, y, 88, 46, ("answer", now.answer), answer_tone, is_bold=answer_tone is Tone.NEW)
-    yield draw_slot(newest_name, 124, "newest", newest_tone, is_lost=is_cut)
-    yield draw_slot(fetched_name, 222, "fetched", Tone.LIVE, is_lost=is_cut)
-    yield draw_slot("log", 320, "log", Tone.PLAIN)
-    yield draw_slot("its log", 455, "replica", Tone.PLAIN)
-    yield Arrow(f"{kafka} request", 96, top + 55, 114, top + 55, Tone.MUTED)
-    yield Arrow(f"{kafka} copy", 420, top + 55, 453, top + 55, Tone.MUTED)
+def _draw_chips(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:
+    """The chip of the new commit goes from the client to the memory. Copies of it go to the log and to the replica."""
+    chip = f"{kafka} 6"
+
+    def draw(place: str, value: str, key: str, origin: str = "", shift: float = 0) -> Box:
+        is_lost = is_cut and place in ("newest", "fetched")
+        is_new = value not in getattr(before, place).split()
+        tone = Tone.NEW if is_new else Tone.PLAIN
+        x = _MIDDLES[place] + shift - _CHIP_WIDTH / 2
+        style: dict[str, Any] = {"is_bold": is_new, "is_gone": is_lost, "hue": _GROUP, "origin": origin}
+        return Box(key, x, top, _CHIP_WIDTH, 28, (value,), Tone.DEAD if is_lost else tone, **style)
+
+    for place, origin in (("log", chip), ("replica", f"{kafka} log 6")):
+        values = getattr(now, place).split()
+        for number, value in enumerate(values):
+            shift = (number - (len(values) - 1) / 2) * (_CHIP_WIDTH + 4)
+            yield draw(place, value, f"{kafka} {place} {value}", origin, shift)
+    if now.fetched == "5" or now.newest == "6":
+        yield draw("fetched", now.fetched, f"{kafka} fetched {now.fetched}", chip)
+    if now.newest == "5":
+        yield draw("newest", "5", f"{kafka} newest 5")
+    holder = "newest" if now.newest == "6" else "fetched"
+    yield draw("answer" if now.answer == "–" else holder, "6", chip)
+    if now.answer == "NONE":
+        yield draw("answer", "NONE", f"{kafka} NONE", f"{kafka} broker")

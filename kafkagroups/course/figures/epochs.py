@@ -14,7 +14,7 @@ from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Ton
 from kafkagroups.course.log_lines import Names, collect_names, describe_record, keep_first_records
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.offsets import Observer, TopicPartition
+from kafkagroups.groups.offsets import Observer
 from kafkagroups.groups.replay import find_group_id, fold_batches
 from kafkagroups.loading.load import combine_shards
 from kafkagroups.log.batch import Batch
@@ -22,12 +22,15 @@ from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.serde import decode
 
-_EPOCH_LEFT = 138
-_EPOCH_WIDTH = 30
-_PARTITIONS_LEFT = 300
-_PARTITION_WIDTH = 82
-_FIRST_MEMBER_TOP = 112
-_MEMBER_HEIGHT = 84
+_EPOCH_LEFT = 150
+_AXIS_WIDTH = 138
+_TOKEN_SIZE = 28
+_CELLS_LEFT = 332
+_CELL_WIDTH = 72
+_CELL_HEIGHT = 50
+_FREE_TOP = 44
+_FIRST_MEMBER_TOP = 116
+_MEMBER_HEIGHT = 60
 _STATE_NAMES = {0: "0: Stable", 1: "1: must revoke", 2: "2: waits for others"}
 _REASON_BY_TYPE = {
     3: "The group has changed, so the group epoch rises. The targets are still old.",
@@ -59,7 +62,8 @@ class Epochs(Figure):
         if not steps:
             raise UsageError(f"Epochs: {path} has no record of a consumer group {group!r}")
         last = steps[-1][2]
-        height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) + 6
+        height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members)
+        partitions = sorted({each for member in last.members.values() for each in member.target})
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
         names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
         states = [_State(0, 0, {}), *(state for _, _, state in steps)]
@@ -71,10 +75,9 @@ class Epochs(Figure):
             if number:
                 record_type, title, _ = steps[number - 1]
                 caption = f"Record {title}. {_explain(record_type, state, before)}"
-            return _draw(caption, state, before, list(last.members), epochs)
+            return _draw(caption, state, before, (list(last.members), partitions, epochs))
 
-        revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
-        controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
+        controls = (Control("record", "step", tuple(names)),)
         super().__init__(Content.draw(f"The epochs of the consumer group {group}", height, controls, draw))
 
 
@@ -123,60 +126,79 @@ def _list_epochs(state: _State) -> list[int]:
     return [state.group_epoch, state.assignment_epoch, *(member.epoch for member in state.members.values())]
 
 
-def _draw(caption: str, state: _State, before: _State, members: list[str], epochs: list[int]) -> Scene:
-    marks: list[Mark] = []
-    for column, epoch in enumerate(epochs):
-        x = _EPOCH_LEFT + column * _EPOCH_WIDTH + 14
+def _draw(caption: str, state: _State, before: _State, shape: tuple[list[str], list[str], list[int]]) -> Scene:
+    members, partitions, epochs = shape
+    tops = {name: _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT for number, name in enumerate(members)}
+    marks: list[Mark] = [Label("epoch title", 10, 16, "epoch", tone=Tone.MUTED)]
+    marks.append(Label("free", _CELLS_LEFT, 32, "no member has", tone=Tone.MUTED))
+    for epoch in epochs:
+        x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
         marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
-    marks.append(Label("epoch title", 10, 16, "epoch", tone=Tone.MUTED))
-    marks += _draw_epoch("group epoch", 28, state.group_epoch, before.group_epoch, epochs)
-    marks += _draw_epoch("assignment epoch", 64, state.assignment_epoch, before.assignment_epoch, epochs)
+        marks.append(Arrow(f"line {epoch}", x, 22, x, max(tops.values()) + 46, Tone.MUTED, has_head=False))
+    marks += _draw_epoch("group epoch", 30, state.group_epoch, before.group_epoch, epochs)
+    marks += _draw_epoch("assignment epoch", 66, state.assignment_epoch, before.assignment_epoch, epochs)
     text = [f"group epoch: {state.group_epoch}", f"assignment epoch: {state.assignment_epoch}"]
-    for number, name in enumerate(members):
+    for name, top in tops.items():
         member = state.members.get(name)
-        marks += _draw_member(name, number, member, before.members.get(name), epochs)
-        if member is not None:
-            text += [f"epoch of {name}: {member.epoch}"]
-            text += [f"state of {name}: {_name_state(member)}"]
-            text += [f"{name} has: {partition}" for partition in member.current]
-            text += [f"{name} must revoke: {partition}" for partition in member.revoking]
-            text += [f"{name} should have: {partition}" for partition in member.target]
+        marks += [_draw_cell(name, column, top, partition, member) for column, partition in enumerate(partitions)]
+        if member is None:
+            marks.append(Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED))
+            continue
+        old = before.members.get(name)
+        marks += _draw_epoch(name, top, member.epoch, old.epoch if old else 0, epochs)
+        marks.append(Label(f"state {name}", 10, top + 42, _name_state(member)))
+        text += [f"epoch of {name}: {member.epoch}"]
+        text += [f"state of {name}: {_name_state(member)}"]
+        text += [f"{name} has: {partition}" for partition in member.current]
+        text += [f"{name} must revoke: {partition}" for partition in member.revoking]
+        text += [f"{name} should have: {partition}" for partition in member.target]
+    for column, partition in enumerate(partitions):
+        marks += _draw_partition(column, partition, state, tops)
     return Scene(tuple(marks), caption, tuple(text))
 
 
+def _find_token(epoch: int, epochs: list[int]) -> float:
+    return _EPOCH_LEFT + epochs.index(epoch) * _AXIS_WIDTH / max(len(epochs) - 1, 1)
+
+
 def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> Iterator[Mark]:
-    left = _EPOCH_LEFT + epochs.index(epoch) * _EPOCH_WIDTH
-    right = _EPOCH_LEFT + len(epochs) * _EPOCH_WIDTH
     tone = Tone.NEW if epoch != before else Tone.LIVE
+    left = _find_token(epoch, epochs)
     yield Label(f"name {name}", 10, top + 18, name, is_bold=True)
-    yield Arrow(f"line {name}", _EPOCH_LEFT, top + 14, right, top + 14, Tone.MUTED, has_head=False)
-    yield Box(f"token {name}", left, top, 28, 28, (str(epoch),), tone, 14, is_bold=True)
+    yield Box(f"token {name}", left, top, _TOKEN_SIZE, _TOKEN_SIZE, (str(epoch),), tone, 14, is_bold=True)
 
 
-def _draw_member(
-    name: str, number: int, member: _Member | None, before: _Member | None, epochs: list[int]
-) -> Iterator[Mark]:
-    top = _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT
-    if member is None:
-        yield Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED)
-        return
-    yield from _draw_epoch(name, top, member.epoch, before.epoch if before else 0, epochs)
-    yield Label(f"state {name}", 10, top + 36, _name_state(member), size=11)
-    yield Label(f"has {name}", _PARTITIONS_LEFT - 8, top + 18, "has", "end", Tone.MUTED, 11)
-    yield Label(f"target {name}", _PARTITIONS_LEFT - 8, top + 52, "should have", "end", Tone.MUTED, 11)
-    for partition in member.target:
-        yield _draw_partition(f"target {name} {partition}", partition, top + 36, Tone.MUTED, is_dashed=True)
-    for partition in member.current:
-        yield _draw_partition(f"has {partition}", partition, top, Tone.LIVE)
-    for partition in member.revoking:
-        yield _draw_partition(f"has {partition}", partition, top, Tone.ERROR, is_dashed=True)
+def _find_left(column: int) -> float:
+    return _CELLS_LEFT + column * (_CELL_WIDTH + 3)
 
 
-def _draw_partition(key: str, partition: str, top: float, tone: Tone, *, is_dashed: bool = False) -> Box:
-    number = TopicPartition.parse(partition).partition
-    left = _PARTITIONS_LEFT + number * (_PARTITION_WIDTH + 4)
-    hue = "" if tone is Tone.MUTED else partition
-    return Box(key, left, top, _PARTITION_WIDTH, 26, (partition,), tone, is_dashed=is_dashed, hue=hue)
+def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member | None) -> Box:
+    """A cell is dashed unless the member should have the partition. Its lower lines are for the partition's chip."""
+    lines: tuple[str, ...] = ()
+    tone = Tone.MUTED
+    if member is not None and partition in member.target:
+        lines = ("target", "", "")
+        tone = Tone.PLAIN if partition in member.current else Tone.WAIT
+    elif member is not None and partition in member.revoking:
+        lines = ("must go", "", "")
+        tone = Tone.ERROR
+    key = f"cell {name} {partition}"
+    is_dashed = "target" not in lines
+    return Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, is_dashed=is_dashed)
+
+
+def _draw_partition(column: int, partition: str, state: _State, tops: dict[str, int]) -> Iterator[Mark]:
+    """The chip of a partition is in the row of the member that has it."""
+    left = _find_left(column)
+    top = _FREE_TOP
+    tone = Tone.PLAIN
+    for name, member in state.members.items():
+        if partition in (*member.current, *member.revoking):
+            top = tops[name] + 22
+            tone = Tone.ERROR if partition in member.revoking else Tone.LIVE
+    style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "hue": partition}
+    yield Box(f"free {partition}", left, _FREE_TOP - 4, _CELL_WIDTH, 32, tone=Tone.MUTED, is_dashed=True)
+    yield Box(f"chip {partition}", left + 3, top, _CELL_WIDTH - 6, 24, (partition,), tone, **style)
 
 
 def _explain(record_type: int, state: _State, before: _State) -> str:

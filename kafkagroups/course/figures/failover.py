@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
@@ -139,18 +140,9 @@ def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
     yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
-    yield Box(
-        f"frame {number}",
-        left,
-        26,
-        _COLUMN_WIDTH,
-        116,
-        tone=_TONES[state],
-        is_hollow=True,
-        is_dashed=is_dead,
-        is_gone=is_dead,
-        choice=("broker", number + 1),
-    )
+    style: dict[str, Any] = {"is_hollow": True, "is_dashed": is_dead, "is_gone": is_dead}
+    choice = ("broker", number + 1)
+    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 116, tone=_TONES[state], choice=choice, **style)
     yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True)
     yield Box(f"memory {number}", left + 12, 56, 152, 26, (f"memory: {_name_memory(state, size)}",))
     yield Box(f"log {number}", left + 12, 104, 152, 26, ("log of partition 9",))

@@ -103,9 +103,9 @@ function drawMark(group, mark, waitMs) {
   else drawText(group, 0, 0, mark.text, mark);
   if (!old.length || before === joinTexts(group)) return;
   for (const text of listTexts(group)) text.classList.add("kg-late");
-  for (const text of old) text.classList.add("kg-old");
+  for (const text of old) text.setAttribute("class", "kg-old");
   group.append(...old);
-  setTimeout(() => old.forEach((text) => text.remove()), waitMs);
+  setTimeout(() => old.forEach((text) => text.remove()), waitMs + 100);
 }
 
 // In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed.
@@ -126,6 +126,32 @@ function leave(group) {
   setTimeout(() => group.remove(), LEAVE_MS);
 }
 
+// A mark whose successor comes to the same place stays until it is there.
+function leaveAfter(group, waitMs) {
+  delete group.dataset.key;
+  group.classList.add("kg-leaves");
+  group.style.transition = `opacity 0.1s ${waitMs}ms`;
+  setTimeout(() => group.remove(), waitMs + 100);
+}
+
+// A new box with an origin is a copy: it starts in the middle of that mark and moves to its own place, after the mark
+// itself has come there.
+function startAt(group, copy, origin) {
+  const [x, y] = placeOf(origin);
+  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2;
+  const startY = y + ((origin.height ?? copy.height) - copy.height) / 2;
+  group.style.transition = "none";
+  group.style.transform = `translate(${startX}px, ${startY}px)`;
+}
+
+function moveHome(group, copy, isLate) {
+  const [x, y] = placeOf(copy);
+  group.style.transition = "";
+  group.style.transform = `translate(${x}px, ${y}px)`;
+  group.classList.add("kg-copies");
+  group.classList.toggle("kg-last", isLate);
+}
+
 // Draws the marks of a scene. A mark whose key was there before keeps its element, so the style sheet moves it. An
 // element that is inserted again would jump, so only those in the wrong place are.
 function drawScene(svg, marks, choose) {
@@ -136,28 +162,46 @@ function drawScene(svg, marks, choose) {
   const before = new Map([...old].map(([key, group]) => [key, group.mark]));
   const isKept = (mark) => before.has(mark.key);
   const moved = marks.filter((mark) => isKept(mark) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key))));
-  const waitMs = isStill ? 0 : (moved.length ? MOVE_MS : 0) + (leaving.length ? LEAVE_MS : 0);
-  svg.classList.toggle("kg-waits", leaving.length > 0);
-  svg.classList.toggle("kg-moves", !isStill && moved.length > 0);
-  for (const group of leaving) isStill ? group.remove() : leave(group);
+  const present = new Map([...before, ...marks.map((mark) => [mark.key, mark])]);
+  const copied = isStill || !old.size ? [] : marks.filter((mark) => !isKept(mark) && present.has(mark.origin));
+  const arriving = new Set(marks.filter((mark) => !isKept(mark) || moved.includes(mark)).map((mark) => String(placeOf(mark))));
+  const replaced = leaving.filter((group) => group.mark.kind === "box" && arriving.has(String(placeOf(group.mark))));
+  const isWaiting = leaving.length > replaced.length;
+  const isMoving = moved.length + copied.length > 0;
+  const waitMs = isStill ? 0 : (isMoving ? MOVE_MS : 0) + (isWaiting ? LEAVE_MS : 0);
+  svg.classList.toggle("kg-waits", isWaiting);
+  svg.classList.toggle("kg-moves", !isStill && isMoving);
+  for (const group of leaving) {
+    if (isStill) group.remove();
+    else if (replaced.includes(group)) leaveAfter(group, waitMs || MOVE_MS);
+    else leave(group);
+  }
   const skip = (group) => {
     while (group && !group.dataset.key) group = group.nextElementSibling;
     return group;
   };
   let place = skip(svg.firstElementChild);
+  const groups = new Map();
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
     drawMark(group, mark, waitMs);
     group.mark = mark;
-    if (old.size && !old.has(mark.key)) group.classList.add("kg-enters");
+    groups.set(mark, group);
+    if (old.size && !old.has(mark.key) && !copied.includes(mark)) group.classList.add("kg-enters");
     group.onclick = mark.choice ? () => choose(...mark.choice) : null;
     group.classList.toggle("kg-clickable", Boolean(mark.choice));
     place ??= group;
     if (place === group) place = skip(group.nextElementSibling);
     else svg.insertBefore(group, place);
   }
+  for (const copy of copied) startAt(groups.get(copy), copy, present.get(copy.origin));
+  svg.getBoundingClientRect(); // So that the browser draws the copies at their origins first.
+  for (const copy of copied) {
+    const origin = present.get(copy.origin);
+    moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
+  }
   const changed = marks.filter((mark) => mark.kind === "box" && before.get(mark.key) !== mark);
-  if (old.size) reveal(svg, moved.length ? moved : changed, isStill);
+  if (old.size) reveal(svg, isMoving ? [...moved, ...copied] : changed, isStill);
 }
 
 // Controls ---------------------------------------------------------------------------------------------------------

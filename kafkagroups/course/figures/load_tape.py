@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.coordinator import Errors
@@ -23,10 +23,10 @@ from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import ControlType, Record
 
-_HEIGHT = 318
+_HEIGHT = 312
 _LEFT = 10
-_PITCH = 54
-_CELL_WIDTH = 50
+_PITCH = 60
+_CELL_WIDTH = 55
 _CELL_HEIGHT = 46
 _TAPE_TOP = 36
 _FOLDER_NAME = "__consumer_offsets-0"
@@ -56,23 +56,14 @@ class _Entry(NamedTuple):
 
 _LOG = (
     _Entry(
-        "billing",
-        "sales",
-        10,
-        "The offset goes into both memories. 4.3.1 creates its group at once, 3.9.2 does not yet.",
+        "billing", "sales", 10, "The offset goes into both memories. 4.3.1 creates its group at once, 3.9.2 not yet."
     ),
     _Entry(
         "billing", "", 1, "The record of a finished rebalance: the group has a member, so for 4.3.1 it is now Stable."
     ),
     _Entry("promo", "ads", 3, "promo commits without members. In 3.9.2 nothing but this offset shows that it exists."),
-    _Entry(
-        "billing",
-        "sales",
-        17,
-        "The same key as record 0, so 17 replaces 10 in both maps. The old record has no effect.",
-    ),
+    _Entry("billing", "sales", 17, "The same key as record 0, so 17 replaces 10 in both maps."),
     _Entry("mailer", "mail", 5, "A commit in a transaction is pending until the head reaches the marker.", 7),
-    _Entry("billing", "taxes", 4, "Another key of billing: nothing is replaced."),
     _Entry("audit", "till", 8, "Another producer's transaction, so this offset is pending as well.", 8),
     _Entry(
         "", "", None, "The marker commits: the offset of producer 7 moves to the committed ones.", 7, ControlType.COMMIT
@@ -81,8 +72,8 @@ _LOG = (
     _Entry("promo", "ads", None, "A tombstone removes the offset of its key from both maps."),
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
-_COMMITTED_COLUMNS = {("billing", "sales"): 4, ("billing", "taxes"): 5, ("promo", "ads"): 6, ("mailer", "mail"): 7}
-_PENDING_COLUMNS = {("mailer", "mail"): 8, ("audit", "till"): 9}
+_COMMITTED_COLUMNS = {("billing", "sales"): 4, ("promo", "ads"): 5, ("mailer", "mail"): 6}
+_PENDING_COLUMNS = {("mailer", "mail"): 7, ("audit", "till"): 8}
 _START = "One partition's log, and the empty memories of two coordinators. Move the head with the next step."
 _BUILT = (
     "Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these do not exist; "
@@ -98,13 +89,20 @@ _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_
 
 
 class _Coordinator(NamedTuple):
+    """`top` is that of its cards. The frame around them and the titles have their own places."""
+
     name: str
     kafka: str
     top: float
+    frame_top: float
+    title_base: float
+    heading_base: float
 
 
-_NEW = _Coordinator("new", "4.3.1", 118)
-_CLASSIC = _Coordinator("classic", "3.9.2", 226)
+# The cards of both stand next to each other, because they are compared. So the titles of one are above, of one below.
+_NEW = _Coordinator("new", "4.3.1", 152, 132, 126, 146)
+_CLASSIC = _Coordinator("classic", "3.9.2", 226, 222, 306, 285)
+_BETWEEN = (_NEW.top + _CELL_HEIGHT + _CLASSIC.top) / 2
 
 
 class _Chip(NamedTuple):
@@ -121,10 +119,7 @@ class _Memory:
 class LoadTape(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
-        controls = (
-            Control("step", "step", _STEPS, initial=8),
-            Control("ending", "record 9 has", _ENDINGS, is_sequence=False),
-        )
+        controls = (Control("step", "step", _STEPS), Control("ending", "record 8 has", _ENDINGS, is_sequence=False))
         memories = []
         for ending, _ in enumerate(_ENDINGS):
             log = folder / str(ending) / _FOLDER_NAME
@@ -215,21 +210,20 @@ def _draw(step: int, classic: _Memory, new: _Memory, is_broken: bool) -> Scene:
     is_end = step > len(_LOG)
     marks: list[Mark] = [Label("tape title", _LEFT, 15, "the log, from the first record to the last", is_bold=True)]
     marks.append(Label("dashes", 550, 15, "dashed: in a transaction", "end", Tone.MUTED, 11))
-    head = 554 if is_end else max(6, _LEFT + loaded * _PITCH - 28)
+    head = 548 if is_end else max(6, _LEFT + loaded * _PITCH - 32)
     marks.append(Arrow("head", head, 20, head, 33, Tone.NEW))
     for coordinator, memory in ((_CLASSIC, classic), (_NEW, new)):
-        marks += _draw_frames(coordinator, memory, is_end)
+        marks += _draw_frames(coordinator, memory, is_end, differs=classic.answer != new.answer)
         if is_end and is_broken:
             title = "nothing: the load has failed"
-            marks.append(Label(f"{coordinator.name} fails", _LEFT + 4, coordinator.top + 52, title, tone=Tone.ERROR))
+            marks.append(Label(f"{coordinator.name} fails", _LEFT + 4, coordinator.top + 27, title, tone=Tone.ERROR))
         marks += _draw_chips(coordinator, memory, loaded, is_end, is_broken)
     marks += _draw_tape(loaded, new, is_end, is_broken)
     for column in _find_differences(classic, new):
-        marks.append(
-            Label(f"differs {column}", _find_left(column) + 25, 221, "≠", "middle", Tone.NEW, 16, is_bold=True)
-        )
-    if classic.answer != new.answer:
-        marks.append(Label("answers differ", 550, 221, "≠", "end", Tone.NEW, 16, is_bold=True))
+        middle = _find_left(column) + _CELL_WIDTH / 2
+        ends = (middle, _NEW.top + _CELL_HEIGHT, middle, _CLASSIC.top)
+        marks.append(Arrow(f"differ {column}", *ends, Tone.NEW, has_head=False))
+        marks.append(Box(f"differs {column}", middle - 11, _BETWEEN - 9, 22, 18, ("≠",), Tone.NEW, 14, is_bold=True))
     return Scene(tuple(marks), _explain(step, is_broken), tuple(_describe(loaded, classic, new)))
 
 
@@ -237,47 +231,46 @@ def _find_left(column: int) -> float:
     return _LEFT + column * _PITCH
 
 
-def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool) -> Iterator[Mark]:
-    top = coordinator.top
+def _draw_card(key: str, column: int, top: float, lines: tuple[str, ...], tone: Tone, **style: Any) -> Box:
+    return Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, **style)
+
+
+def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool, *, differs: bool) -> Iterator[Mark]:
     name = coordinator.name
-    yield Label(f"{name} title", _LEFT, top + 8, f"coordinator of {coordinator.kafka}", is_bold=True)
-    yield Label(
-        f"{name} question", 550, top + 8, f"OffsetFetch billing sales-0: {memory.answer}", "end", Tone.PLAIN, 11
-    )
+    base = coordinator.title_base
+    question = f"OffsetFetch sales-0: {memory.answer}"
+    tone = Tone.NEW if differs else Tone.PLAIN
+    yield Label(f"{name} title", _LEFT, base, f"coordinator of {coordinator.kafka}", is_bold=True)
+    yield Label(f"{name} question", 544, base, question, "end", tone, is_bold=differs)
     first = "groups" if is_end or coordinator is _NEW else "group records"
-    for title, column, width in ((first, 0, 4), ("committed offsets", 4, 4), ("pending", 8, 2)):
-        left = _find_left(column) - 2
-        yield Box(f"{name} frame {column}", left, top + 14, width * _PITCH - 1, 66, tone=Tone.MUTED)
-        yield Label(f"{name} frame title {column}", left + 5, top + 26, title, tone=Tone.MUTED, size=11)
+    for title, column, width in ((first, 0, 4), ("committed offsets", 4, 3), ("pending", 7, 2)):
+        left = _find_left(column) - 2.5
+        yield Box(f"{name} frame {column}", left, coordinator.frame_top, width * _PITCH, 70, tone=Tone.MUTED)
+        yield Label(f"{name} frame title {column}", left + 6, coordinator.heading_base, title, tone=Tone.MUTED)
 
 
 def _draw_chips(
     coordinator: _Coordinator, memory: _Memory, loaded: int, is_end: bool, is_broken: bool
 ) -> Iterator[Mark]:
     name = coordinator.name
-    for offset, entry in enumerate(_LOG):
-        if offset >= loaded and entry.ends is None:
-            yield Box(f"{name} {offset}", _find_left(offset), _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, tone=Tone.MUTED)
-    top = coordinator.top + 31
     for column, (lines, record) in memory.chips.items():
         key = f"{name} {record}" if record is not None else f"{name} group {column}"
-        tone = Tone.NEW if record == loaded - 1 and not is_end else Tone.LIVE
         is_pending = column in _PENDING_COLUMNS.values()
-        if is_pending:
-            tone = Tone.WAIT
-        left = _find_left(column)
-        hue = str(find_hue(lines[0]))
-        yield Box(key, left, top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, is_dashed=is_pending, hue=hue)
+        tone = Tone.NEW if record == loaded - 1 and not is_end else Tone.LIVE
+        style = {"is_dashed": is_pending, "hue": str(find_hue(lines[0])), "origin": f"cell {record}"}
+        yield _draw_card(key, column, coordinator.top, lines, Tone.WAIT if is_pending else tone, **style)
     entry = _LOG[loaded - 1] if loaded and not is_end else _LOG[0]
     if entry.value is None and entry.topic and not is_broken:
-        left = _find_left(_COMMITTED_COLUMNS[entry.group, entry.topic])
-        yield Box(f"{name} {loaded - 1}", left, top, _CELL_WIDTH, _CELL_HEIGHT, entry.lines, Tone.MUTED, 11)
+        column = _COMMITTED_COLUMNS[entry.group, entry.topic]
+        origin = f"cell {loaded - 1}"
+        key = f"{name} {loaded - 1}"
+        yield _draw_card(key, column, coordinator.top, entry.lines, Tone.MUTED, origin=origin)
 
 
 def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iterator[Mark]:
     in_memory = {chip.record for chip in new.chips.values()}
     for offset, entry in enumerate(_LOG):
-        left = _find_left(offset)
+        middle = _find_left(offset) + _CELL_WIDTH / 2
         lines = entry.lines
         is_last = offset == loaded - 1 and not is_end
         tone = Tone.PLAIN
@@ -292,23 +285,11 @@ def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iter
             tone = Tone.DEAD
         # A tombstone and a marker are hollow.
         hue = str(find_hue(entry.group)) if entry.group and entry.value is not None else ""
-        yield Box(
-            f"cell {offset}",
-            left,
-            _TAPE_TOP,
-            _CELL_WIDTH,
-            _CELL_HEIGHT,
-            lines,
-            tone,
-            11,
-            is_last,
-            is_dashed=bool(entry.producer),
-            is_gone=tone is Tone.DEAD,
-            hue=hue,
-        )
-        yield Label(f"offset {offset}", left + 25, 95, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
+        style = {"is_bold": is_last, "is_dashed": bool(entry.producer), "is_gone": tone is Tone.DEAD, "hue": hue}
+        yield _draw_card(f"cell {offset}", offset, _TAPE_TOP, lines, tone, **style)
+        yield Label(f"offset {offset}", middle, 95, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
         if entry.producer and entry.ends is None:
-            yield Label(f"producer {offset}", left + 25, 107, f"prod. {entry.producer}", "middle", Tone.MUTED, 10)
+            yield Label(f"producer {offset}", middle, 108, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)
 
 
 def _find_differences(classic: _Memory, new: _Memory) -> Sequence[int]:

@@ -129,7 +129,8 @@ class Box:
 
     With `is_gone`, the thing is gone, or will be: the box is faded and hatched. With `is_hollow`, only the border has a
     colour, as for a tombstone. `hue` is the group or the key whose colour fills the box, and a solid box has its strong
-    colour. `choice` is the control and the option that a click on the box chooses.
+    colour. `choice` is the control and the option that a click on the box chooses. `origin` is the key of the mark from
+    which a new box comes, as a copy of it.
     """
 
     key: str
@@ -147,6 +148,7 @@ class Box:
     is_solid: bool = False
     hue: str = ""
     choice: tuple[str, int] | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import partition_for
@@ -28,6 +28,7 @@ _STEPS = (
     "widened to 65, the consumers ask",
 )
 _COUNT_BY_STEP = (50, 60, 60, 60, 65)
+_COMMIT_STEP = 3
 _COORDINATORS = ("Kafka 4.x", "Kafka 3.9, one broker leads all partitions")
 _ORDERS_0 = TopicPartition("orders", 0)
 
@@ -40,7 +41,7 @@ _CELL_HEIGHT = 48
 _DOT = 5
 _NAMED_DOT = 10
 _NAME_LENGTH = 14
-_PANEL_LEFT = 438
+_PANEL_LEFT = 434
 _LONGEST_ID = 40
 
 
@@ -71,6 +72,13 @@ class _View(NamedTuple):
         if offset is None:
             return f"{place}: nothing"
         return f"{place}: {offset}, old" if self.is_wrong(group) else f"{place}: offset {offset}"
+
+    def find_source(self, group: str) -> str:
+        """Return the key of the mark whose records are the answer. Without an answer, it is where brokers look."""
+        found = self.found[group] if self.found is not None else None
+        *_, home = homes = self.homes[group]
+        holder = home if found is None else homes[_COUNTS.index(found)]
+        return f"group {group}" if holder == home else f"copy {group} {holder}"
 
     def is_wrong(self, group: str) -> bool:
         return self.found is not None and self.found[group] != (50 if self.step < 3 else 60)
@@ -181,7 +189,8 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
         is_added = partition >= _COUNTS[0]
         tone = Tone.PLAIN if is_added else Tone.MUTED
         width = _CELL_WIDTH - 2
-        yield Box(f"cell {partition}", x, y, width, _CELL_HEIGHT - 2, tone=tone, is_dashed=is_added)
+        origin = f"cell {partition - _COLUMNS}"
+        yield Box(f"cell {partition}", x, y, width, _CELL_HEIGHT - 2, tone=tone, is_dashed=is_added, origin=origin)
         yield Label(f"number {partition}", x + 3, y + 10.5, str(partition), tone=Tone.MUTED, size=11)
         size = sizes.get(partition, 0)
         if size:
@@ -209,12 +218,17 @@ def _draw_named(view: _View) -> Iterator[Mark]:
         x, y = _find_place(partition)
         row, column = divmod(placed[partition], 3)
         key = f"copy {group} {partition}" if is_old else f"group {group}"
-        yield _draw_named_dot(key, group, x + 3 + column * 12, y + 22 + row * 12, is_old=is_old)
+        x += 3 + column * 12
+        y += 22 + row * 12
+        yield _draw_named_dot(key, group, x, y, is_old=is_old)
+        if view.step == _COMMIT_STEP and not is_old:
+            yield _draw_named_dot(f"commit {group}", group, x, y, origin=f"list {group}")
         placed[partition] += 1
 
 
-def _draw_named_dot(key: str, group: str, x: float, y: float, *, is_old: bool = False) -> Box:
-    return Box(key, x, y, _NAMED_DOT, _NAMED_DOT, hue=group, is_solid=not is_old, is_dashed=is_old, is_hollow=is_old)
+def _draw_named_dot(key: str, group: str, x: float, y: float, *, is_old: bool = False, origin: str = "") -> Box:
+    style: dict[str, Any] = {"is_solid": not is_old, "is_dashed": is_old, "is_hollow": is_old, "origin": origin}
+    return Box(key, x, y, _NAMED_DOT, _NAMED_DOT, hue=group, **style)
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
@@ -222,10 +236,16 @@ def _draw_list(view: _View) -> Iterator[Mark]:
         y = _TOP + 12 + number * 36
         name = group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
         name_tone = Tone.NEW if group == view.typed else Tone.PLAIN
-        tone = Tone.ERROR if view.is_wrong(group) else Tone.PLAIN
         yield _draw_named_dot(f"list {group}", group, _PANEL_LEFT, y - 9)
         yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True)
-        yield Label(f"words {group}", _PANEL_LEFT, y + 14, view.describe(group), tone=tone, size=11)
+        place, sign, answer = view.describe(group).partition(": ")
+        yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11)
+        if answer:
+            x = _PANEL_LEFT + measure_text(place, 11) + 12
+            width = measure_text(answer, 11) + 6
+            tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
+            key = f"answer {group} {view.step}"
+            yield Box(key, x, y + 3, width, 17, (answer,), tone, 11, origin=view.find_source(group))
 
 
 def _explain(view: _View, sizes: Mapping[int, int]) -> str:

@@ -61,7 +61,7 @@ class TwoMaps(Figure):
         folder = make_scratch_folder()
         after_records = [f"after record {offset}" for offset in range(_STEP_COUNT - 2)]
         controls = (
-            Control("step", "step", ("nothing is loaded", *after_records, "the end of the log"), initial=2),
+            Control("step", "step", ("nothing is loaded", *after_records, "the end of the log")),
             Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),
         )
         logs = [(*_COMMITS, *ending) for ending in _ENDINGS.values()]
@@ -137,7 +137,7 @@ def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State,
     lines = (f"{commit.value}", f"record {offset}")
     x = _WAITS_LEFT
     top = _SLOT_TOPS.get(commit.producer, _COUNTS_TOP)
-    style: dict[str, Any] = {"hue": str(commit.producer)}
+    style: dict[str, Any] = {"hue": str(commit.producer), "origin": f"record {offset}"}
     if state.counts == offset:
         x = _COUNTS_LEFT
         top = _COUNTS_TOP
@@ -157,19 +157,10 @@ def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool
     line = _name_record(offset, entry)
     is_last = offset == loaded - 1 and not is_past_end
     tone = Tone.NEW if is_last else Tone.PLAIN
-    return Box(
-        f"record {offset}",
-        _LOG_LEFT,
-        top,
-        196,
-        _ROW_HEIGHT,
-        (line,),
-        tone,
-        is_bold=is_last,
-        is_dashed=offset >= loaded,
-        is_hollow=offset >= loaded,
-        hue=str(entry.producer) if entry.ends is None else "",
-    )
+    is_ahead = offset >= loaded
+    hue = str(entry.producer) if entry.ends is None else ""
+    style: dict[str, Any] = {"is_bold": is_last, "is_dashed": is_ahead, "is_hollow": is_ahead, "hue": hue}
+    return Box(f"record {offset}", _LOG_LEFT, top, 196, _ROW_HEIGHT, (line,), tone, **style)
 
 
 def _name_record(offset: int, entry: SmallRecord) -> str:

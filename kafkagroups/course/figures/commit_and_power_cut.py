@@ -115,7 +115,10 @@ def _read_log(broker: GroupCoordinator) -> str:
 class CommitAndPowerCut(Figure):
     def __init__(self) -> None:
         self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
-        controls = (Control("step", "step", tuple(_STEPS)), Control("power", "power", _POWER, is_sequence=False))
+        controls = (
+            Control("step", "step", tuple(_STEPS), initial=2),
+            Control("power", "power", _POWER, is_sequence=False),
+        )
 
         def draw(step: int, power: int) -> Scene:
             return self._draw(step, is_cut=power == 1)

@@ -77,7 +77,8 @@ class Epochs(Figure):
                 caption = f"Record {title}. {_explain(record_type, state, before)}"
             return _draw(caption, state, before, (list(last.members), partitions, epochs))
 
-        controls = (Control("record", "step", tuple(names)),)
+        revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
+        controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
         super().__init__(Content.draw(f"The epochs of the consumer group {group}", height, controls, draw))
 
 

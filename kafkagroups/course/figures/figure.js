@@ -216,6 +216,7 @@ function makeSequence(parent, control, choose) {
   const place = makeElement(row, "span", { class: "kg-place" });
   let shown = 0;
   let timer = null;
+  let isTouched = false; // A figure opens where there is something to see, but its story begins at the first step.
   const go = (option) => option >= 0 && option <= last && choose(control.name, option);
   const stop = () => {
     clearInterval(timer);
@@ -231,9 +232,11 @@ function makeSequence(parent, control, choose) {
     if (timer) return stop();
     timer = setInterval(advance, STEP_MS);
     play.textContent = "❚❚ pause";
-    go(shown === last ? 0 : shown + 1);
+    go(shown === last || !isTouched ? 0 : shown + 1);
+    isTouched = true;
   };
   const goAndStop = (option) => {
+    isTouched = true;
     stop();
     go(option);
   };

@@ -119,7 +119,10 @@ class _Memory:
 class LoadTape(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
-        controls = (Control("step", "step", _STEPS), Control("ending", "record 8 has", _ENDINGS, is_sequence=False))
+        controls = (
+            Control("step", "step", _STEPS, initial=7),
+            Control("ending", "record 8 has", _ENDINGS, is_sequence=False),
+        )
         memories = []
         for ending, _ in enumerate(_ENDINGS):
             log = folder / str(ending) / _FOLDER_NAME

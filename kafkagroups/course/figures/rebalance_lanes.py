@@ -62,7 +62,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     names = tuple(map(_name_death, stories, moments_of_death))
     jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
     controls = (
-        Control("event", "event", events),
+        Control("event", "event", events, initial=7),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )

@@ -61,7 +61,7 @@ class TwoMaps(Figure):
         folder = make_scratch_folder()
         after_records = [f"after record {offset}" for offset in range(_STEP_COUNT - 2)]
         controls = (
-            Control("step", "step", ("nothing is loaded", *after_records, "the end of the log")),
+            Control("step", "step", ("nothing is loaded", *after_records, "the end of the log"), initial=2),
             Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),
         )
         logs = [(*_COMMITS, *ending) for ending in _ENDINGS.values()]

@@ -103,7 +103,7 @@ function drawMark(group, mark, waitMs) {
   else drawText(group, 0, 0, mark.text, mark);
   if (!old.length || before === joinTexts(group)) return;
   for (const text of listTexts(group)) text.classList.add("kg-late");
-  for (const text of old) text.classList.add("kg-old");
+  for (const text of old) text.setAttribute("class", "kg-old");
   group.append(...old);
   setTimeout(() => old.forEach((text) => text.remove()), waitMs);
 }

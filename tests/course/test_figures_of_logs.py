@@ -93,7 +93,7 @@ def test_a_pass_keeps_the_newest_record_of_each_key():
     """Kafka's Cleaner: the offset map ends at the active segment, so A = 7 stays although A = 8 is newer."""
     words = read_pass(1, 0, 0)
     assert [offset for offset, word in words.items() if word == "replaced"] == [0, 1, 2, 3, 5, 6, 8, 9, 10, 11, 12]
-    assert [offset for offset, word in words.items() if word == "stays"] == [13, 14, 15]
+    assert [offset for offset, word in words.items() if word == "kept"] == [13, 14, 15]
     assert [offset for offset, word in words.items() if word == "not read"] == [16, 17]
 
 

@@ -39,8 +39,8 @@ _CAPTIONS = (
     "A again, so its entry now has the newer offset, 5. Here the dirty range ends.",
 )
 _LAST_CAPTION = (
-    "Only what will be copied is in the new segments, each record with its offset. B = 1 stays, although B = 2 is "
-    "newer, because the cleaner has not read the active segment."
+    "The cleaner copies all others, and each keeps its offset. B = 1 stays, although B = 2 is newer, because the "
+    "cleaner has not read the active segment."
 )
 
 

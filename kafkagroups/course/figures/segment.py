@@ -22,6 +22,10 @@ _BAR_WIDTH = 300
 _HEAD_HEIGHT = 62
 _ROW_HEIGHT = 25
 _BAR_HEIGHT = 19
+_FALL = 20
+"""How far the batches that recovery removes fall."""
+_SECONDS_PER_BATCH = 0.25
+_SECONDS_OF_A_MOVE = 0.4
 _MOMENTS = ("the file", "the broker checks", "after recovery")
 _EXAMPLE = "690=00"
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
@@ -71,7 +75,7 @@ class Segment(Figure):
             Control("byte", "broken byte", options, is_sequence=False, is_answer=True, initial=first),
             Control("moment", "moment", _MOMENTS),
         )
-        height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + 2
+        height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + _FALL
         title = "A segment: batches and what their checksums cover"
         return Content.draw(title, height, controls, draw, FreeInput("break a byte (position=hex)", _EXAMPLE))
 
@@ -91,15 +95,18 @@ class Segment(Figure):
         text = []
         scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
         kept_count = len(recovery.kept)
+        marks.append(_draw_scan(moment, kept_count, len(self.batches)))
         for number, batch in enumerate(self.batches):
-            y = _HEAD_HEIGHT + number * _ROW_HEIGHT
+            is_cut = moment == 2 and number >= kept_count
+            y = _HEAD_HEIGHT + number * _ROW_HEIGHT + _FALL * is_cut
             now = recovery.kept[number] if number < kept_count else None
             is_broken = broken is not None and self._find_batch(broken.position) is batch
             result, tone = _describe_result(moment, number, kept_count, batch, now, is_broken=is_broken)
-            is_cut = moment == 2 and number >= kept_count
             marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
-            result_label = Label(f"result {number}", WIDTH - 4, y + 14, result, "end", tone, 11, is_bold=moment > 0)
-            marks.append(result_label)
+            checked = min(number, kept_count) + 1
+            delay = max(0, _SECONDS_PER_BATCH * checked - _SECONDS_OF_A_MOVE) if moment == 1 else 0
+            words = Label(f"result {number}", WIDTH - 6, y + 14, result, "end", tone, 11, is_bold=True, delay=delay)
+            marks.append(words)
             if broken and is_broken:
                 x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale
                 sign_x = min(max(x - 6, 0), WIDTH - 12)
@@ -108,6 +115,10 @@ class Segment(Figure):
                 text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
         if broken:
             text.append(f"broken byte: {broken.position}")
+        if moment == 2 and recovery.reason:
+            y = _HEAD_HEIGHT + kept_count * _ROW_HEIGHT
+            end = f"the file now ends at byte {self.batches[kept_count].position}"
+            marks.append(Label("end", WIDTH - 6, y + 12, end, "end", Tone.NEW, 11))
         if moment > 0 and recovery.reason:
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
@@ -156,6 +167,15 @@ class Segment(Figure):
             f"Recovery truncates the file at byte {failed.position}. It removes {size} bytes: {removed}. "
             f"Reason: {recovery.reason}."
         )
+
+
+def _draw_scan(moment: int, kept_count: int, count: int) -> Box:
+    """Return what moves over the batches while the broker checks them, and then shows where the file ends."""
+    row = min(kept_count, count - 1) if moment == 1 else kept_count * (moment // 2)
+    y = _HEAD_HEIGHT + row * _ROW_HEIGHT - 3
+    height = _ROW_HEIGHT if moment == 1 else 1
+    seconds = max(0, _SECONDS_PER_BATCH * row - _SECONDS_OF_A_MOVE) if moment == 1 else 0
+    return Box("scan", 1, y, WIDTH - 2, height, tone=Tone.NEW, is_hollow=True, duration=seconds)
 
 
 def recover(data: bytes, broken: ByteChange | None) -> Recovery:

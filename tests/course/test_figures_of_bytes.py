@@ -168,15 +168,6 @@ def test_old_brokers_refuse_what_they_do_not_know(reader, refused):
     assert [result == "refuses it ✗" for result in read_results(reader)] == refused
 
 
-def test_another_leader_epoch():
-    """With the epoch -1, a reader of version 1 finds the length -1, which means null. Metadata cannot be null."""
-    content = overlay().compute_content("-1")
-    lines = content.scenes[EXPECTS_1, END].text
-    assert "version 3: refuses it ✗" in lines
-    assert "version 4: refuses it ✗" in lines
-    assert "version 3 leaderEpoch: -1" in content.scenes[KNOWS, END].text
-
-
 # Lesson 03, a segment: compared with the package's recovery of the same file.
 
 CHECKED = 1

@@ -84,34 +84,24 @@ def _draw(step: int, survivors: list[int]) -> Scene:
         marks += _draw_record(offset, column, current, entries if offset <= looked_up else {}, survivors)
     caption = _LAST_CAPTION
     if not is_copied:
-        caption = _CAPTIONS[step] if looked_up < 0 else _explain_look_up(looked_up, entries)
-        if looked_up >= 0:
-            marks.append(_draw_look_up(looked_up))
+        newest = entries.get(_RECORDS[looked_up][0])
+        caption = _CAPTIONS[step] if looked_up < 0 else _explain_look_up(looked_up, newest)
+        if looked_up >= 0 and newest is not None:
+            x = _find_left(looked_up) + _CELL_WIDTH / 2
+            to_x = _find_left(_MAP_COLUMNS[_RECORDS[looked_up][0]]) + _CELL_WIDTH / 2 - 4
+            marks.append(Arrow(f"look-up {looked_up}", x, _TAPE_TOP + 62, to_x, _MAP_TOP - 2, Tone.NEW))
     text = [f"record {offset}: {_name(offset)}" for offset in shown]
     text += [f"the map has {key}: {key} → {offset}" for key, offset in entries.items()]
     return Scene(tuple(marks), caption, tuple(text))
 
 
-def _explain_look_up(offset: int, entries: dict[str, int]) -> str:
+def _explain_look_up(offset: int, newest: int | None) -> str:
     key = _RECORDS[offset][0]
-    start = "Then the cleaner reads the clean part and the dirty range. " if offset == 0 else ""
-    if key not in entries:
-        return f"{start}The map does not have {key}, so record {offset} will be copied."
-    if entries[key] > offset:
-        return (
-            f"{start}For {key}, the map has {entries[key]}, which is newer than {offset}: record {offset} is left out."
-        )
-    return f"{start}For {key}, the map has {entries[key]}: record {offset} is the newest, so it will be copied."
-
-
-def _draw_look_up(offset: int) -> Arrow:
-    """Return an arrow from a record to the entry of its key, or to the map, which does not have it."""
-    column = _MAP_COLUMNS.get(_RECORDS[offset][0])
-    x = _find_left(offset) + _CELL_WIDTH / 2
-    y = _TAPE_TOP + _CELL_HEIGHT + 22
-    if column is None:
-        return Arrow(f"look-up {offset}", x, y, _find_left(4) - 6, _MAP_TOP + 4, Tone.WAIT, is_dashed=True)
-    return Arrow(f"look-up {offset}", x, y, _find_left(column) + _CELL_WIDTH / 2 - 4, _MAP_TOP - 2, Tone.NEW)
+    if newest is None:
+        return f"The map does not have {key}, so record {offset} will be copied."
+    if newest > offset:
+        return f"The cleaner reads the log again. For {key}, the map has {newest}: record {offset} is left out."
+    return f"For {key}, the map has {newest}: record {offset} is the newest, and will be copied."
 
 
 def _find_left(column: float) -> float:

@@ -227,16 +227,14 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
 def _find_words(batch: Batch) -> str:
     if batch.is_control:
         return "marker"
-    words = []
-    for record in batch.records:
-        try:
-            decoded = decode(record.key, record.value)
-        except BadBytes:
-            return "records"
-        words.append("tombstone" if record.value is None else _WORDS.get(decoded.name, "records"))
-    if len(words) == 1:
-        return words[0]
-    return f"{len(words)} {'records' if len(set(words)) > 1 else words[0].removesuffix('s') + 's'}"
+    if len(batch.records) > 1:
+        return f"{len(batch.records)} records"
+    [record] = batch.records
+    try:
+        name = decode(record.key, record.value).name
+    except BadBytes:
+        return "a record"
+    return "tombstone" if record.value is None else _WORDS.get(name, "a record")
 
 
 def _describe_result(

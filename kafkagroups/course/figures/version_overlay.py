@@ -6,18 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-import msgspec
-
 from kafkagroups.course.figures.byte_ribbon import Reading, find_name
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import read_record
-from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.helpers import MAX_INT32
+from kafkagroups.errors import InvalidRecord
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
-from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.serde import VERSION_BYTES, Record, decode, encode
+from kafkagroups.records.serde import VERSION_BYTES, Record, decode
 from kafkagroups.records.spans import Span, annotate, split_before_error
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
@@ -84,18 +80,7 @@ class VersionOverlay(Figure):
     """
 
     def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
-        self.records = records or _read_commits_of_billing()
-        super().__init__(_make_content(self.records))
-
-    def compute_content(self, value: str) -> Content:
-        """Return the content with another leader epoch in the versions that have one."""
-        try:
-            epoch = int(value)
-        except ValueError:
-            epoch = -2
-        if not -1 <= epoch <= MAX_INT32:
-            raise UsageError(f"expected a leader epoch from -1 (unknown) to {MAX_INT32}; found {value[:20]!r}")
-        return _make_content([_set_epoch(key, data, epoch) for key, data in self.records])
+        super().__init__(_make_content(records or _read_commits_of_billing()))
 
 
 def _read_commits_of_billing() -> tuple[tuple[bytes | None, bytes | None], ...]:
@@ -103,14 +88,6 @@ def _read_commits_of_billing() -> tuple[tuple[bytes | None, bytes | None], ...]:
         read_record(find_data(f"harbour/{kafka}/__consumer_offsets-9"), offset)
         for kafka, offset in _OFFSET_OF_COMMIT.items()
     )
-
-
-def _set_epoch(key: bytes | None, value: bytes | None, epoch: int) -> tuple[bytes | None, bytes | None]:
-    record = decode(key, value)
-    assert isinstance(record.value, OffsetCommitValue)
-    if record.value_version is not None and record.value_version >= 3:
-        record = record._replace(value=msgspec.structs.replace(record.value, leader_epoch=epoch))
-    return encode(record)
 
 
 def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Content:
@@ -127,8 +104,7 @@ def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Conte
     def draw(number: int, cut: int) -> Scene:
         return _draw(records, READERS[number], readings[number], cut)
 
-    free_input = FreeInput("leader epoch of the commit", "-1")
-    return Content.draw("One commit in different value versions", height, controls, draw, free_input)
+    return Content.draw("One commit in different value versions", height, controls, draw)
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:

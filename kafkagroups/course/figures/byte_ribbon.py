@@ -6,7 +6,10 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import groupby, product
+from operator import attrgetter
 from textwrap import wrap
+from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone, measure_text
@@ -26,7 +29,6 @@ _HEADING_HEIGHT = 18
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
 _HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-7"}
-_NAME_OF_REST = "rest"
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
 
@@ -45,7 +47,7 @@ class Place:
 
 
 def find_name(span: Span) -> str:
-    field = span.field or _NAME_OF_REST
+    field = span.field or "rest"
     prefix, separator, short = field.rpartition(": ")
     if span.type.endswith("length"):
         return f"{prefix}{separator}length of {short}"
@@ -67,11 +69,7 @@ class Reading:
 
 
 def _find_label(span: Span) -> str:
-    if span.type.endswith("length"):
-        return "length"
-    if span.type == "uvarint, uvarint":
-        return "tag"
-    return (span.field or _NAME_OF_REST).rpartition(": ")[2].rpartition(".")[2]
+    return find_name(span).rpartition(": ")[2].partition(" of ")[0].rpartition(".")[2]
 
 
 def _find_section(span: Span) -> str:
@@ -143,22 +141,10 @@ def draw_block(
     elif kind == "count":
         value = value.rpartition(", ")[2]
     most = int((place.width - 4) / measure_text("0", _SIZE))
-    lines = (_find_label(span), data[: place.shown].hex(" ") + rest, _shorten(value, most))
-    return Box(
-        f"block {number}",
-        place.x,
-        place.y,
-        place.width,
-        _BLOCK_HEIGHT,
-        lines,
-        tone,
-        _SIZE,
-        is_bold=tone is Tone.NEW or is_changed,
-        is_dashed=is_changed,
-        is_hollow=not is_read,
-        hue=_HUE_BY_KIND[kind],
-        choice=("field", number),
-    )
+    lines = (_find_label(span), data[: place.shown].hex(" ") + rest, shorten(value, most))
+    frame = (place.x, place.y, place.width, _BLOCK_HEIGHT)
+    box = Box(f"block {number}", *frame, lines, tone, _SIZE, hue=_HUE_BY_KIND[kind], choice=("field", number))
+    return replace(box, is_bold=tone is not Tone.PLAIN, is_dashed=is_changed, is_hollow=not is_read)
 
 
 def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
@@ -174,43 +160,32 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
 def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
     """Yield a line behind the last byte that was read, and a bracket below the bytes that the field counts."""
     span = places[selected].span
-    hue = _HUE_BY_KIND[_find_kind(span)]
+    style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
     end = _find_end(span, size)
     start = span.end if end > span.end else span.start
-    rows: dict[float, list[Place]] = {}
-    for place in places:
-        if place.span.part == span.part and start <= place.span.start < end:
-            rows.setdefault(place.y, []).append(place)
-    for number, (y, row) in enumerate(rows.items()):
-        left = row[0].x - 3
-        right = row[-1].x + row[-1].width + 3
-        yield Box(f"reach {number}", left, y + _BLOCK_HEIGHT + 2, right - left, 4, hue=hue, is_solid=True)
-        if number == len(rows) - 1 and start == span.end:
-            yield Box("reach end", right - 2, y, 2, _BLOCK_HEIGHT + 5, hue=hue, is_solid=True)
+    counted = [place for place in places if place.span.part == span.part and start <= place.span.start < end]
+    for number, (y, group) in enumerate(groupby(counted, attrgetter("y"))):
+        row = list(group)
+        width = row[-1].x + row[-1].width - row[0].x + 6
+        yield Box(f"reach {number}", row[0].x - 3, y + _BLOCK_HEIGHT + 2, width, 4, **style)
+    if start == span.end:
+        yield Box("reach end", counted[-1].x + counted[-1].width + 1, counted[-1].y, 2, _BLOCK_HEIGHT + 5, **style)
     last = places[selected]
     yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
-    for span in spans:
-        name = (span.part, find_name(span))
-        is_wrong = name in wrong
-        for number, place in enumerate(places):
-            block = place.span
-            start = max(span.start, block.start)
-            end = min(span.end, block.end)
-            if span.part != block.part or start >= end:
-                continue
+    for span, (number, place) in product(spans, enumerate(places)):
+        block = place.span
+        start = max(span.start, block.start)
+        end = min(span.end, block.end)
+        if span.part == block.part and start < end:
             byte_width = place.width / (block.end - block.start)
-            yield Box(
-                f"strip {name} {number}",
-                place.x + (start - block.start) * byte_width + 1,
-                place.y + _BLOCK_HEIGHT + 2,
-                (end - start) * byte_width - 2,
-                _STRIP_HEIGHT,
-                tone=Tone.ERROR if is_wrong else Tone.LIVE,
-                is_solid=is_wrong,
-            )
+            x = place.x + (start - block.start) * byte_width + 1
+            frame = (x, place.y + _BLOCK_HEIGHT + 2, (end - start) * byte_width - 2, _STRIP_HEIGHT)
+            name = (span.part, find_name(span))
+            tone = Tone.ERROR if name in wrong else Tone.LIVE
+            yield Box(f"strip {name} {number}", *frame, tone=tone, is_solid=name in wrong)
 
 
 @dataclass(frozen=True)
@@ -247,7 +222,6 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
 
 
 _PANEL_HEIGHT = 88
-_BELIEF_TOP = 36
 _PANEL_BYTES = 16
 _SHOWN_CHARACTERS = 34
 _SHOWN_DIFFERENCES = 2
@@ -267,8 +241,7 @@ class ByteRibbon(Figure):
         self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
         self._height = self._panel_y + _PANEL_HEIGHT
-        most_changes = max(_MOST_SCENES // len(self.spans) - 1, 1)
-        self.changes = self.choose_changes()[:most_changes]
+        self.changes = self.choose_changes()[: max(_MOST_SCENES // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
 
     @abstractmethod
@@ -290,9 +263,7 @@ class ByteRibbon(Figure):
 
     @property
     def _example(self) -> str:
-        return self._format_change(self.changes[0])
-
-    def _format_change(self, change: ByteChange) -> str:
+        change = self.changes[0]
         prefix = "" if len(self.bytes_by_part) == 1 else f"{change.part} "
         return f"{prefix}{change.position}={change.byte:02x}"
 
@@ -365,23 +336,22 @@ class ByteRibbon(Figure):
             shown_bytes = data[:_PANEL_BYTES].hex(" ") + (" …" if len(data) > _PANEL_BYTES else "")
             marks += [
                 Label("panel bytes", MARGIN, y + 31, f"bytes  {shown_bytes}"),
-                Label("panel value", MARGIN, y + 48, f"value  {_shorten(span.text)}", is_bold=True),
+                Label("panel value", MARGIN, y + 48, f"value  {shorten(span.text)}", is_bold=True),
                 Label("panel meaning", MARGIN, y + 65, span.meaning),
                 *draw_reader(self._places, selected, len(bytes_by_part[span.part])),
             ]
-            text += [f"bytes: {shown_bytes}", f"value: {_shorten(span.text)}", f"meaning: {span.meaning}"]
+            text += [f"bytes: {shown_bytes}", f"value: {shorten(span.text)}", f"meaning: {span.meaning}"]
             caption = self._count_bytes(span, name)
         else:
             now = reading.value_by_name.get((span.part, name))
-            value = f"written {_shorten(span.text)}, now read {'nothing' if now is None else _shorten(now)}"
+            value = f"written {shorten(span.text)}, now read {_show(now)}"
             if now == span.text:
-                value = f"{_shorten(span.text)}, still read"
+                value = f"{shorten(span.text)}, still read"
             differences = self._list_differences(reading)
             lines, tone, belief = _describe_belief(reading, differences)
-            belief_y = y + _BELIEF_TOP
             marks += [
                 Label("panel value", MARGIN, y + 30, f"value  {value}", is_bold=True),
-                Box("belief", MARGIN, belief_y, WIDTH - 2 * MARGIN, 50, tuple(lines), tone),
+                Box("belief", MARGIN, y + 36, WIDTH - 2 * MARGIN, 50, tuple(lines), tone),
             ]
             wrong = {key for key, value in reading.value_by_name.items() if self._written.get(key) != value}
             marks += draw_cuts(self._places, reading.spans, wrong)
@@ -407,18 +377,13 @@ class ByteRibbon(Figure):
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 
     def _list_differences(self, reading: Reading) -> list[str]:
-        if reading.error is not None:
-            return []
-        differences = []
-        believed = reading.value_by_name
-        for name in self._written | believed:
-            old = self._written.get(name)
-            new = believed.get(name)
-            if old != new:
-                old_text = "nothing" if old is None else _shorten(old, 24)
-                new_text = "nothing" if new is None else _shorten(new, 24)
-                differences.append(f"{name[1]}: {old_text} → {new_text}")
-        return differences
+        believed = self._written if reading.error is not None else reading.value_by_name
+        pairs = ((name, self._written.get(name), believed.get(name)) for name in self._written | believed)
+        return [f"{name[1]}: {_show(old)} → {_show(new)}" for name, old, new in pairs if old != new]
+
+
+def _show(value: str | None) -> str:
+    return "nothing" if value is None else shorten(value, 24)
 
 
 def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list[str], Tone, list[str]]:
@@ -441,7 +406,7 @@ def _format_range(span: Span) -> str:
     return f"bytes {span.start} to {span.end - 1}"
 
 
-def _shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
+def shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
     if not text:
         return "“”"
     visible = escape(text)

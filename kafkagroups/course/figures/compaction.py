@@ -67,24 +67,18 @@ class _Result(NamedTuple):
     sentence: str = ""
 
 
+_PASSED = "The delete horizon of the {} has passed, so the pass removes it."
 _RESULTS = {
     "value kept": _Result("kept", Tone.LIVE),
     "value gone": _Result("replaced"),
     "tombstone waits": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
-    "tombstone gone": _Result(
-        "removed", Tone.DEAD, "The delete horizon of the tombstone has passed, so the pass removes it."
-    ),
+    "tombstone gone": _Result("removed", sentence=_PASSED.format("tombstone")),
     "marker kept": _Result("needed", Tone.WAIT, "The marker stays, because its transaction still had records."),
-    "marker waits": _Result(
-        "until", Tone.WAIT, "The marker has no records any more, so the pass sets its delete horizon."
-    ),
-    "marker gone": _Result(
-        "removed", Tone.DEAD, "The delete horizon of the marker has passed, so the pass removes it."
-    ),
+    "marker waits": _Result("until", Tone.WAIT, "The marker has no records any more: its delete horizon is set."),
+    "marker gone": _Result("removed", sentence=_PASSED.format("marker")),
     "unchanged": _Result("not read", Tone.MUTED),
 }
 _OPEN = "The transaction is open, so the pass ends at the segment with its first record, which begins at 4."
-_GROWS = "The log grows until the transaction ends."
 
 
 class Compaction(Figure):
@@ -139,12 +133,10 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
     marks: list[Mark] = [*_draw_frame(active_start)]
     results: dict[int, str] = {}
     for row, present in enumerate(rows[: step + 2]):
-        is_copied = row <= step
         for offset in present:
-            record = _draw_record(row if is_copied else step, row, offset, entries[offset])
-            end = passes[row - 1].end_offset
-            marks.append(replace(record, delay=_SECONDS_PER_RECORD * min(offset, end)))
-        if is_copied:
+            record = _draw_record(min(row, step), row, offset, entries[offset])
+            marks.append(replace(record, delay=_SECONDS_PER_RECORD * min(offset, passes[row - 1].end_offset)))
+        if row <= step:
             marks += _draw_row(logs[row], row, present)
     for row, each in enumerate(passes[:step]):
         results = find_results(each)
@@ -159,7 +151,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
         text += [f"{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in rows[step - 1]]
     else:
         text += [f"record {offset}: {_name_entry(entry)}" for offset, entry in enumerate(entries)]
-    caption = f"{_STEPS[step][0].upper()}{_STEPS[step][1:]}. {_explain(step, results, active_start, is_open)}"
+    caption = f"{_STEPS[step][0].upper()}{_STEPS[step][1:]}. {_explain(step, results, is_open)}"
     return Scene(tuple(marks), caption, tuple(text))
 
 
@@ -178,7 +170,7 @@ def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
     return words
 
 
-def _explain(step: int, results: dict[int, str], active_start: int, is_open: bool) -> str:
+def _explain(step: int, results: dict[int, str], is_open: bool) -> str:
     if step == 0:
         end = "Nothing ends it: record 7 is a commit of C." if is_open else "Record 7 is its marker."
         return (
@@ -186,21 +178,18 @@ def _explain(step: int, results: dict[int, str], active_start: int, is_open: boo
             f"Records 5 and 6 belong to a transaction. {end}"
         )
     replaced = list(results.values()).count("value gone")
-    sentences = [f"{replaced} {'record has' if replaced == 1 else 'records have'} a newer one of the same key."]
-    if not replaced:
-        sentences = ["No record has a newer one of the same key."]
+    count = f"{replaced} records have" if replaced > 1 else "One record has" if replaced else "No record has"
+    sentences = [f"{count} a newer one of the same key."]
     sentences += [sentence for result in results.values() if (sentence := _RESULTS[result].sentence)]
     if is_open:
-        sentences.append(_OPEN if step < len(_PASS_HOURS) else _GROWS)
+        sentences.append(_OPEN if step < len(_PASS_HOURS) else "The log grows until the transaction ends.")
     elif step == len(_PASS_HOURS):
         sentences.append("The newest value of each key before the active segment remains.")
     return " ".join(sentences)
 
 
 def _name_entry(entry: SmallRecord) -> str:
-    if entry is _MARKER:
-        return "M"
-    return f"{entry.topic}{'∅' if entry.value is None else entry.value}"
+    return f"{entry.topic}{'∅' if entry.value is None else entry.value}" if entry.topic else "M"
 
 
 def _find_left(offset: float) -> float:
@@ -239,18 +228,10 @@ def _draw_row(log: Path, row: int, present: list[int]) -> Iterator[Mark]:
 
 
 def _draw_record(place: int, row: int, offset: int, entry: SmallRecord) -> Box:
-    return Box(
-        f"record {row} {offset}",
-        _find_left(offset),
-        _find_top(place),
-        _CELL_WIDTH,
-        _CELL_HEIGHT,
-        (_name_entry(entry),),
-        is_bold=True,
-        is_dashed=bool(entry.producer and entry.topic),
-        is_hollow=entry.value is None,
-        hue=entry.topic,
-    )
+    frame = (_find_left(offset), _find_top(place), _CELL_WIDTH, _CELL_HEIGHT)
+    is_dashed = bool(entry.producer and entry.topic)
+    box = Box(f"record {row} {offset}", *frame, (_name_entry(entry),), is_bold=True, is_dashed=is_dashed)
+    return replace(box, is_hollow=entry.value is None, hue=entry.topic)
 
 
 def _draw_head(row: int, offset: int) -> Arrow:

@@ -133,9 +133,8 @@ class ExpiryChart(Figure):
 
         def draw(step: int, commit: int, member: int, retention: int) -> Scene:
             old_day, new_day = (by_case[commit, member] for by_case in days[retention])
-            return _draw(
-                step, _Case(_COMMIT_DAYS[commit], _MEMBERS[member], _RETENTIONS[retention], (old_day, new_day))
-            )
+            case = _Case(_COMMIT_DAYS[commit], _MEMBERS[member], _RETENTIONS[retention], (old_day, new_day))
+            return _draw(step, case)
 
         choose = partial(Control, is_sequence=False)
         controls = (
@@ -144,9 +143,8 @@ class ExpiryChart(Figure):
             choose("members", "the member", tuple(map(_describe, _MEMBERS))),
             choose("retention", "retention", tuple(map(_format_days, _RETENTIONS))),
         )
-        super().__init__(
-            Content.draw("The two clocks of an offset of a classic group (orders-0)", _HEIGHT, controls, draw)
-        )
+        title = "The two clocks of an offset of a classic group (orders-0)"
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw))
 
 
 def _describe(members: Members) -> str:
@@ -162,7 +160,7 @@ def _find_x(day: float) -> float:
 
 
 def _format_days(days: int) -> str:
-    return f"{days} day" if days == 1 else f"{days} days"
+    return f"{days} days"
 
 
 def _draw(step: int, case: _Case) -> Scene:
@@ -276,15 +274,11 @@ def _draw_result(number: int, case: _Case) -> Iterator[Mark]:
     lines = fit_words(end - start, _SIZE, f"deleted on day {day}", f"until day {day}", f"day {day}")
     yield _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue)
     yield _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True)
-    if not lines:
-        x = end + _DAY_WIDTH + 6
-        yield Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True)
 
 
 def _follows_empty_clock(case: _Case, number: int) -> bool:
     leaves_on = case.members.leaves_on
-    is_old_rule = number == 0
-    return not is_old_rule and leaves_on is not None and case.deletion_days[number] == leaves_on + case.retention
+    return number > 0 and leaves_on is not None and case.deletion_days[number] == leaves_on + case.retention
 
 
 def _explain(step: int, case: _Case) -> str:

@@ -47,9 +47,9 @@ _LAST_CAPTION = (
 class OffsetMap(Figure):
     def __init__(self) -> None:
         survivors = _clean()
-        controls = (Control("step", "step", _STEPS),)
+        steps = (Control("step", "step", _STEPS),)
         title = "One pass: fill the offset map, then copy"
-        super().__init__(Content.draw(title, _HEIGHT, controls, lambda step: _draw(step, survivors)))
+        super().__init__(Content.draw(title, _HEIGHT, steps, lambda step: _draw(step, survivors)))
 
 
 def _clean() -> list[int]:
@@ -142,30 +142,16 @@ def _draw_record(
 ) -> Iterator[Mark]:
     """Yield a record, with what the map says about it if there are entries."""
     left = _find_left(column)
-    key = _RECORDS[offset][0]
-    is_active = offset >= _ACTIVE_START
+    key = "" if offset >= _ACTIVE_START else _RECORDS[offset][0]
     is_gone = bool(entries) and offset not in survivors
     lines = [_name(offset)]
-    tone = Tone.NEW if offset == current else Tone.PLAIN
-    if entries and not is_active:
-        newest = entries.get(key)
-        lines.append(
-            f"no {key} ✓"
-            if newest is None
-            else f"{newest} {'>' if is_gone else '='} {offset} {'✗' if is_gone else '✓'}"
-        )
+    tone = Tone.NEW if offset == current else Tone.PLAIN if key else Tone.MUTED
+    if entries and key:
         tone = Tone.DEAD if is_gone else Tone.LIVE
-    yield Box(
-        f"record {offset}",
-        left,
-        _TAPE_TOP,
-        _CELL_WIDTH,
-        _CELL_HEIGHT,
-        tuple(lines),
-        Tone.MUTED if is_active else tone,
-        is_gone=is_gone,
-        hue="" if is_active else key,
-    )
+        comparison = f"{entries[key]} {'>' if is_gone else '='} {offset}" if key in entries else f"no {key}"
+        lines.append(f"{comparison} {'✗' if is_gone else '✓'}")
+    frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
+    yield Box(f"record {offset}", *frame, tuple(lines), tone, is_gone=is_gone, hue=key)
     middle = left + _CELL_WIDTH / 2
     yield Label(f"offset {offset}", middle, _TAPE_TOP + _CELL_HEIGHT + 15, str(offset), "middle", Tone.MUTED, 11)
 

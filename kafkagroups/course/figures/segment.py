@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone
-from kafkagroups.errors import BadBytes, InvalidLog, UsageError
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
@@ -133,14 +133,12 @@ class Segment(Figure):
             tone = Tone.ERROR
         yield Label("state", 4, 15, words, tone=tone, is_bold=True)
         yield Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True)
-        yield Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11)
         yield Box("legend checksum", 222, 22, 6, 14, is_solid=True)
-        yield Label("legend checksum words", 234, 33, "checksum", size=11)
         yield Box("legend covered", 306, 22, 24, 14)
-        yield Label("legend covered words", 336, 33, "what the checksum covers", size=11)
-        yield Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11)
-        yield Label("head offset", 64, 55, "offset", tone=Tone.MUTED, size=11)
-        yield Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11)
+        for x, words in ((20, "offset, length, epoch, magic"), (234, "checksum"), (336, "what the checksum covers")):
+            yield Label(f"words {words}", x, 33, words, size=11)
+        for x, words in ((4, "at byte"), (64, "offset"), (_BAR_LEFT, "the batch, to scale")):
+            yield Label(f"head {words}", x, 55, words, tone=Tone.MUTED, size=11)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
         if broken is None:
@@ -209,17 +207,8 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
     yield Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11)
     yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
     yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
-    yield Box(
-        f"covered {number}",
-        _BAR_LEFT + covered,
-        y,
-        width - covered,
-        _BAR_HEIGHT,
-        (words,) if is_wide else (),
-        tone,
-        11,
-        is_gone=is_cut,
-    )
+    frame = (_BAR_LEFT + covered, y, width - covered, _BAR_HEIGHT)
+    yield Box(f"covered {number}", *frame, (words,) if is_wide else (), tone, 11, is_gone=is_cut)
     if not is_wide:
         yield Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11)
 
@@ -230,11 +219,7 @@ def _find_words(batch: Batch) -> str:
     if len(batch.records) > 1:
         return f"{len(batch.records)} records"
     [record] = batch.records
-    try:
-        name = decode(record.key, record.value).name
-    except BadBytes:
-        return "a record"
-    return "tombstone" if record.value is None else _WORDS.get(name, "a record")
+    return "tombstone" if record.value is None else _WORDS[decode(record.key, record.value).name]
 
 
 def _describe_result(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from kafkagroups.course.figures.byte_ribbon import Reading, find_name
+from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data
@@ -73,38 +73,24 @@ READERS = (
 
 
 class VersionOverlay(Figure):
-    """The same commit in several value versions, and a reader that the lesson's reader chooses.
+    """The same commit of `billing` from the logs of three releases, and a reader that cuts it field by field."""
 
-    `records` are the keys and the values of the commits; without them, it is a commit of `billing` from the logs of
-    three releases.
-    """
+    def __init__(self) -> None:
+        places = [(find_data(f"harbour/{kafka}/__consumer_offsets-9"), at) for kafka, at in _OFFSET_OF_COMMIT.items()]
+        records = [read_record(log, offset) for log, offset in places]
+        readings = [[read_value(reader, key, value or b"") for key, value in records] for reader in READERS]
+        cuts = 1 + max(len(_list_shown(reading)) for each in readings for reading in each)
+        steps = ("no field is read", *(f"field {cut}" for cut in range(1, cuts)), "the end")
+        controls = (
+            Control("reader", "reader", tuple(reader.words for reader in READERS), is_sequence=False, initial=2),
+            Control("cut", "cut", steps, initial=cuts),
+        )
 
-    def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
-        super().__init__(_make_content(records or _read_commits_of_billing()))
+        def draw(number: int, cut: int) -> Scene:
+            return _draw(records, READERS[number], readings[number], cut)
 
-
-def _read_commits_of_billing() -> tuple[tuple[bytes | None, bytes | None], ...]:
-    return tuple(
-        read_record(find_data(f"harbour/{kafka}/__consumer_offsets-9"), offset)
-        for kafka, offset in _OFFSET_OF_COMMIT.items()
-    )
-
-
-def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Content:
-    readings = [[read_value(reader, key, value or b"") for key, value in records] for reader in READERS]
-    cuts = 1 + max(len(_list_shown(reading)) for each in readings for reading in each)
-    height = _ROW_HEIGHT * len(records) + 2
-    controls = (
-        Control("reader", "reader", tuple(reader.words for reader in READERS), is_sequence=False, initial=2),
-        Control(
-            "cut", "cut", ("no field is read", *(f"field {cut}" for cut in range(1, cuts)), "the end"), initial=cuts
-        ),
-    )
-
-    def draw(number: int, cut: int) -> Scene:
-        return _draw(records, READERS[number], readings[number], cut)
-
-    return Content.draw("One commit in different value versions", height, controls, draw)
+        height = _ROW_HEIGHT * len(records) + 2
+        super().__init__(Content.draw("One commit in different value versions", height, controls, draw))
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
@@ -153,10 +139,9 @@ def _draw(
         marks.append(Label(f"result {number}", WIDTH - _LEFT, y + 15, result, "end", tone, is_bold=is_done))
         text.append(f"{title}: {result}")
         read_y = y + 20 + _BLOCK_HEIGHT + 4
-        marks += _draw_fields(number, read_y, sides, fields[:cut], wrong)
-        for field in fields[:cut]:
-            _, width = _find_block(sides, field.start, field.end)
-            text.append(f"{title} {find_name(field)}: {_fit(field.text, width)}")
+        boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
+        marks += boxes
+        text += [f"{title} {find_name(field)}: {box.lines[1]}" for field, box in zip(fields, boxes, strict=False)]
         if is_done:
             marks += _draw_rest(number, read_y, len(value), sides, reading)
         if is_done and reading.error is not None:
@@ -199,7 +184,7 @@ def _draw_written(number: int, y: float, record: Record, value: bytes, written: 
 
 def _draw_fields(
     number: int, y: float, sides: dict[int, tuple[float, float]], fields: Sequence[Span], wrong: set[str]
-) -> Iterator[Mark]:
+) -> Iterator[Box]:
     for field in fields:
         name = find_name(field)
         x, width = _find_block(sides, field.start, field.end)
@@ -211,7 +196,7 @@ def _draw_fields(
         words = sign + _WORDS.get(name, name)
         if measure_text(words, _SIZE) > width:
             words = sign.strip()
-        lines = (words, _fit(field.text, width))
+        lines = (words, shorten(field.text, int(width / measure_text("0", _SIZE))))
         yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, is_dashed=is_wrong)
 
 
@@ -240,12 +225,6 @@ def _list_shown(reading: Reading) -> list[Span]:
 def _find_block(sides: dict[int, tuple[float, float]], start: int, end: int) -> tuple[float, float]:
     x = sides[start][0]
     return x, sides[end - 1][1] - x
-
-
-def _fit(text: str, width: float) -> str:
-    while measure_text(text, _SIZE) > width and len(text) > 1:
-        text = text.removesuffix("…")[:-1] + "…"
-    return text
 
 
 def _find_wrong(written: Reading, reading: Reading) -> set[str]:

@@ -178,7 +178,8 @@ def _explain(step: int, results: dict[int, str], is_open: bool) -> str:
             f"Records 5 and 6 belong to a transaction. {end}"
         )
     replaced = list(results.values()).count("value gone")
-    count = f"{replaced} records have" if replaced > 1 else "One record has" if replaced else "No record has"
+    have = "record has" if replaced == 1 else "records have"
+    count = f"{replaced or 'No'} {have}"
     sentences = [f"{count} a newer one of the same key."]
     sentences += [sentence for result in results.values() if (sentence := _RESULTS[result].sentence)]
     if is_open:
@@ -189,7 +190,8 @@ def _explain(step: int, results: dict[int, str], is_open: bool) -> str:
 
 
 def _name_entry(entry: SmallRecord) -> str:
-    return f"{entry.topic}{'∅' if entry.value is None else entry.value}" if entry.topic else "M"
+    value = "∅" if entry.value is None else entry.value
+    return f"{entry.topic}{value}" if entry.topic else "M"
 
 
 def _find_left(offset: float) -> float:

@@ -77,7 +77,8 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     is_copied = step == len(_STEPS) - 1
     shown = survivors if is_copied else list(range(len(_RECORDS)))
     looked_up = step - _FIRST_LOOK_UP
-    current = looked_up if looked_up >= 0 else end - 1 if step else None
+    reads = end - 1 if step else None
+    current = looked_up if looked_up >= 0 else reads
     marks = [*_draw_parts(current, is_copied=is_copied), *_draw_map(entries, end, current, is_filled=looked_up >= 0)]
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
@@ -145,10 +146,11 @@ def _draw_record(
     key = "" if offset >= _ACTIVE_START else _RECORDS[offset][0]
     is_gone = bool(entries) and offset not in survivors
     lines = [_name(offset)]
-    tone = Tone.NEW if offset == current else Tone.PLAIN if key else Tone.MUTED
+    tone = Tone.NEW if offset == current else Tone.PLAIN
     if entries and key:
         tone = Tone.DEAD if is_gone else Tone.LIVE
-        comparison = f"{entries[key]} {'>' if is_gone else '='} {offset}" if key in entries else f"no {key}"
+        sign = ">" if is_gone else "="
+        comparison = f"{entries[key]} {sign} {offset}" if key in entries else f"no {key}"
         lines.append(f"{comparison} {'✗' if is_gone else '✓'}")
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
     yield Box(f"record {offset}", *frame, tuple(lines), tone, is_gone=is_gone, hue=key)

@@ -132,7 +132,8 @@ def _draw(
         marks += _draw_written(number, y + 20, record, value, written)
         fields = _list_shown(reading)
         wrong = _find_wrong(written, reading)
-        tone, result = Tone.PLAIN, f"{len(value)} bytes"
+        tone = Tone.PLAIN
+        result = f"{len(value)} bytes"
         if is_done := cut > len(fields):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))

@@ -25,7 +25,7 @@ from kafkagroups.course.figures.marks import draw_svg
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "build" / "figures.html"
-PICTURES = {"compaction": (1, 0, 0), "epochs": (13,)}
+PICTURES = {"compaction": (3, 0, 0), "epochs": (13,)}
 """The scenes that the README shows: the name of a figure, and the options of the scene."""
 
 

@@ -105,7 +105,7 @@ def test_marks_move_come_and_go(browser, named_figure):
         page = open_figure(browser, figure, "light", 1280, reduced_motion=motion)
         changes[motion] = 0
         for _ in range(min(MOST_STEPS, len(sequence.options) - 1 - sequence.initial)):
-            step = page.evaluate(WATCH_A_STEP, 900 if motion == "no-preference" else 50)
+            step = page.evaluate(WATCH_A_STEP, 2_800 if motion == "no-preference" else 50)
             before, *between, after = step["states"]
             moved = {key for key in before.keys() & after.keys() if before[key][:2] != after[key][:2]}
             new = after.keys() - before.keys()

@@ -124,12 +124,6 @@ REFUSED = {
         "value 48=00": "the value has the positions 0 to 47",
     },
     "byte-ribbon-batch": {"150=00": "position", "value 3=00": "position", "7": "position"},
-    "expiry-chart": {
-        "soon": "for example '1, 8, 5'",
-        "9, 8, 5": "commits before it leaves",
-        "1, 8, 99": "retention is 1 to 10",
-        "1, 11, 5": "leaves on day 1 to 10",
-    },
     "partition-grid": {"  ": "empty text", "x" * 41: "at most 40", "a\x00b": "printable"},
     "rebalance-lanes": {
         "billing-3 at 9": "for example 'billing-1 at 9'",
@@ -142,7 +136,6 @@ REFUSED = {
         "99999999=00": "positions 0 to",
         "100=00": "byte 100 of the file is already",
     },
-    "version-overlay": dict.fromkeys(["", "-2", "zero", "2147483648"], "expected a leader epoch from -1"),
 }
 
 

@@ -272,12 +272,6 @@ def test_before_the_last_step_no_day_of_a_deletion_is_shown():
     assert "11" not in expiry().first_scene.caption
 
 
-def test_typed_days_are_computed():
-    """Commit on day 1, departure on day 8, retention of 5 days: 1 + 5 and 8 + 5."""
-    assert read_days(expiry().compute_content("1, 8, 5").scenes[2, 0, 0, 0].text) == ["day 6", "day 13"]
-    assert read_days(expiry().compute_content("0,never,7").scenes[2, 0, 0, 0].text) == ["day 7", "stays"]
-
-
 # Lesson 13: the epochs of the shop's consumer group, record by record.
 
 

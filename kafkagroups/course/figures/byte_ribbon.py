@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from operator import attrgetter
 from textwrap import wrap
+from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone, measure_text
@@ -20,11 +23,12 @@ MARGIN = 6
 _GAP = 4
 _SIZE = 11
 _BLOCK_HEIGHT = 44
-_CUT_HEIGHT = 6
-_ROW_HEIGHT = _BLOCK_HEIGHT + _CUT_HEIGHT + 6
+_STRIP_HEIGHT = 5
+_ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
 _HEADING_HEIGHT = 18
-_SHOWN_BYTES = 11
-_NAME_OF_REST = "rest"
+_SHOWN_BYTES = (11, 8)
+"""How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
+_HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-7"}
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
 
@@ -34,10 +38,16 @@ class Place:
     x: float
     y: float
     width: float
+    shown: int
+    """How many of its bytes the block shows."""
+
+    @property
+    def is_cut(self) -> bool:
+        return self.span.end - self.span.start > self.shown
 
 
 def find_name(span: Span) -> str:
-    field = span.field or _NAME_OF_REST
+    field = span.field or "rest"
     prefix, separator, short = field.rpartition(": ")
     if span.type.endswith("length"):
         return f"{prefix}{separator}length of {short}"
@@ -59,11 +69,7 @@ class Reading:
 
 
 def _find_label(span: Span) -> str:
-    if span.type.endswith("length"):
-        return "length"
-    if span.type == "uvarint, uvarint":
-        return "tag"
-    return (span.field or _NAME_OF_REST).rpartition(": ")[2].rpartition(".")[2]
+    return find_name(span).rpartition(": ")[2].partition(" of ")[0].rpartition(".")[2]
 
 
 def _find_section(span: Span) -> str:
@@ -73,97 +79,113 @@ def _find_section(span: Span) -> str:
     return "header" if span.part == "batch" else span.part
 
 
+def _find_kind(span: Span) -> str:
+    if span.meaning.startswith("how many") or span.type == "uvarint, uvarint":
+        return "count"
+    return "text" if isinstance(span.value, str) else "number"
+
+
+def _find_end(span: Span, size: int) -> int:
+    """Return the end of the bytes that a field counts or covers, or its own end."""
+    if _find_kind(span) != "count" and span.field != "crc":
+        return span.end
+    if "bytes" in span.meaning:
+        return min(span.end + max(span.value or 0, 0), size)
+    return size if span.value else span.end
+
+
 def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], float]:
-    places = []
+    places: list[Place] = []
     headings: list[Mark] = []
     section = ""
     x = float(MARGIN)
     y = -float(_ROW_HEIGHT)
     for span in spans:
-        width = max(measure_text(_format_hex(span), _SIZE), measure_text(_find_label(span), _SIZE)) + 7
         if _find_section(span) != section:
             section = _find_section(span)
             x = MARGIN
             y += _ROW_HEIGHT + _HEADING_HEIGHT
-            words = "header: the checksum crc covers every byte after itself" if section == "header" else section
+            words = "header: crc covers every byte after itself" if section == "header" else section
             headings.append(Label(f"heading {section}", MARGIN, y - 5, words, is_bold=True))
-        elif x + width > WIDTH - MARGIN:
-            x = MARGIN
+        longest, shortest = (_place_block(span, x, y, shown) for shown in _SHOWN_BYTES)
+        place = longest if longest.x + longest.width <= WIDTH - MARGIN else shortest
+        if place.x + place.width > WIDTH - MARGIN:
             y += _ROW_HEIGHT
-        places.append(Place(span, x, y, width))
-        x += width + _GAP
+            place = _place_block(span, MARGIN, y, _SHOWN_BYTES[0])
+        places.append(place)
+        x = place.x + place.width + _GAP
+    for number, (kind, hue) in enumerate(_HUE_BY_KIND.items()):
+        x = WIDTH - 196 + 66 * number
+        headings.append(Box(f"key {kind}", x, 3, 10, 10, hue=hue))
+        headings.append(Label(f"key words {kind}", x + 14, 13, kind, size=_SIZE))
     return places, headings, y + _ROW_HEIGHT
 
 
-def _format_hex(span: Span) -> str:
-    count = span.end - span.start
-    return "00 " * (min(count, _SHOWN_BYTES) - 1) + "00" + (" …" if count > _SHOWN_BYTES else "")
+def _place_block(span: Span, x: float, y: float, shown: int) -> Place:
+    place = Place(span, x, y, 0, shown)
+    hex_text = "00 " * min(shown, span.end - span.start) + "…" * place.is_cut
+    # Of a long value, its block shows what fits.
+    texts = (hex_text.strip(), _find_label(span), span.text.rpartition(", ")[2] if _find_kind(span) == "count" else "")
+    return replace(place, width=max(measure_text(text, _SIZE) for text in texts) + 7)
 
 
 def draw_block(
-    number: int, place: Place, bytes_by_part: Mapping[str, bytes], *, is_selected: bool, is_changed: bool
+    number: int, place: Place, data: bytes, value: str, tone: Tone, *, is_changed: bool, is_read: bool
 ) -> Box:
+    """Return the block of a field. `value` stands below its bytes, unless the bytes are text."""
     span = place.span
-    data = bytes_by_part[span.part][span.start : span.end]
-    rest = " …" if len(data) > _SHOWN_BYTES else ""
-    characters = [chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in data[:_SHOWN_BYTES]]
-    lines = (
-        _find_label(span),
-        data[:_SHOWN_BYTES].hex(" ") + rest,
-        "  ".join(characters) + (f" {rest}" if rest else ""),
-    )
-    tone = Tone.PLAIN
-    if is_selected:
-        tone = Tone.NEW
-    if is_changed:
-        tone = Tone.ERROR
-    return Box(
-        f"block {number}",
-        place.x,
-        place.y,
-        place.width,
-        _BLOCK_HEIGHT,
-        lines,
-        tone,
-        _SIZE,
-        is_bold=is_selected,
-        is_dashed=is_changed,
-        choice=("field", number),
-    )
+    kind = _find_kind(span)
+    rest = " …" * place.is_cut
+    if span.type in ("string", "bytes", ""):
+        value = "  ".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in data[: place.shown]) + rest
+    elif kind == "count":
+        value = value.rpartition(", ")[2]
+    most = int((place.width - 4) / measure_text("0", _SIZE))
+    lines = (_find_label(span), data[: place.shown].hex(" ") + rest, shorten(value, most))
+    frame = (place.x, place.y, place.width, _BLOCK_HEIGHT)
+    box = Box(f"block {number}", *frame, lines, tone, _SIZE, hue=_HUE_BY_KIND[kind], choice=("field", number))
+    return replace(box, is_bold=tone is not Tone.PLAIN, is_dashed=is_changed, is_hollow=not is_read)
 
 
-def draw_changed_byte(place: Place, position: int, byte: int) -> list[Mark]:
+def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
     index = position - place.span.start
     count = place.span.end - place.span.start
-    if index >= _SHOWN_BYTES:
-        return []
-    step = 3 * _SIZE * CHARACTER_WIDTH
-    characters = min(count, _SHOWN_BYTES) * 3 - 1 + (2 if count > _SHOWN_BYTES else 0)
-    start = place.x + place.width / 2 - characters * _SIZE * CHARACTER_WIDTH / 2
-    x = start + index * step - 2
-    return [Box("changed byte", x, place.y + 15, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)]
+    if index < place.shown:
+        characters = min(count, place.shown) * 3 - 1 + 2 * place.is_cut
+        start = place.x + place.width / 2 - characters * _SIZE * CHARACTER_WIDTH / 2
+        x = start + index * 3 * _SIZE * CHARACTER_WIDTH - 2
+        yield Box("changed byte", x, place.y + 15, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)
+
+
+def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
+    """Yield a line behind the last byte that was read, and a bracket below the bytes that the field counts."""
+    span = places[selected].span
+    style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
+    end = _find_end(span, size)
+    start = span.end if end > span.end else span.start
+    counted = [place for place in places if place.span.part == span.part and start <= place.span.start < end]
+    for number, (y, group) in enumerate(groupby(counted, attrgetter("y"))):
+        row = list(group)
+        width = row[-1].x + row[-1].width - row[0].x + 6
+        yield Box(f"reach {number}", row[0].x - 3, y + _BLOCK_HEIGHT + 2, width, 4, **style)
+    if start == span.end:
+        yield Box("reach end", counted[-1].x + counted[-1].width + 1, counted[-1].y, 2, _BLOCK_HEIGHT + 5, **style)
+    last = places[selected]
+    yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
-    for span in spans:
-        name = (span.part, find_name(span))
-        is_wrong = name in wrong
-        for number, place in enumerate(places):
-            block = place.span
-            start = max(span.start, block.start)
-            end = min(span.end, block.end)
-            if span.part != block.part or start >= end:
-                continue
+    for span, (number, place) in product(spans, enumerate(places)):
+        block = place.span
+        start = max(span.start, block.start)
+        end = min(span.end, block.end)
+        if span.part == block.part and start < end:
             byte_width = place.width / (block.end - block.start)
-            yield Box(
-                f"cut {name} {number}",
-                place.x + (start - block.start) * byte_width + 1,
-                place.y + _BLOCK_HEIGHT + 2,
-                (end - start) * byte_width - 2,
-                _CUT_HEIGHT,
-                tone=Tone.ERROR if is_wrong else Tone.LIVE,
-                is_solid=is_wrong,
-            )
+            x = place.x + (start - block.start) * byte_width + 1
+            frame = (x, place.y + _BLOCK_HEIGHT + 2, (end - start) * byte_width - 2, _STRIP_HEIGHT)
+            name = (span.part, find_name(span))
+            tone = Tone.ERROR if name in wrong else Tone.LIVE
+            yield Box(f"strip {name} {number}", *frame, tone=tone, is_solid=name in wrong)
 
 
 @dataclass(frozen=True)
@@ -199,11 +221,10 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
     return change
 
 
-_PANEL_HEIGHT = 76
-_BELIEF_HEIGHT = 78
+_PANEL_HEIGHT = 88
 _PANEL_BYTES = 16
 _SHOWN_CHARACTERS = 34
-_SHOWN_DIFFERENCES = 3
+_SHOWN_DIFFERENCES = 2
 _LINE_CHARACTERS = int((WIDTH - 4 * MARGIN) / (12 * CHARACTER_WIDTH))
 _MOST_SCENES = 160
 
@@ -219,9 +240,8 @@ class ByteRibbon(Figure):
         self.spans = self.read_spans(bytes_by_part)
         self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
-        self._height = self._panel_y + _PANEL_HEIGHT + _BELIEF_HEIGHT
-        most_changes = max(_MOST_SCENES // len(self.spans) - 1, 1)
-        self.changes = self.choose_changes()[:most_changes]
+        self._height = self._panel_y + _PANEL_HEIGHT
+        self.changes = self.choose_changes()[: max(_MOST_SCENES // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
 
     @abstractmethod
@@ -243,9 +263,7 @@ class ByteRibbon(Figure):
 
     @property
     def _example(self) -> str:
-        return self._format_change(self.changes[0])
-
-    def _format_change(self, change: ByteChange) -> str:
+        change = self.changes[0]
         prefix = "" if len(self.bytes_by_part) == 1 else f"{change.part} "
         return f"{prefix}{change.position}={change.byte:02x}"
 
@@ -290,82 +308,87 @@ class ByteRibbon(Figure):
         self, selected: int, change: ByteChange | None, bytes_by_part: Mapping[str, bytes], reading: Reading
     ) -> Scene:
         changed_span = self._find_span(change) if change else None
+        believed = reading.value_by_name or self._written
         marks: list[Mark] = list(self._headings)
         for number, place in enumerate(self._places):
             is_changed = place.span == changed_span
-            marks.append(
-                draw_block(number, place, bytes_by_part, is_selected=number == selected, is_changed=is_changed)
-            )
+            data = bytes_by_part[place.span.part][place.span.start : place.span.end]
+            key = (place.span.part, find_name(place.span))
+            value = "?" if is_changed and reading.error is not None else believed.get(key, "?")
+            tone = Tone.NEW if number == selected else Tone.PLAIN
+            if is_changed or believed.get(key) != self._written[key]:
+                tone = Tone.ERROR
+            is_read = change is not None or number <= selected
+            marks.append(draw_block(number, place, data, value, tone, is_changed=is_changed, is_read=is_read))
             if change and is_changed:
                 marks += draw_changed_byte(place, change.position, change.byte)
         span = self.spans[selected]
         name = find_name(span)
-        written = _shorten(span.text)
-        data = bytes_by_part[span.part][span.start : span.end]
-        shown_bytes = data[:_PANEL_BYTES].hex(" ") + (" …" if len(data) > _PANEL_BYTES else "")
         where = f"{span.part}, {_format_range(span)}, {span.type}"
-        value = written
-        if change:
-            now = reading.value_by_name.get((span.part, name))
-            if now == span.text:
-                value = f"{written}, still read"
-            else:
-                value = f"written {written}, now read {'nothing' if now is None else _shorten(now)}"
         y = self._panel_y
         marks += [
             Label("panel name", MARGIN, y + 14, name, tone=Tone.NEW, is_bold=True),
-            Label("panel where", WIDTH - MARGIN, y + 14, where, "end", Tone.MUTED, size=11),
-            Label("panel bytes", MARGIN, y + 31, f"bytes  {shown_bytes}"),
-            Label("panel value", MARGIN, y + 48, f"value  {value}", is_bold=True),
-            Label("panel meaning", MARGIN, y + 65, span.meaning),
+            Label("panel where", WIDTH - MARGIN, y + 14, where, "end", Tone.MUTED, size=_SIZE),
         ]
-        text = [
-            f"field: {name}",
-            f"where: {where}",
-            f"bytes: {shown_bytes}",
-            f"value: {value}",
-            f"meaning: {span.meaning}",
-        ]
-        wrong = {key for key, value in reading.value_by_name.items() if self._written.get(key) != value}
-        marks += draw_cuts(self._places, reading.spans, wrong)
+        text = [f"field: {name}", f"where: {where}"]
         if change is None:
-            words = "The strips below the blocks show where a reader cuts."
-            marks.append(Label("belief", MARGIN, y + _PANEL_HEIGHT + 20, words, tone=Tone.MUTED))
-            count = span.end - span.start
-            takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
-            caption = f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”."
-            if span.start == 0:
-                takes = "byte is" if count == 1 else f"{count} bytes are"
-                caption = f"No field name is stored, so a reader counts bytes: the first {takes} “{name}”."
+            data = bytes_by_part[span.part][span.start : span.end]
+            shown_bytes = data[:_PANEL_BYTES].hex(" ") + (" …" if len(data) > _PANEL_BYTES else "")
+            marks += [
+                Label("panel bytes", MARGIN, y + 31, f"bytes  {shown_bytes}"),
+                Label("panel value", MARGIN, y + 48, f"value  {shorten(span.text)}", is_bold=True),
+                Label("panel meaning", MARGIN, y + 65, span.meaning),
+                *draw_reader(self._places, selected, len(bytes_by_part[span.part])),
+            ]
+            text += [f"bytes: {shown_bytes}", f"value: {shorten(span.text)}", f"meaning: {span.meaning}"]
+            caption = self._count_bytes(span, name)
         else:
+            now = reading.value_by_name.get((span.part, name))
+            value = f"written {shorten(span.text)}, now read {_show(now)}"
+            if now == span.text:
+                value = f"{shorten(span.text)}, still read"
             differences = self._list_differences(reading)
             lines, tone, belief = _describe_belief(reading, differences)
+            marks += [
+                Label("panel value", MARGIN, y + 30, f"value  {value}", is_bold=True),
+                Box("belief", MARGIN, y + 36, WIDTH - 2 * MARGIN, 50, tuple(lines), tone),
+            ]
+            wrong = {key for key, value in reading.value_by_name.items() if self._written.get(key) != value}
+            marks += draw_cuts(self._places, reading.spans, wrong)
             old = self.bytes_by_part[change.part][change.position]
             explanation = self._explain_change(reading, has_other_values=bool(differences))
             changed = f"Byte {change.position} of the {change.part}"
             caption = f"{changed} was {old:02x}, and is now {change.byte:02x}. {explanation}"
-            text += [f"changed byte: {change.byte:02x}", *belief]
-            marks.append(Box("belief", MARGIN, y + _PANEL_HEIGHT, WIDTH - 2 * MARGIN, 72, tuple(lines), tone))
+            text += [f"value: {value}", f"changed byte: {change.byte:02x}", *belief]
         return Scene(tuple(marks), caption, tuple(text))
 
+    def _count_bytes(self, span: Span, name: str) -> str:
+        count = span.end - span.start
+        if span.start == 0:
+            takes = "byte is" if count == 1 else f"{count} bytes are"
+            return f"No field name is stored, so a reader counts bytes: the first {takes} “{name}”."
+        takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
+        size = len(self.bytes_by_part[span.part])
+        counted = _find_end(span, size) - span.end
+        reach = ""
+        if counted > 0:
+            verb = "covers" if span.field == "crc" else "counts"
+            reach = f" It {verb} the {counted} bytes with the strip below them."
+        return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
+
     def _list_differences(self, reading: Reading) -> list[str]:
-        if reading.error is not None:
-            return []
-        differences = []
-        believed = reading.value_by_name
-        for name in self._written | believed:
-            old = self._written.get(name)
-            new = believed.get(name)
-            if old != new:
-                old_text = "nothing" if old is None else _shorten(old, 24)
-                new_text = "nothing" if new is None else _shorten(new, 24)
-                differences.append(f"{name[1]}: {old_text} → {new_text}")
-        return differences
+        believed = self._written if reading.error is not None else reading.value_by_name
+        pairs = ((name, self._written.get(name), believed.get(name)) for name in self._written | believed)
+        return [f"{name[1]}: {_show(old)} → {_show(new)}" for name, old, new in pairs if old != new]
+
+
+def _show(value: str | None) -> str:
+    return "nothing" if value is None else shorten(value, 24)
 
 
 def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list[str], Tone, list[str]]:
     if reading.error is not None:
-        reason = wrap(reading.error, _LINE_CHARACTERS)[:3]
+        reason = wrap(reading.error, _LINE_CHARACTERS)[:2]
         return ["A reader refuses the bytes ✗", *reason], Tone.ERROR, [f"refused: {' '.join(reason)}"]
     if not differences:
         return ["A reader accepts the bytes, with the same values ✓"], Tone.LIVE, []
@@ -383,7 +406,7 @@ def _format_range(span: Span) -> str:
     return f"bytes {span.start} to {span.end - 1}"
 
 
-def _shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
+def shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
     if not text:
         return "“”"
     visible = escape(text)

@@ -1,4 +1,4 @@
-"""Lesson 10: a small log as a tape, and what three passes of the log cleaner do with each record.
+"""Lesson 10: a small log, and below it what each of three passes of the log cleaner copies.
 
 The keys A, B, C and D are offsets of the group `shop`.
 """
@@ -6,6 +6,8 @@ The keys A, B, C and D are offsets of the group `shop`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +20,16 @@ from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import ControlType
 
-_HEIGHT = 250
-_COLUMNS = 9
-_CELL_WIDTH = 60
-_CELL_HEIGHT = 36
-_LEFT = 10
-_ROW_TOPS = (42, 142)
+_HEIGHT = 328
+_LEFT = 9
+_PITCH = 30.2
+_CELL_WIDTH = 27
+_CELL_HEIGHT = 26
+_ROW_TOP = 58
+_ROW_HEIGHT = 74
+_SECONDS_PER_RECORD = 0.1
+_SECONDS_BEFORE_NEW = 0.3
+"""How much later than marks that move new ones come."""
 _SEGMENT_LENGTH = 4
 _PASS_HOURS = (0, 25, 50)
 _RETENTION_MS = 24 * HOUR_MS
@@ -52,7 +58,7 @@ _LOG = (
     SmallRecord("A", 8),
     SmallRecord("D", 3),
 )
-_STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50", "after pass 3")
+_STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50")
 
 
 class _Result(NamedTuple):
@@ -61,32 +67,25 @@ class _Result(NamedTuple):
     sentence: str = ""
 
 
+_PASSED = "The delete horizon of the {} has passed, so the pass removes it."
 _RESULTS = {
-    "value kept": _Result("stays", Tone.LIVE),
+    "value kept": _Result("kept", Tone.LIVE),
     "value gone": _Result("replaced"),
     "tombstone waits": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
-    "tombstone gone": _Result(
-        "removed", Tone.DEAD, "The delete horizon of the tombstone has passed, so the pass removes it."
-    ),
+    "tombstone gone": _Result("removed", sentence=_PASSED.format("tombstone")),
     "marker kept": _Result("needed", Tone.WAIT, "The marker stays, because its transaction still had records."),
-    "marker waits": _Result(
-        "until", Tone.WAIT, "The marker has no records any more, so the pass sets its delete horizon."
-    ),
-    "marker gone": _Result(
-        "removed", Tone.DEAD, "The delete horizon of the marker has passed, so the pass removes it."
-    ),
+    "marker waits": _Result("until", Tone.WAIT, "The marker has no records any more: its delete horizon is set."),
+    "marker gone": _Result("removed", sentence=_PASSED.format("marker")),
     "unchanged": _Result("not read", Tone.MUTED),
 }
 _OPEN = "The transaction is open, so the pass ends at the segment with its first record, which begins at 4."
-_END = "The newest value of each key before the active segment remains. The cleaner never reads the active segment."
-_END_OF_OPEN = "Nearly the whole log remains. It grows until the transaction ends."
 
 
 class Compaction(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
         controls = (
-            Control("pass", "step", _STEPS, initial=1),
+            Control("pass", "step", _STEPS),
             Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
             Control("transaction", "the transaction of records 5 and 6 is", _TRANSACTIONS, is_sequence=False),
         )
@@ -128,34 +127,36 @@ def _list_offsets(log: Path) -> list[int]:
 
 
 def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool) -> Scene:
-    is_pass = 1 <= step <= len(passes)
-    results: dict[int, str] = {}
-    words: dict[int, str] = {}
-    log = [passes[0].log_before, *(each.log_before for each in passes), passes[-1].log_after][step]
-    if is_pass:
-        results = find_results(passes[step - 1])
-        words = _name_results(results, passes[step - 1].log_after)
-    present = _list_offsets(log)
-    marks: list[Mark] = [*_draw_segments(log, present, active_start)]
     entries = list_entries(is_open)
-    for place, offset in enumerate(present):
-        marks += _draw_record(place, offset, entries[offset], results.get(offset), words.get(offset, ""))
-    removed = [offset for offset, result in results.items() if result.endswith("gone")]
-    left = [offset for offset in present if offset not in removed]
-    marks.append(Label("count", _LEFT, 242, f"records in the log: {len(left)} of {len(_LOG)}", is_bold=True))
-    text = [f"step: {_STEPS[step]}", f"records in the log: {len(left)} of {len(_LOG)}"]
-    if is_pass:
+    logs = [passes[0].log_before, *(each.log_after for each in passes)]
+    rows = [_list_offsets(log) for log in logs]
+    marks: list[Mark] = [*_draw_frame(active_start)]
+    results: dict[int, str] = {}
+    for row, present in enumerate(rows[: step + 2]):
+        for offset in present:
+            record = _draw_record(min(row, step), row, offset, entries[offset])
+            marks.append(replace(record, delay=_SECONDS_PER_RECORD * min(offset, passes[row - 1].end_offset)))
+        if row <= step:
+            marks += _draw_row(logs[row], row, present)
+    for row, each in enumerate(passes[:step]):
+        results = find_results(each)
+        words = _name_results(results, each.log_after)
+        marks += _draw_verdicts(row, entries, results, words)
+        marks.append(_draw_head(row, each.end_offset))
+    if step < len(passes):
+        marks.append(_draw_head(step, 0))
+    text = [f"step: {_STEPS[step]}", f"records in the log: {_count(rows[step])}"]
+    if step:
         text.append(f"the pass ends at: {passes[step - 1].end_offset}")
-        marks.append(Label("end", 550, 242, f"the pass ends at: {passes[step - 1].end_offset}", "end"))
-    text += [
-        f"{offset} {_name_entry(entry)}: {words[offset]}"
-        for offset, entry in enumerate(list_entries(is_open))
-        if offset in results
-    ]
-    if not is_pass:
-        text += [f"record {offset}: {_name_entry(list_entries(is_open)[offset])}" for offset in left]
-    caption = f"{_STEPS[step][0].upper()}{_STEPS[step][1:]}. {_explain(step, results, active_start, is_open)}"
+        text += [f"{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in rows[step - 1]]
+    else:
+        text += [f"record {offset}: {_name_entry(entry)}" for offset, entry in enumerate(entries)]
+    caption = f"{_STEPS[step][0].upper()}{_STEPS[step][1:]}. {_explain(step, results, is_open)}"
     return Scene(tuple(marks), caption, tuple(text))
+
+
+def _count(present: list[int]) -> str:
+    return f"{len(present)} of {len(_LOG)}"
 
 
 def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
@@ -169,75 +170,91 @@ def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
     return words
 
 
-def _explain(step: int, results: dict[int, str], active_start: int, is_open: bool) -> str:
+def _explain(step: int, results: dict[int, str], is_open: bool) -> str:
     if step == 0:
         end = "Nothing ends it: record 7 is a commit of C." if is_open else "Record 7 is its marker."
         return (
-            f"{len(_LOG)} records of four keys. B = ∅ is a tombstone. "
-            f"Records 5 and 6 belong to a transaction. {end} The active segment begins at {active_start}."
+            f"{len(_LOG)} records of four keys. A1 is the key A with the value 1, and B∅ is a tombstone. "
+            f"Records 5 and 6 belong to a transaction. {end}"
         )
-    if not results:
-        return _END_OF_OPEN if is_open else _END
     replaced = list(results.values()).count("value gone")
-    sentences = [f"{replaced} {'record has' if replaced == 1 else 'records have'} a newer one of the same key."]
-    if not replaced:
-        sentences = ["No record has a newer one of the same key."]
+    have = "record has" if replaced == 1 else "records have"
+    count = f"{replaced or 'No'} {have}"
+    sentences = [f"{count} a newer one of the same key."]
     sentences += [sentence for result in results.values() if (sentence := _RESULTS[result].sentence)]
     if is_open:
-        sentences.append(_OPEN)
+        sentences.append(_OPEN if step < len(_PASS_HOURS) else "The log grows until the transaction ends.")
+    elif step == len(_PASS_HOURS):
+        sentences.append("The newest value of each key before the active segment remains.")
     return " ".join(sentences)
 
 
 def _name_entry(entry: SmallRecord) -> str:
-    if entry is _MARKER:
-        return "marker"
-    return f"{entry.topic} = {'∅' if entry.value is None else entry.value}"
+    value = "∅" if entry.value is None else entry.value
+    return f"{entry.topic}{value}" if entry.topic else "M"
 
 
-def _find_place(place: int) -> tuple[float, float]:
-    row, column = divmod(place, _COLUMNS)
-    return _LEFT + column * _CELL_WIDTH, _ROW_TOPS[row]
+def _find_left(offset: float) -> float:
+    return _LEFT + offset * _PITCH
 
 
-def _draw_segments(log: Path, present: list[int], active_start: int) -> Iterator[Mark]:
-    words = "dashed line: a segment begins   dashed cell: in a transaction"
-    yield Label("words", _LEFT, 220, words, tone=Tone.MUTED)
-    bases = [int(path.stem) for path in log.glob("*.log")]
-    for place, offset in enumerate(present):
-        x, y = _find_place(place)
-        if offset in bases and place:
-            x1 = x - 1.5
-            yield Arrow(
-                f"segment {offset}", x1, y - 16, x1, y + _CELL_HEIGHT + 3, Tone.NEW, is_dashed=True, has_head=False
-            )
-        if offset >= active_start:
-            yield Arrow(f"active {offset}", x, y - 20, x + 57, y - 20, Tone.NEW, has_head=False)
-        if offset == active_start:
-            is_wide = x + 105 < WIDTH
-            yield Label(
-                "active", x if is_wide else 550, y - 26, "active segment", "start" if is_wide else "end", Tone.NEW
-            )
+def _find_top(row: int) -> float:
+    return _ROW_TOP + row * _ROW_HEIGHT
 
 
-def _draw_record(place: int, offset: int, entry: SmallRecord, result: str | None, word: str) -> Iterator[Mark]:
-    """A removed record leaves no gap there."""
-    x, y = _find_place(place)
-    middle = x + (_CELL_WIDTH - 3) / 2
-    is_gone = result is not None and result.endswith("gone")
-    tone = _RESULTS[result].tone if result else Tone.PLAIN
-    yield Label(f"offset {offset}", middle, y - 6, str(offset), "middle", Tone.MUTED)
-    yield Box(
-        f"record {offset}",
-        x,
-        y,
-        _CELL_WIDTH - 3,
-        _CELL_HEIGHT,
-        (_name_entry(entry),),
-        tone,
-        is_bold=not is_gone,
-        is_dashed=bool(entry.producer and entry.topic),
-        is_gone=is_gone,
-        is_hollow=entry.value is None,
-        hue=entry.topic,
-    )
-    yield Label(f"result {offset}", middle, y + _CELL_HEIGHT + 15, word, "middle", tone, 11)
+def _draw_frame(active_start: int) -> Iterator[Mark]:
+    x = _find_left(active_start) - 3
+    yield Box("active", x, 20, WIDTH - 3 - x, _find_top(0) + _CELL_HEIGHT - 14, tone=Tone.MUTED, is_dashed=True)
+    yield Label("active words", WIDTH - 8, 34, "active", "end", Tone.MUTED)
+    for offset in range(len(_LOG)):
+        x = _find_left(offset) + _CELL_WIDTH / 2
+        yield Label(f"offset {offset}", x, 14, str(offset), "middle", Tone.MUTED, 11)
+    for row, step in enumerate(_STEPS):
+        y = _find_top(row)
+        yield Box(f"tape {row}", _LEFT - 3, y - 3, WIDTH - _LEFT, _CELL_HEIGHT + 6, tone=Tone.MUTED)
+        yield Label(f"title {row}", _LEFT, y - 21, step)
+    words = "hatched: replaced, removed   dashed: transaction   M: marker   ∅: tombstone"
+    yield Label("words", _LEFT, _HEIGHT - 6, words, tone=Tone.MUTED, size=11)
+
+
+def _draw_row(log: Path, row: int, present: list[int]) -> Iterator[Mark]:
+    y = _find_top(row)
+    delay = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
+    count = f"{_count(present)} records"
+    yield Label(f"count {row}", _find_left(9), y - 21, count, is_bold=True, delay=delay)
+    for base in sorted(int(path.stem) for path in log.glob("*.log")):
+        if base:
+            x = _find_left(base) - 1.6
+            key = f"segment {row} {base}"
+            yield Arrow(key, x, y - 12, x, y + 30, Tone.NEW, is_dashed=True, has_head=False, delay=delay)
+
+
+def _draw_record(place: int, row: int, offset: int, entry: SmallRecord) -> Box:
+    frame = (_find_left(offset), _find_top(place), _CELL_WIDTH, _CELL_HEIGHT)
+    is_dashed = bool(entry.producer and entry.topic)
+    box = Box(f"record {row} {offset}", *frame, (_name_entry(entry),), is_bold=True, is_dashed=is_dashed)
+    return replace(box, is_hollow=entry.value is None, hue=entry.topic)
+
+
+def _draw_head(row: int, offset: int) -> Arrow:
+    x = _find_left(offset) - 2
+    y = _find_top(row)
+    return Arrow(f"head {row}", x, y - 17, x, y - 1, Tone.NEW, duration=_SECONDS_PER_RECORD * offset)
+
+
+def _draw_verdicts(
+    row: int, entries: list[SmallRecord], results: dict[int, str], words: dict[int, str]
+) -> Iterator[Mark]:
+    """Yield what the pass decides, each when its head passes: a hatched box for what it leaves out, or a word."""
+    for word, run in groupby(results, words.__getitem__):
+        offsets = list(run)
+        delay = max(0, _SECONDS_PER_RECORD * offsets[0] - _SECONDS_BEFORE_NEW)
+        tone = _RESULTS[results[offsets[0]]].tone
+        if not results[offsets[0]].endswith("gone"):
+            x = (_find_left(offsets[0]) + _find_left(offsets[-1]) + _CELL_WIDTH) / 2
+            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 39, word, "middle", tone, 11, delay=delay)
+            continue
+        for offset in offsets:
+            delay = max(0, _SECONDS_PER_RECORD * offset - _SECONDS_BEFORE_NEW)
+            box = _draw_record(row, row, offset, entries[offset])
+            yield replace(box, key=f"gone {row} {offset}", is_gone=True, tone=tone, delay=delay)

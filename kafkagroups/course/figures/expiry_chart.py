@@ -5,20 +5,18 @@ A coordinator of this package with a simulated clock finds the day.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import Any
 
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
-from kafkagroups.errors import UsageError
 from kafkagroups.records.offset_commit import OffsetCommitKey
 from kafkagroups.records.serde import decode
 
@@ -44,7 +42,6 @@ def find_deletion_day(kafka: str, *, commit_day: int, leaves_on: int, retention:
     return find_deletion_days(kafka, (commit_day,), (Members("orders", leaves_on),), retention)[0, 0]
 
 
-@cache
 def find_deletion_days(
     kafka: str, commit_days: Sequence[int], members: Sequence[Members], retention: int
 ) -> dict[tuple[int, int], int | None]:
@@ -113,11 +110,6 @@ _VERSIONS = ("1.0.1", "3.9.2")
 _VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.4+")
 _STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
 _HUES = {"commit clock": "A", "empty clock": "B"}
-_DAYS = re.compile(r"\s*([0-9]{1,2})\s*,\s*(never|[0-9]{1,2})\s*,\s*([0-9]{1,2})\s*")
-_LATEST_TYPED_DAY = 10
-_LONGEST_TYPED_RETENTION = 10
-
-
 _MEMBERS = (Members("orders", 4), Members("orders", 9), Members("orders"), Members("payments"), Members(""))
 _COMMIT_DAYS = (0, 2, 4)
 _RETENTIONS = (7, 3)
@@ -134,60 +126,25 @@ class _Case:
 
 class ExpiryChart(Figure):
     def __init__(self) -> None:
-        super().__init__(_make_content(_COMMIT_DAYS, _MEMBERS, _RETENTIONS))
+        days = [
+            [find_deletion_days(kafka, _COMMIT_DAYS, _MEMBERS, retention) for kafka in _VERSIONS]
+            for retention in _RETENTIONS
+        ]
 
-    def compute_content(self, value: str) -> Content:
-        """Return the content with three days that the reader typed: commit, departure, retention."""
-        commit_day, departure, retention = _parse(value)
-        members = Members("orders", departure)
-        return _make_content(
-            tuple(dict.fromkeys((commit_day, *_COMMIT_DAYS))),
-            tuple(dict.fromkeys((members, *_MEMBERS))),
-            tuple(dict.fromkeys((retention, *_RETENTIONS))),
+        def draw(step: int, commit: int, member: int, retention: int) -> Scene:
+            old_day, new_day = (by_case[commit, member] for by_case in days[retention])
+            case = _Case(_COMMIT_DAYS[commit], _MEMBERS[member], _RETENTIONS[retention], (old_day, new_day))
+            return _draw(step, case)
+
+        choose = partial(Control, is_sequence=False)
+        controls = (
+            Control("step", "step", _STEPS),
+            choose("commit", "the commit is on", tuple(f"day {day}" for day in _COMMIT_DAYS)),
+            choose("members", "the member", tuple(map(_describe, _MEMBERS))),
+            choose("retention", "retention", tuple(map(_format_days, _RETENTIONS))),
         )
-
-
-def _parse(value: str) -> tuple[int, int | None, int]:
-    match = _DAYS.fullmatch(value)
-    if match is None:
-        raise UsageError(
-            "expected the day of the commit, the day on which the member leaves (or 'never'), and the retention in "
-            f"days, for example '1, 8, 5'; found {value[:40]!r}"
-        )
-    commit_day = int(match[1])
-    departure = None if match[2] == "never" else int(match[2])
-    retention = int(match[3])
-    latest = _LATEST_TYPED_DAY if departure is None else departure
-    if not 1 <= latest <= _LATEST_TYPED_DAY:
-        raise UsageError(f"the member leaves on day 1 to {_LATEST_TYPED_DAY}, or 'never'; found day {departure}")
-    if commit_day > latest:
-        raise UsageError(
-            f"the day of the commit is 0 to {latest}, because the member commits before it leaves; found {commit_day}"
-        )
-    if not 1 <= retention <= _LONGEST_TYPED_RETENTION:
-        raise UsageError(f"the retention is 1 to {_LONGEST_TYPED_RETENTION} days; found {retention}")
-    return commit_day, departure, retention
-
-
-def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], retentions: tuple[int, ...]) -> Content:
-    days = [
-        [find_deletion_days(kafka, commit_days, members, retention) for kafka in _VERSIONS] for retention in retentions
-    ]
-
-    def draw(step: int, commit: int, member: int, retention: int) -> Scene:
-        old_day, new_day = (by_case[commit, member] for by_case in days[retention])
-        return _draw(step, _Case(commit_days[commit], members[member], retentions[retention], (old_day, new_day)))
-
-    choose = partial(Control, is_sequence=False, is_answer=True)
-    controls = (
-        Control("step", "step", _STEPS),
-        choose("commit", "the commit is on", tuple(f"day {day}" for day in commit_days)),
-        choose("members", "the member", tuple(map(_describe, members))),
-        choose("retention", "retention", tuple(map(_format_days, retentions))),
-    )
-    free_input = FreeInput("days of commit, departure (or never), retention", "1, 8, 5")
-    title = "The two clocks of an offset of a classic group (orders-0)"
-    return Content.draw(title, _HEIGHT, controls, draw, free_input)
+        title = "The two clocks of an offset of a classic group (orders-0)"
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw))
 
 
 def _describe(members: Members) -> str:
@@ -203,7 +160,7 @@ def _find_x(day: float) -> float:
 
 
 def _format_days(days: int) -> str:
-    return f"{days} day" if days == 1 else f"{days} days"
+    return f"{days} days"
 
 
 def _draw(step: int, case: _Case) -> Scene:
@@ -317,15 +274,11 @@ def _draw_result(number: int, case: _Case) -> Iterator[Mark]:
     lines = fit_words(end - start, _SIZE, f"deleted on day {day}", f"until day {day}", f"day {day}")
     yield _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue)
     yield _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True)
-    if not lines:
-        x = end + _DAY_WIDTH + 6
-        yield Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True)
 
 
 def _follows_empty_clock(case: _Case, number: int) -> bool:
     leaves_on = case.members.leaves_on
-    is_old_rule = number == 0
-    return not is_old_rule and leaves_on is not None and case.deletion_days[number] == leaves_on + case.retention
+    return number > 0 and leaves_on is not None and case.deletion_days[number] == leaves_on + case.retention
 
 
 def _explain(step: int, case: _Case) -> str:

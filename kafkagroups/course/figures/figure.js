@@ -89,11 +89,14 @@ const joinTexts = (group) => listTexts(group).map((text) => text.textContent).jo
 
 // A text that changes waits until marks have left and moved: first the cause, then what it changes.
 function drawMark(group, mark, waitMs) {
+  group.style.setProperty("--delay", `${mark.delay ?? 0}s`);
+  group.style.setProperty("--duration", `${mark.duration ?? 0}s`);
   const old = waitMs ? listTexts(group) : [];
   const before = joinTexts(group);
   const rectangle = mark.kind === "box" ? group.querySelector("rect") : null;
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
+  if (mark.duration) names.push("kg-slow");
   for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = placeOf(mark);
@@ -152,8 +155,9 @@ function moveHome(group, copy, isLate) {
   group.classList.toggle("kg-last", isLate);
 }
 
-// Draws the marks of a scene. A mark whose key was there before keeps its element, so the style sheet moves it. An
-// element that is inserted again would jump, so only those in the wrong place are.
+// Draws the marks of a scene, and returns how many seconds it takes longer than others. A mark whose key was there
+// before keeps its element, so the style sheet moves it. An element that is inserted again would jump, so only those in
+// the wrong place are.
 function drawScene(svg, marks, choose) {
   const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
@@ -184,7 +188,7 @@ function drawScene(svg, marks, choose) {
   const groups = new Map();
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
-    drawMark(group, mark, waitMs);
+    drawMark(group, mark, isStill ? 0 : waitMs + 1000 * (mark.delay ?? 0));
     group.mark = mark;
     groups.set(mark, group);
     if (old.size && !old.has(mark.key) && !copied.includes(mark)) group.classList.add("kg-enters");
@@ -202,6 +206,7 @@ function drawScene(svg, marks, choose) {
   }
   const changed = marks.filter((mark) => mark.kind === "box" && before.get(mark.key) !== mark);
   if (old.size) reveal(svg, isMoving ? [...moved, ...copied] : changed, isStill);
+  return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
 }
 
 // Controls ---------------------------------------------------------------------------------------------------------
@@ -217,22 +222,22 @@ function makeSequence(parent, control, choose) {
   let shown = 0;
   let timer = null;
   let isTouched = false; // A figure opens where there is something to see, but its story begins at the first step.
-  const go = (option) => option >= 0 && option <= last && choose(control.name, option);
+  const go = (option) => (option >= 0 && option <= last && choose(control.name, option)) || 0;
+  const wait = (seconds) => (timer = setTimeout(advance, STEP_MS + 1000 * seconds));
   const stop = () => {
-    clearInterval(timer);
+    clearTimeout(timer);
     timer = null;
     play.textContent = "▶\uFE0E play";
   };
   const advance = () => {
     if (!row.isConnected || shown === last) return stop();
-    go(shown + 1);
+    wait(go(shown + 1));
     if (shown === last) stop();
   };
   play.onclick = () => {
     if (timer) return stop();
-    timer = setInterval(advance, STEP_MS);
     play.textContent = "❚❚ pause";
-    go(shown === last || !isTouched ? 0 : shown + 1);
+    wait(go(shown === last || !isTouched ? 0 : shown + 1));
     isTouched = true;
   };
   const goAndStop = (option) => {
@@ -346,7 +351,7 @@ function mount(root, content, send, messageText = "", before = null) {
   const choose = (name, option) => {
     options[names.indexOf(name)] = option;
     jump(names.indexOf(name));
-    show();
+    return show();
   };
 
   const controls = makeElement(root, "div", { class: "kg-controls" });
@@ -378,10 +383,11 @@ function mount(root, content, send, messageText = "", before = null) {
     let index = 0;
     content.controls.forEach((control, number) => (index = index * control.options.length + options[number]));
     const scene = content.scenes[index];
-    drawScene(svg, scene.marks.map((number) => content.marks[number]), choose);
+    const seconds = drawScene(svg, scene.marks.map((number) => content.marks[number]), choose);
     shownCaption.textContent = scene.caption;
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));
+    return seconds;
   }
   show();
   return {

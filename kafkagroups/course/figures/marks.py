@@ -123,8 +123,16 @@ CHARACTER_WIDTH = 0.61
 _HATCH_DISTANCE = 9
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Timed:
+    """How long a mark waits, and how long it moves, in seconds after what each step takes. An image ignores it."""
+
+    delay: float = 0
+    duration: float = 0
+
+
 @dataclass(frozen=True)
-class Box:
+class Box(_Timed):
     """A rectangle with centered lines of text.
 
     With `is_gone`, the thing is gone, or will be: the box is faded and hatched. With `is_hollow`, only the border has a
@@ -152,7 +160,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Label:
+class Label(_Timed):
     """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line."""
 
     key: str
@@ -166,7 +174,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Arrow:
+class Arrow(_Timed):
     key: str
     x1: float
     y1: float

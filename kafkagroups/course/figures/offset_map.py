@@ -12,37 +12,44 @@ from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_
 from kafkagroups.log.cleaner import OffsetMap as CleanersMap
 from kafkagroups.log.folders import open_log
 
-_HEIGHT = 222
+_HEIGHT = 206
 _LEFT = 37
 _PITCH = 70
 _CELL_WIDTH = 64
 _CELL_HEIGHT = 40
 _TAPE_TOP = 62
-_MAP_TOP = 164
+_MAP_TOP = 156
 _RECORDS = (("A", 1), ("B", 1), ("C", 1), ("A", 2), ("D", 1), ("A", 3), ("B", 2))
 _FIRST_DIRTY = 3
 _ACTIVE_START = 6
 _PARTS = (("clean part", 0, _FIRST_DIRTY), ("dirty range", _FIRST_DIRTY, _ACTIVE_START), ("active", _ACTIVE_START, 7))
-_MAP_COLUMNS = {"A": 2, "D": 3}
-_STEPS = ("before the pass", "record 3", "record 4", "record 5", "compare", "the new segments")
+_MAP_COLUMNS = {"D": 4, "A": 5}
+_FIRST_LOOK_UP = 1 + _ACTIVE_START - _FIRST_DIRTY
+_STEPS = (
+    "before the pass",
+    *(f"read record {offset}" for offset in range(_FIRST_DIRTY, _ACTIVE_START)),
+    *(f"look up record {offset}" for offset in range(_ACTIVE_START)),
+    "the new segments",
+)
 _CAPTIONS = (
     "An earlier pass cleaned the records before offset 3. The dirty range is what was appended since, up to the active "
     "segment.",
     "First the cleaner reads the dirty range. The map gets the key A with offset 3.",
     "The key D is new in the map.",
     "A again, so its entry now has the newer offset, 5. Here the dirty range ends.",
-    "Then the cleaner reads the clean part and the dirty range. The map has a newer offset for the records 0 and 3.",
-    "It copies all others, and each keeps its offset. B = 1 stays, although B = 2 is newer, because the cleaner has "
-    "not read the active segment.",
+)
+_LAST_CAPTION = (
+    "The cleaner copies all others, and each keeps its offset. B = 1 stays, although B = 2 is newer, because the "
+    "cleaner has not read the active segment."
 )
 
 
 class OffsetMap(Figure):
     def __init__(self) -> None:
         survivors = _clean()
-        controls = (Control("step", "step", _STEPS),)
+        steps = (Control("step", "step", _STEPS),)
         title = "One pass: fill the offset map, then copy"
-        super().__init__(Content.draw(title, _HEIGHT, controls, lambda step: _draw(step, survivors)))
+        super().__init__(Content.draw(title, _HEIGHT, steps, lambda step: _draw(step, survivors)))
 
 
 def _clean() -> list[int]:
@@ -69,22 +76,41 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     entries = _fill_map(end)
     is_copied = step == len(_STEPS) - 1
     shown = survivors if is_copied else list(range(len(_RECORDS)))
-    newest = end - 1 if 1 <= step <= 3 else None
-    marks = [*_draw_parts(step), *_draw_map(entries, end, newest)]
+    looked_up = step - _FIRST_LOOK_UP
+    reads = end - 1 if step else None
+    current = looked_up if looked_up >= 0 else reads
+    marks = [*_draw_parts(current, is_copied=is_copied), *_draw_map(entries, end, current, is_filled=looked_up >= 0)]
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
-        marks += _draw_record(offset, column, newest, step >= 4, survivors)
+        marks += _draw_record(offset, column, current, entries if offset <= looked_up else {}, survivors)
+    caption = _LAST_CAPTION
+    if not is_copied:
+        newest = entries.get(_RECORDS[looked_up][0])
+        caption = _CAPTIONS[step] if looked_up < 0 else _explain_look_up(looked_up, newest)
+        if looked_up >= 0 and newest is not None:
+            x = _find_left(looked_up) + _CELL_WIDTH / 2
+            to_x = _find_left(_MAP_COLUMNS[_RECORDS[looked_up][0]]) + _CELL_WIDTH / 2 - 4
+            marks.append(Arrow(f"look-up {looked_up}", x, _TAPE_TOP + 62, to_x, _MAP_TOP - 2, Tone.NEW))
     text = [f"record {offset}: {_name(offset)}" for offset in shown]
     text += [f"the map has {key}: {key} → {offset}" for key, offset in entries.items()]
-    return Scene(tuple(marks), _CAPTIONS[step], tuple(text))
+    return Scene(tuple(marks), caption, tuple(text))
+
+
+def _explain_look_up(offset: int, newest: int | None) -> str:
+    key = _RECORDS[offset][0]
+    if newest is None:
+        return f"The map does not have {key}, so record {offset} will be copied."
+    if newest > offset:
+        return f"The cleaner reads the log again. For {key}, the map has {newest}: record {offset} is left out."
+    return f"For {key}, the map has {newest}: record {offset} is the newest, and will be copied."
 
 
 def _find_left(column: float) -> float:
     return _LEFT + column * _PITCH
 
 
-def _draw_parts(step: int) -> Iterator[Mark]:
-    if step == len(_STEPS) - 1:
+def _draw_parts(current: int | None, *, is_copied: bool) -> Iterator[Mark]:
+    if is_copied:
         yield Label("copied", _LEFT, 26, "the new segments", is_bold=True)
         yield Label("part active", _find_left(_ACTIVE_START), 26, "active", is_bold=True)
         return
@@ -93,39 +119,41 @@ def _draw_parts(step: int) -> Iterator[Mark]:
         right = _find_left(end) - 8
         yield Label(f"part {name}", left, 26, name, is_bold=True)
         yield Arrow(f"line {name}", left, 34, right, 34, Tone.PLAIN, has_head=False)
-    if 1 <= step <= 3:
-        middle = _find_left(_FIRST_DIRTY + step - 1) + _CELL_WIDTH / 2
-        yield Arrow("head", middle, 42, middle, 58, Tone.NEW)
+    middle = _LEFT - 18 if current is None else _find_left(current) + _CELL_WIDTH / 2
+    yield Arrow("head", middle, 42, middle, 58, Tone.NEW)
 
 
-def _draw_map(entries: dict[str, int], end: int, newest: int | None) -> Iterator[Mark]:
-    yield Label("map title", _find_left(0), _MAP_TOP + 24, "the offset map", is_bold=True)
-    yield Box("map", _find_left(2) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
-    for offset in range(end, _ACTIVE_START):
-        left = _find_left(offset)
-        yield Box(f"entry {offset}", left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, tone=Tone.MUTED)
-    for key, offset in entries.items():
+def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_filled: bool) -> Iterator[Mark]:
+    yield Label("map title", _find_left(4) - 14, _MAP_TOP + 36, "the offset map", "end", is_bold=True)
+    yield Box("map", _find_left(4) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
+    for offset in range(_FIRST_DIRTY, _ACTIVE_START):
+        key = _RECORDS[offset][0]
+        if offset >= end:
+            yield Box(f"entry {offset}", _find_left(offset), _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, hue=key)
+            continue
+        # The entry that is replaced keeps its place below the new one.
+        words = (f"{key} → {offset}",) if entries[key] == offset else ()
+        tone = Tone.NEW if offset == current and not is_filled else Tone.PLAIN
         left = _find_left(_MAP_COLUMNS[key])
-        tone = Tone.NEW if offset == newest else Tone.LIVE
-        yield Box(f"entry {offset}", left, _MAP_TOP, _CELL_WIDTH, _CELL_HEIGHT, (f"{key} → {offset}",), tone)
+        yield Box(f"entry {offset}", left, _MAP_TOP, _CELL_WIDTH, _CELL_HEIGHT, words, tone, hue=key)
 
 
 def _draw_record(
-    offset: int, column: int, newest: int | None, is_compared: bool, survivors: list[int]
+    offset: int, column: int, current: int | None, entries: dict[str, int], survivors: list[int]
 ) -> Iterator[Mark]:
+    """Yield a record, with what the map says about it if there are entries."""
     left = _find_left(column)
-    lines: tuple[str, ...] = (_name(offset),)
-    tone = Tone.PLAIN
-    if offset >= _ACTIVE_START:
-        tone = Tone.MUTED
-    elif is_compared and offset not in survivors:
-        tone = Tone.DEAD
-        lines = (*lines, "older")
-    elif is_compared:
-        tone = Tone.LIVE
-    elif offset == newest:
-        tone = Tone.NEW
-    yield Box(f"record {offset}", left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, lines, tone)
+    key = "" if offset >= _ACTIVE_START else _RECORDS[offset][0]
+    is_gone = bool(entries) and offset not in survivors
+    lines = [_name(offset)]
+    tone = Tone.NEW if offset == current else Tone.PLAIN
+    if entries and key:
+        tone = Tone.DEAD if is_gone else Tone.LIVE
+        sign = ">" if is_gone else "="
+        comparison = f"{entries[key]} {sign} {offset}" if key in entries else f"no {key}"
+        lines.append(f"{comparison} {'✗' if is_gone else '✓'}")
+    frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
+    yield Box(f"record {offset}", *frame, tuple(lines), tone, is_gone=is_gone, hue=key)
     middle = left + _CELL_WIDTH / 2
     yield Label(f"offset {offset}", middle, _TAPE_TOP + _CELL_HEIGHT + 15, str(offset), "middle", Tone.MUTED, 11)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone
-from kafkagroups.errors import BadBytes, InvalidLog, UsageError
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
@@ -22,6 +22,10 @@ _BAR_WIDTH = 300
 _HEAD_HEIGHT = 62
 _ROW_HEIGHT = 25
 _BAR_HEIGHT = 19
+_FALL = 20
+"""How far the batches that recovery removes fall."""
+_SECONDS_PER_BATCH = 0.25
+_SECONDS_OF_A_MOVE = 0.4
 _MOMENTS = ("the file", "the broker checks", "after recovery")
 _EXAMPLE = "690=00"
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
@@ -71,7 +75,7 @@ class Segment(Figure):
             Control("byte", "broken byte", options, is_sequence=False, is_answer=True, initial=first),
             Control("moment", "moment", _MOMENTS),
         )
-        height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + 2
+        height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + _FALL
         title = "A segment: batches and what their checksums cover"
         return Content.draw(title, height, controls, draw, FreeInput("break a byte (position=hex)", _EXAMPLE))
 
@@ -91,15 +95,18 @@ class Segment(Figure):
         text = []
         scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
         kept_count = len(recovery.kept)
+        marks.append(_draw_scan(moment, kept_count, len(self.batches)))
         for number, batch in enumerate(self.batches):
-            y = _HEAD_HEIGHT + number * _ROW_HEIGHT
+            is_cut = moment == 2 and number >= kept_count
+            y = _HEAD_HEIGHT + number * _ROW_HEIGHT + _FALL * is_cut
             now = recovery.kept[number] if number < kept_count else None
             is_broken = broken is not None and self._find_batch(broken.position) is batch
             result, tone = _describe_result(moment, number, kept_count, batch, now, is_broken=is_broken)
-            is_cut = moment == 2 and number >= kept_count
             marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
-            result_label = Label(f"result {number}", WIDTH - 4, y + 14, result, "end", tone, 11, is_bold=moment > 0)
-            marks.append(result_label)
+            checked = min(number, kept_count) + 1
+            delay = max(0, _SECONDS_PER_BATCH * checked - _SECONDS_OF_A_MOVE) if moment == 1 else 0
+            words = Label(f"result {number}", WIDTH - 6, y + 14, result, "end", tone, 11, is_bold=True, delay=delay)
+            marks.append(words)
             if broken and is_broken:
                 x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale
                 sign_x = min(max(x - 6, 0), WIDTH - 12)
@@ -108,6 +115,10 @@ class Segment(Figure):
                 text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
         if broken:
             text.append(f"broken byte: {broken.position}")
+        if moment == 2 and recovery.reason:
+            y = _HEAD_HEIGHT + kept_count * _ROW_HEIGHT
+            end = f"the file now ends at byte {self.batches[kept_count].position}"
+            marks.append(Label("end", WIDTH - 6, y + 12, end, "end", Tone.NEW, 11))
         if moment > 0 and recovery.reason:
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
@@ -122,14 +133,12 @@ class Segment(Figure):
             tone = Tone.ERROR
         yield Label("state", 4, 15, words, tone=tone, is_bold=True)
         yield Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True)
-        yield Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11)
         yield Box("legend checksum", 222, 22, 6, 14, is_solid=True)
-        yield Label("legend checksum words", 234, 33, "checksum", size=11)
         yield Box("legend covered", 306, 22, 24, 14)
-        yield Label("legend covered words", 336, 33, "what the checksum covers", size=11)
-        yield Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11)
-        yield Label("head offset", 64, 55, "offset", tone=Tone.MUTED, size=11)
-        yield Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11)
+        for x, words in ((20, "offset, length, epoch, magic"), (234, "checksum"), (336, "what the checksum covers")):
+            yield Label(f"words {words}", x, 33, words, size=11)
+        for x, words in ((4, "at byte"), (64, "offset"), (_BAR_LEFT, "the batch, to scale")):
+            yield Label(f"head {words}", x, 55, words, tone=Tone.MUTED, size=11)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
         if broken is None:
@@ -156,6 +165,15 @@ class Segment(Figure):
             f"Recovery truncates the file at byte {failed.position}. It removes {size} bytes: {removed}. "
             f"Reason: {recovery.reason}."
         )
+
+
+def _draw_scan(moment: int, kept_count: int, count: int) -> Box:
+    """Return what moves over the batches while the broker checks them, and then shows where the file ends."""
+    row = min(kept_count, count - 1) if moment == 1 else kept_count * (moment // 2)
+    y = _HEAD_HEIGHT + row * _ROW_HEIGHT - 3
+    height = _ROW_HEIGHT if moment == 1 else 1
+    seconds = max(0, _SECONDS_PER_BATCH * row - _SECONDS_OF_A_MOVE) if moment == 1 else 0
+    return Box("scan", 1, y, WIDTH - 2, height, tone=Tone.NEW, is_hollow=True, duration=seconds)
 
 
 def recover(data: bytes, broken: ByteChange | None) -> Recovery:
@@ -189,17 +207,8 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
     yield Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11)
     yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
     yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
-    yield Box(
-        f"covered {number}",
-        _BAR_LEFT + covered,
-        y,
-        width - covered,
-        _BAR_HEIGHT,
-        (words,) if is_wide else (),
-        tone,
-        11,
-        is_gone=is_cut,
-    )
+    frame = (_BAR_LEFT + covered, y, width - covered, _BAR_HEIGHT)
+    yield Box(f"covered {number}", *frame, (words,) if is_wide else (), tone, 11, is_gone=is_cut)
     if not is_wide:
         yield Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11)
 
@@ -207,16 +216,10 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
 def _find_words(batch: Batch) -> str:
     if batch.is_control:
         return "marker"
-    words = []
-    for record in batch.records:
-        try:
-            decoded = decode(record.key, record.value)
-        except BadBytes:
-            return "records"
-        words.append("tombstone" if record.value is None else _WORDS.get(decoded.name, "records"))
-    if len(words) == 1:
-        return words[0]
-    return f"{len(words)} {'records' if len(set(words)) > 1 else words[0].removesuffix('s') + 's'}"
+    if len(batch.records) > 1:
+        return f"{len(batch.records)} records"
+    [record] = batch.records
+    return "tombstone" if record.value is None else _WORDS[decode(record.key, record.value).name]
 
 
 def _describe_result(

@@ -6,18 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-import msgspec
-
-from kafkagroups.course.figures.byte_ribbon import Reading, find_name
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
+from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import read_record
-from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.helpers import MAX_INT32
+from kafkagroups.errors import InvalidRecord
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
-from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.serde import VERSION_BYTES, Record, decode, encode
+from kafkagroups.records.serde import VERSION_BYTES, Record, decode
 from kafkagroups.records.spans import Span, annotate, split_before_error
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
@@ -39,6 +35,11 @@ _COLUMNS = (
     (("commitTimestamp",), 322, 112),
     (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 434, 112),
 )
+_BEFORE = (
+    "Brokers of different releases wrote the same commit. The fields stand in common columns. The bytes contain no "
+    "names, so a reader needs the version."
+)
+_DURING = "The reader counts bytes from the left, and cuts off one field after another in each value."
 _WORDS = {
     "version": "ver",
     "leaderEpoch": "epoch",
@@ -72,53 +73,24 @@ READERS = (
 
 
 class VersionOverlay(Figure):
-    """The same commit in several value versions, and a reader that the lesson's reader chooses.
+    """The same commit of `billing` from the logs of three releases, and a reader that cuts it field by field."""
 
-    `records` are the keys and the values of the commits; without them, it is a commit of `billing` from the logs of
-    three releases.
-    """
+    def __init__(self) -> None:
+        places = [(find_data(f"harbour/{kafka}/__consumer_offsets-9"), at) for kafka, at in _OFFSET_OF_COMMIT.items()]
+        records = [read_record(log, offset) for log, offset in places]
+        readings = [[read_value(reader, key, value or b"") for key, value in records] for reader in READERS]
+        cuts = 1 + max(len(_list_shown(reading)) for each in readings for reading in each)
+        steps = ("no field is read", *(f"field {cut}" for cut in range(1, cuts)), "the end")
+        controls = (
+            Control("reader", "reader", tuple(reader.words for reader in READERS), is_sequence=False, initial=2),
+            Control("cut", "cut", steps, initial=cuts),
+        )
 
-    def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
-        self.records = records or _read_commits_of_billing()
-        super().__init__(_make_content(self.records))
+        def draw(number: int, cut: int) -> Scene:
+            return _draw(records, READERS[number], readings[number], cut)
 
-    def compute_content(self, value: str) -> Content:
-        """Return the content with another leader epoch in the versions that have one."""
-        try:
-            epoch = int(value)
-        except ValueError:
-            epoch = -2
-        if not -1 <= epoch <= MAX_INT32:
-            raise UsageError(f"expected a leader epoch from -1 (unknown) to {MAX_INT32}; found {value[:20]!r}")
-        return _make_content([_set_epoch(key, data, epoch) for key, data in self.records])
-
-
-def _read_commits_of_billing() -> tuple[tuple[bytes | None, bytes | None], ...]:
-    return tuple(
-        read_record(find_data(f"harbour/{kafka}/__consumer_offsets-9"), offset)
-        for kafka, offset in _OFFSET_OF_COMMIT.items()
-    )
-
-
-def _set_epoch(key: bytes | None, value: bytes | None, epoch: int) -> tuple[bytes | None, bytes | None]:
-    record = decode(key, value)
-    assert isinstance(record.value, OffsetCommitValue)
-    if record.value_version is not None and record.value_version >= 3:
-        record = record._replace(value=msgspec.structs.replace(record.value, leader_epoch=epoch))
-    return encode(record)
-
-
-def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Content:
-    readers = (None, *READERS)
-    options = tuple(reader.words if reader else "no reader yet" for reader in readers)
-    control = Control("reader", "reader", options, is_sequence=False, initial=3)
-    height = _ROW_HEIGHT * len(records) + 2
-    free_input = FreeInput("leader epoch of the commit", "-1")
-
-    def draw(number: int) -> Scene:
-        return _draw(records, readers[number])
-
-    return Content.draw("One commit in different value versions", height, (control,), draw, free_input)
+        height = _ROW_HEIGHT * len(records) + 2
+        super().__init__(Content.draw("One commit in different value versions", height, controls, draw))
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
@@ -138,11 +110,13 @@ def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
     return Reading(fields, error)
 
 
-def _draw(records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader | None) -> Scene:
+def _draw(
+    records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader, readings: Sequence[Reading], cut: int
+) -> Scene:
     marks: list[Mark] = []
     text = []
     results = []
-    for number, (key, value) in enumerate(records):
+    for number, ((key, value), reading) in enumerate(zip(records, readings, strict=True)):
         assert value is not None
         record = decode(key, value)
         y = number * _ROW_HEIGHT
@@ -156,24 +130,29 @@ def _draw(records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader |
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)
         marks += _draw_written(number, y + 20, record, value, written)
-        if reader is None:
-            text.append(f"{title}: {len(value)} bytes")
-            marks.append(Label(f"result {number}", WIDTH - _LEFT, y + 15, f"{len(value)} bytes", "end"))
-            continue
-        reading = read_value(reader, key, value)
+        fields = _list_shown(reading)
         wrong = _find_wrong(written, reading)
-        tone, result = _describe_result(reading, wrong)
-        marks.append(Label(f"result {number}", WIDTH - _LEFT, y + 15, result, "end", tone, is_bold=True))
-        marks += _draw_reading(number, y + 20 + _BLOCK_HEIGHT + 4, len(value), sides, reading, wrong)
-        results.append((record.value_version, reading, wrong))
+        tone = Tone.PLAIN
+        result = f"{len(value)} bytes"
+        if is_done := cut > len(fields):
+            tone, result = _describe_result(reading, wrong)
+            results.append((record.value_version, reading, wrong))
+        marks.append(Label(f"result {number}", WIDTH - _LEFT, y + 15, result, "end", tone, is_bold=is_done))
         text.append(f"{title}: {result}")
-        if reading.error is not None:
+        read_y = y + 20 + _BLOCK_HEIGHT + 4
+        boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
+        marks += boxes
+        text += [f"{title} {find_name(field)}: {box.lines[1]}" for field, box in zip(fields, boxes, strict=False)]
+        if is_done:
+            marks += _draw_rest(number, read_y, len(value), sides, reading)
+        if is_done and reading.error is not None:
             text.append(f"{title} refused: {reading.error}")
-        else:
-            for field in filter(_is_shown, reading.spans):
-                _, width = _find_block(sides, field.start, field.end)
-                text.append(f"{title} {find_name(field)}: {_fit(field.text, width)}")
-    return Scene(tuple(marks), _make_caption(reader, results), tuple(text))
+        x = sides[fields[:cut][-1].end - 1][1] if fields[:cut] else _LEFT
+        marks.append(Box(f"cut {number}", x - 1, y + 18, 2, 2 * _BLOCK_HEIGHT + 8, tone=Tone.NEW, is_solid=True))
+    caption = _DURING if cut else _BEFORE
+    if len(results) == len(records):
+        caption = _make_caption(reader, results)
+    return Scene(tuple(marks), caption, tuple(text))
 
 
 def _list_columns(written: Reading) -> Iterator[tuple[float, float, list[Span]]]:
@@ -204,10 +183,10 @@ def _draw_written(number: int, y: float, record: Record, value: bytes, written: 
         yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE)
 
 
-def _draw_reading(
-    number: int, y: float, size: int, sides: dict[int, tuple[float, float]], reading: Reading, wrong: set[str]
-) -> Iterator[Mark]:
-    for field in filter(_is_shown, reading.spans):
+def _draw_fields(
+    number: int, y: float, sides: dict[int, tuple[float, float]], fields: Sequence[Span], wrong: set[str]
+) -> Iterator[Box]:
+    for field in fields:
         name = find_name(field)
         x, width = _find_block(sides, field.start, field.end)
         is_wrong = name in wrong
@@ -218,36 +197,35 @@ def _draw_reading(
         words = sign + _WORDS.get(name, name)
         if measure_text(words, _SIZE) > width:
             words = sign.strip()
-        lines = (words, _fit(field.text, width))
+        lines = (words, shorten(field.text, int(width / measure_text("0", _SIZE))))
         yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, is_dashed=is_wrong)
+
+
+def _draw_rest(
+    number: int, y: float, size: int, sides: dict[int, tuple[float, float]], reading: Reading
+) -> Iterator[Mark]:
+    """Yield the bytes that a reader did not read, or refused."""
     end = max((field.end for field in reading.spans), default=0)
     if end == size and reading.error is None:
         return
     x, width = _find_block(sides, end, size)
-    key = f"rest {number}"
     rest = fit_words(width - 6, _SIZE, "not read", "…")
     tone = Tone.DEAD
     if reading.error is not None:
-        key = f"refused {number}"
-        rest = tuple(wrap(_ERROR_SIGN + reading.error, int(width / measure_text("0", _SIZE))))
+        rest = tuple(wrap(_ERROR_SIGN + reading.error, int((width - 12) / measure_text("0", _SIZE))))
         tone = Tone.ERROR
-    yield Box(key, x, y, width, _BLOCK_HEIGHT, rest, tone, _SIZE, is_dashed=True)
+    yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, rest, tone, _SIZE, is_dashed=True)
 
 
-def _is_shown(field: Span) -> bool:
-    """Return whether a field has a block. The parts of the tagged fields are too narrow."""
-    return find_name(field) not in ("tagged fields", "tag of topicId") and field.end > field.start
+def _list_shown(reading: Reading) -> list[Span]:
+    """Return the fields that have a block. The parts of the tagged fields are too narrow."""
+    hidden = ("tagged fields", "tag of topicId")
+    return [field for field in reading.spans if find_name(field) not in hidden and field.end > field.start]
 
 
 def _find_block(sides: dict[int, tuple[float, float]], start: int, end: int) -> tuple[float, float]:
     x = sides[start][0]
     return x, sides[end - 1][1] - x
-
-
-def _fit(text: str, width: float) -> str:
-    while measure_text(text, _SIZE) > width and len(text) > 1:
-        text = text.removesuffix("…")[:-1] + "…"
-    return text
 
 
 def _find_wrong(written: Reading, reading: Reading) -> set[str]:
@@ -269,12 +247,7 @@ def _describe_result(reading: Reading, wrong: set[str]) -> tuple[Tone, str]:
     return Tone.LIVE, "reads it correctly ✓"
 
 
-def _make_caption(reader: Reader | None, results: Sequence[tuple[int | None, Reading, set[str]]]) -> str:
-    if reader is None:
-        return (
-            "Brokers of different releases wrote the same commit. The fields stand in common columns. "
-            "The bytes contain no names, so a reader needs the version. Choose a reader."
-        )
+def _make_caption(reader: Reader, results: Sequence[tuple[int | None, Reading, set[str]]]) -> str:
     misread = [str(version) for version, reading, wrong in results if reading.error is None and wrong]
     refused = [str(version) for version, reading, _ in results if reading.error is not None]
     parts = []

@@ -39,9 +39,13 @@ _BOTTOM = 176
 
 @dataclass(frozen=True, repr=False)
 class Chart:
+    """Columns. The column of the time `call` has the colour of an error, and a dashed line stands at the `limit`."""
+
     title: str
     times: tuple[str, ...]
     values: tuple[float | None, ...]
+    call: str = ""
+    limit: tuple[str, float | None] | None = None
 
     def __repr__(self) -> str:
         return self.text
@@ -50,7 +54,8 @@ class Chart:
     def text(self) -> str:
         pairs = zip(self.times, self.values, strict=True)
         points = (f"{time} {'nothing' if value is None else format(value, ',g')}" for time, value in pairs)
-        return f"{self.title}: " + ", ".join(points)
+        limit = "; {}: {:,g}".format(*self.limit) if self.limit else ""
+        return f"{self.title}: " + ", ".join(points) + limit
 
     def draw(self) -> str:
         largest = max(value for value in self.values if value is not None)
@@ -64,11 +69,19 @@ class Chart:
             x = _LEFT + (number + 0.5) * distance
             height = (value or 0) / largest * (_BOTTOM - _TOP)
             shown = "nothing" if value is None else format(value, ",g")
+            is_call = time == self.call
+            tone = Tone.ERROR if is_call else Tone.NEW
+            value_y = _BOTTOM - height + (14 if self.limit else -6)
             marks += [
-                Label(f"time {number}", x, _BOTTOM + 20, time, "middle", Tone.MUTED),
-                Box(f"column {number}", x - _COLUMN / 2, _BOTTOM - height, _COLUMN, height, tone=Tone.NEW),
-                Label(f"value {number}", x, _BOTTOM - height - 6, shown, "middle"),
+                Label(f"time {number}", x, _BOTTOM + 20, time, "middle", Tone.MUTED, is_bold=is_call),
+                Box(f"column {number}", x - _COLUMN / 2, _BOTTOM - height, _COLUMN, height, tone=tone),
+                Label(f"value {number}", x, value_y, shown, "middle", is_bold=is_call),
             ]
+        if self.limit is not None:
+            name, value = self.limit
+            y = _BOTTOM - (value or 0) / largest * (_BOTTOM - _TOP)
+            marks.append(Arrow("limit", _LEFT, y, _RIGHT, y, Tone.ERROR, is_dashed=True, has_head=False))
+            marks.append(Label("limit name", _RIGHT + 4, y + 4, name, tone=Tone.ERROR, size=11))
         return draw_svg(Scene(tuple(marks), self.title, (self.text,)), _HEIGHT, self.text)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
@@ -148,10 +161,13 @@ def read_incident(page: Path) -> Incident:
 
 
 def _read_chart(section: str) -> Chart:
+    """Read a table of times and values. The time of the call is bold, and the name of a limit is in italics."""
     title, table = section.split("\n", 1)
-    rows = read_rows(table)
-    values = (literal_eval(value) if value else None for _, value in rows)
-    return Chart(title, tuple(time for time, _ in rows), tuple(values))
+    rows = [(name, literal_eval(value) if value else None) for name, value in read_rows(table)]
+    call = next((name.strip("*") for name, _ in rows if name.startswith("**")), "")
+    limit = next(((name.strip("_"), value) for name, value in rows if name.startswith("_")), None)
+    times, values = zip(*(row for row in rows if not row[0].startswith("_")), strict=True)
+    return Chart(title, tuple(time.strip("*") for time in times), values, call, limit)
 
 
 def _read_question(name: str, section: str, hints: tuple[str, ...]) -> Question:

@@ -85,7 +85,7 @@ class Compaction(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
         controls = (
-            Control("pass", "step", _STEPS),
+            Control("pass", "step", _STEPS, initial=1),
             Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
             Control("transaction", "the transaction of records 5 and 6 is", _TRANSACTIONS, is_sequence=False),
         )

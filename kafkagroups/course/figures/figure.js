@@ -237,7 +237,7 @@ function makeSequence(parent, control, choose) {
   play.onclick = () => {
     if (timer) return stop();
     play.textContent = "❚❚ pause";
-    wait(go(shown === last || !isTouched ? 0 : shown + 1));
+    wait(go(shown === last || (shown && !isTouched) ? 0 : shown + 1));
     isTouched = true;
   };
   const goAndStop = (option) => {

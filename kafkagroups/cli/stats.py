@@ -15,7 +15,7 @@ from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history import stats
-from kafkagroups.history.finding import count_of, describe_duration, describe_time
+from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
 from kafkagroups.history.transactions import abort_command
@@ -109,6 +109,9 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     findings = statistics.findings
     print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings'}.")
     print_findings(findings)
+    if statistics.unwatched:
+        names = list_names(statistics.unwatched)
+        print_text(f"Too many records to look for storms, skips and second writers (kafkagroups timeline): {names}.")
     _print_moved_offsets(topic, statistics.moved_offsets, top)
     live = {number: f"{part.live_bytes / part.bytes:.0%}" if part.bytes else None for number, part in largest}
     print_table(

@@ -85,7 +85,7 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
     forward_count = history.left_out + sum(event.is_routine for event in history.events)
     if not args.all and forward_count:
         storms = " or belong to a storm" if any(event.event == "storm" for event in history.events) else ""
-        print_text(f"Not shown: {count_of(forward_count, 'event')} that only moved forward{storms}. --all shows them.")
+        print_text(f"Not shown: {count_of(forward_count, 'event')} that did not go back{storms}. --all shows them.")
 
 
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:

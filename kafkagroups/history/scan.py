@@ -37,6 +37,9 @@ from kafkagroups.records.written_versions import describe_writers
 
 MAX_WATCHED = 20
 """At most this many groups of a partition are replayed: if more are in trouble, the cause is not one of the groups."""
+MAX_WATCHED_RECORDS = 100_000
+"""At most this many records of a path are replayed, which takes about ten seconds; of each partition, the groups with
+the fewest records come first. `Stats.unwatched` names the others."""
 MAX_RETURNED = 5
 MAX_RETURNED_RECORDS = 2_000
 """At most this many groups of a path are replayed because a topic can have been created again, and only small ones."""
@@ -44,15 +47,25 @@ MIN_WAIT_MS = 30_000
 """A consumer gives partitions back with its next heartbeat, which it sends every few seconds."""
 
 
-def watch_groups(partition: Partition, topic: OpenTopic, stats: Stats) -> Iterator[Finding]:
+def choose_watched(partition: Partition, max_records: int) -> tuple[list[str], list[str], int]:
+    """Return the groups of a partition that are replayed, those that have too many records, and how many are left."""
+    watched = {*partition.totals.watched_groups, *_find_unrevoked(partition)}
+    names = partition.parts.keys() & (watched | partition.returned)
+    counts = {name: partition.by_group[name].records for name in names}
+    chosen: list[str] = []
+    left_out = []
+    for name in sorted(names, key=lambda name: (name not in watched, counts[name], name))[:MAX_WATCHED]:
+        (chosen if counts[name] <= max_records else left_out).append(name)
+        max_records -= counts[name] if name in chosen else 0
+    return chosen, left_out, max_records
+
+
+def watch_groups(partition: Partition, topic: OpenTopic, stats: Stats, names: list[str]) -> Iterator[Finding]:
     """Yield the findings about the groups of a partition that are worth a replay.
 
     Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
     """
-    watched = {*partition.totals.watched_groups, *_find_unrevoked(partition)}
-    names = partition.parts.keys() & (watched | partition.returned)
-    chosen = sorted(names, key=lambda name: (name not in watched, name))
-    _, logs = load_group_logs(topic.part(partition.log), chosen[:MAX_WATCHED]) if chosen else (None, {})
+    _, logs = load_group_logs(topic.part(partition.log), names) if names else (None, {})
     for log in logs.values():
         yield from _replay(partition, log, stats)
 
@@ -127,6 +140,7 @@ class CountedTopic:
             if shard is not None:
                 self.totals[log.partition] = take_totals(shard, log, topic.dialect)
         self._returned_left = MAX_RETURNED
+        self._watched_left = MAX_WATCHED_RECORDS
         self._misplaced, is_explained = partition_rules.find_misplaced(topic.logs, self.groups)
         topic_partitions = self.groups.topic_partitions
         self.topic_partitions = replace(topic_partitions, changed=None) if is_explained else topic_partitions
@@ -157,7 +171,9 @@ class CountedTopic:
             stats.writers = writers.finish(log.partition)
             stats.known_groups = group_rules.list_known_groups(partition)
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
-            found = (*found, watch_groups(partition, self.topic, stats) if watches_groups else ())
+            if watches_groups:
+                names, stats.unwatched, self._watched_left = choose_watched(partition, self._watched_left)
+                found = (*found, watch_groups(partition, self.topic, stats, names))
             stats.findings = list(chain.from_iterable(found))
             stats.groups_lost = {log.partition: failure.lost}
             yield stats

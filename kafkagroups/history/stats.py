@@ -376,6 +376,9 @@ class Stats:
     waiting: list[tuple[int, Finding]] = field(default_factory=list, compare=False, repr=False)
     """The findings about members that have not given partitions back, with the time since which they wait."""
 
+    unwatched: list[str] = field(default_factory=list, compare=False, repr=False)
+    """The groups with too many records to look for storms, skips and second writers in their history."""
+
     @property
     def newest_ms(self) -> int:
         """The time of the newest record of all logs; 0 if there is none."""
@@ -392,7 +395,7 @@ class Stats:
         self.rows.setdefault(name, Count()).add(count)
 
     def add(self, other: Stats) -> None:
-        for field_name in ("problems", "findings", "waiting", "recreated", "writers"):
+        for field_name in ("problems", "findings", "waiting", "recreated", "writers", "unwatched"):
             getattr(self, field_name).extend(getattr(other, field_name))
         for field_name in ("partitions", "known_groups", "groups_lost"):
             getattr(self, field_name).update(getattr(other, field_name))

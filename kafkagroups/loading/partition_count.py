@@ -189,7 +189,8 @@ class _Places:
     """Where the records of the groups are, compared with their home partitions for a partition count.
 
     `other_partitions` has, by group id, the other partitions with records of the group, and `moved` the time of the
-    first record at home of each group whose newest record is there all the same.
+    first record at home of each group whose newest record is there all the same. Before a change of the count, nothing
+    was written there, so the first record elsewhere is older than the first one at home.
     """
 
     def __init__(self, partitions_of: PartitionsOf, count: int, read_times: LogTimes) -> None:
@@ -212,7 +213,10 @@ class _Places:
         for group_id, home in home_of.items():
             home_times = times[home].get(group_id)
             other_times = [times[number].get(group_id) for number in self.other_partitions[group_id]]
-            if home_times and all(other and other.last_ms < home_times.last_ms for other in other_times):
+            if home_times and all(
+                other and other.first_ms <= home_times.first_ms and other.last_ms < home_times.last_ms
+                for other in other_times
+            ):
                 self.moved[group_id] = home_times.first_ms
 
 

@@ -378,8 +378,12 @@ def _find_count(groups: Groups) -> int | None:
     is_below_default = max(numbers, default=0) < DEFAULT_PARTITION_COUNT
     candidates = [*([len(numbers)] if has_all else []), *([DEFAULT_PARTITION_COUNT] if is_below_default else [])]
     places = groups.partitions_of.items()
-    fitting = (count for count in candidates if all(partition_for(name, count) in found for name, found in places))
-    return next(fitting, None)
+    shares = {
+        count: sum(partition_for(name, count) in found for name, found in places) / len(places) for count in candidates
+    }
+    # If folders were exchanged, most groups still are at home. Of a wrong count, about one in `count` groups would be.
+    is_likely = has_all and len(numbers) > 2 and shares[len(numbers)] > 0.5
+    return next((count for count in candidates if shares[count] == 1), len(numbers) if is_likely else None)
 
 
 def _find_same(log: Log, other: Log) -> int | None:

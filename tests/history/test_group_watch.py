@@ -44,6 +44,19 @@ def test_a_member_that_leaves_and_joins_again_is_named_with_its_own_time_outs(br
     assert finding.command[:3] == ["kafkagroups", "timeline", f"{broker.path}/__consumer_offsets-0"]
 
 
+def test_groups_with_too_many_records_to_replay_are_named(broker, monkeypatch, run):
+    """Of a log with storms in all of its groups, `stats` would replay every record."""
+    consumers = [broker.join("a"), broker.join("slow")]
+    for _ in range(30):
+        restart(broker, consumers[1], consumers, 5)
+        broker.poll(*consumers, times=5)
+    assert broker.find("rebalance_storm")
+    monkeypatch.setattr("kafkagroups.history.scan.MAX_WATCHED_RECORDS", 10)
+    assert not broker.find("rebalance_storm")
+    text = " ".join(run("stats", broker.path)[1].split())
+    assert "to look for storms, skips and second writers (kafkagroups timeline): app." in text
+
+
 def test_a_leader_that_joins_again_keeps_the_members(broker):
     """A JoinGroup of the leader of a stable group begins a rebalance (doCurrentMemberJoinGroup, 3.9.2).
 

@@ -167,3 +167,30 @@ def test_the_commands_say_what_was_assumed_and_what_was_changed(widened, run):
         assert "changed from 3 to 5, at the latest at 2023-11-14 22:13:21 UTC" in text and moved in text
         topic = json.loads(run(*command, path, "--json")[1])["topic_partitions"]
         assert topic == kg.load(path).topic_partitions.to_json()
+
+
+NAMES = [f"g{number}" for number in range(20)]
+AT_HOME = {home: [name for name in NAMES if partition_for(name, 5) == home] for home in range(5)}
+
+
+def test_exchanged_folders_are_found_in_both_partitions(tmp_path):
+    """A 4.3.1 broker with the folders 0 and 2 of each other writes on at the home of each group (a trial)."""
+    sick = {home: [commit(name, 1, home) for name in names] for home, names in AT_HOME.items()}
+    sick[0], sick[2] = sick[2], [*sick[0], commit(AT_HOME[2][0], 2, 50)]
+    write_topic(tmp_path, sick)
+    found = [finding for finding in kg.check(tmp_path).findings if finding.kind == "misplaced_groups"]
+    assert [finding.partition for finding in found] == [0, 2]
+
+
+def test_later_records_in_another_partition_are_no_change_of_the_count(tmp_path):
+    """Its follower copies what this broker writes. Before a change, nothing was written at the new home, so what came
+    first at home, and only then elsewhere, is no trace of a change."""
+    healthy = {home: [commit(name, 1, home) for name in names] for home, names in AT_HOME.items()}
+    name = AT_HOME[2][0]
+    healthy[0].append(commit(name, 2, 50))
+    healthy[2].append(commit(name, 3, 60))
+    write_topic(tmp_path, healthy)
+    topic_partitions = kg.load(tmp_path).topic_partitions
+    assert topic_partitions.changed is None and topic_partitions.shared_groups == [name]
+    (finding,) = kg.check(tmp_path).findings
+    assert (finding.kind, finding.partition) == ("misplaced_groups", 0)

@@ -46,3 +46,6 @@ else:
         if name not in globals():
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return globals()[name]
+
+    def __dir__() -> list[str]:
+        return list(__getattr__("__all__"))

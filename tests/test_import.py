@@ -32,6 +32,7 @@ def test_public_names_are_those_of_the_list():
         assert find_spec(f"kafkagroups.{name}") is None, name
     assert callable(kg.report) and callable(kg.load)
     assert not hasattr(kg, "no_such_name")
+    assert dir(kg) == sorted(kg.__all__), "what Tab completes"
 
 
 def test_doctor_loads_nothing_heavy():

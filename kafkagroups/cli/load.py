@@ -188,7 +188,7 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     answers.print_topic_partitions(groups.topic_partitions, groups.coordinator)
     _print_zeros(groups)
     if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
-        print_text(f"The coordinator has no group that matches {args.group}.")
+        print_text(f"The coordinator has no group that matches {args.group!r}.")
     answers.print_gaps({number: loaded.gaps for number, loaded in partitions.items()})
     answers.print_cut(args, {number: loaded.next_offset for number, loaded in partitions.items()})
 

@@ -53,7 +53,7 @@ def choose_watched(partition: Partition, max_records: int) -> tuple[list[str], l
     names = partition.parts.keys() & (watched | partition.returned)
     counts = {name: partition.by_group[name].records for name in names}
     chosen: list[str] = []
-    left_out = []
+    left_out: list[str] = []
     for name in sorted(names, key=lambda name: (name not in watched, counts[name], name))[:MAX_WATCHED]:
         (chosen if counts[name] <= max_records else left_out).append(name)
         max_records -= counts[name] if name in chosen else 0

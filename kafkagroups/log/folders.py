@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -98,7 +99,8 @@ def open_logs(path: str | Path) -> list[Log]:
                 check_one_log_per_partition(logs)
                 return sorted(logs, key=lambda log: log.partition or 0)
             if not has_segments(parent):
-                odd_names = _explain_names(sorted(entry.name for entry in parent.iterdir()))
+                entries = chain(parent.iterdir(), *(folder.iterdir() for folder in folders))
+                odd_names = _explain_names(sorted(entry.name for entry in entries))
                 raise UsageError(f"{path}: {NO_LOG_FOUND}{odd_names or _suggest_subfolders(parent)}")
     return [open_log(path)]
 

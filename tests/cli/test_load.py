@@ -162,4 +162,4 @@ def test_until_finds_the_partition_of_the_group(run):
 def test_the_text_says_that_no_group_matches(run):
     status, out, _ = run("load", SHOP, *BROKER, "--group", "zz*")
     assert status == 0
-    assert "The coordinator has no group that matches zz*." in out
+    assert "The coordinator has no group that matches 'zz*'." in out

@@ -32,6 +32,9 @@ def test_an_archive_and_a_segment_of_tiered_storage(run, tmp_path):
     archive.write_bytes(gzip.compress(data))
     for path in (archive, tmp_path):
         assert "is an archive: unpack it first" in run("load", path)[2]
-    archive.unlink()
+    folder = tmp_path / "broker" / "__consumer_offsets-9"
+    folder.mkdir(parents=True)
+    archive.rename(folder / archive.name)
+    assert "is an archive: unpack it first" in run("load", folder.parent)[2]
     (tmp_path / f"{SEGMENT}-{TOPIC_ID}.log").write_bytes(data)
     assert f"a segment of tiered storage: copy it as {SEGMENT}.log" in run("load", tmp_path)[2]

@@ -165,7 +165,7 @@ def _describe_start(change: Change, older: Any) -> str:
     if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
         return ""
     if not change.before:
-        return ", which had no offset at the fork"
+        return ", which had no offset at the fork: consumers that restarted then began where auto.offset.reset says"
     start = change.before["offset"]
     count = older["offset"] - start if older else 0
     twice = f": consumers that restarted then read {count} twice" if count > 0 else ""

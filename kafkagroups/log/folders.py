@@ -381,8 +381,8 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
     """Yield a file to write, which gets the name `path` at the end of the `with` statement, and is deleted after an
     error.
 
-    Raises FileExistsError if `path` exists and must not be replaced, UsageError if another run is writing it, and
-    OSError with the name of the file if it cannot be written.
+    Raises FileExistsError if `path` exists and must not be replaced, UsageError if another run is writing it or it
+    cannot be created, and OSError with the name of the file if it cannot be written.
     """
     if not replaces and os.path.lexists(path):
         raise FileExistsError(f"{path} exists")
@@ -396,6 +396,8 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[BinaryIO]:
         file = open(work, "xb")  # noqa: SIM115  # It is closed below.
     except FileExistsError:
         raise UsageError(_describe_other_run(path, work)) from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
     try:
         with file:
             yield file

@@ -103,6 +103,8 @@ def parse_release(text: str) -> Version:
     A release that is newer than all that this package knows is accepted, because it can exist by now. Raises UsageError
     if Kafka cannot have a release with this name.
     """
+    if not isinstance(text, str):
+        raise UsageError(f'a Kafka release is a text such as "4.3.1", not {text!r}')
     if SHORT_NAMES.get(text, text) in NEWEST_PATCHES or is_newer(text):
         return _parse_numbers(text)
     feature, _, patch = text.rpartition(".")

@@ -20,15 +20,15 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 521,
-    "cli": 3058,
+    "cli": 3060,
     "coordinator": 5821,
     "course": 6997,
     "engine": 2548,
     "groups": 2154,
-    "history": 5078,
+    "history": 5088,
     "html_report": 491,
     "kafka_tools": 414,
-    "loading": 2126,
+    "loading": 2127,
     "log": 2496,
     "records": 1872,
     "repair": 2236,

@@ -181,10 +181,11 @@ def _list_records(value: Any, form: str) -> str:
 def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> None:
     branches = {"a": fork.a, "b": fork.b}
     longer = [name for name, branch in branches.items() if branch.only] or ["b"]
+    are_strangers = not truncation.is_elected and fork.a.only > 0 < fork.b.only and fork.a.first == fork.b.first == 0
     place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"
     if len(longer) == 1:
         place = f"{_OTHER[longer[0]]} ends at offset {fork.offset}, and {longer[0]} continues"
-    elif fork.offset == 0:
+    elif are_strangers:
         place = "no record agrees, so a and b are probably logs of two partitions and no replicas of one"
     lines = [f"{answers.name_partition(partition)}: {place}."]
     for name in longer:
@@ -197,7 +198,7 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
     newer = truncation.newer
     older = _OTHER[newer]
     epochs = branches[newer].epochs
-    if fork.offset == 0 and len(longer) == 2:
+    if are_strangers:
         lines.append("  If both are replicas, copy both folders first: one of them loses all of its records.")
     elif truncation.is_elected:
         silence = "" if branches[newer].only else " It has written nothing since its election."

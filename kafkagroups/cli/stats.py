@@ -64,6 +64,7 @@ def to_json(statistics: stats.Stats, top: int | None) -> dict[str, Any]:
         **({"value_versions": value_versions_json(statistics.value_versions)} if statistics.by == "type" else {}),
         "topic_partitions": statistics.topic_partitions.to_json(),
         "moved_offsets": [offset.to_json() for offset in statistics.moved_offsets],
+        **({"unwatched": statistics.unwatched} if statistics.unwatched else {}),
     }
 
 

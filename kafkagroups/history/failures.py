@@ -103,28 +103,34 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     remedy = f"Move {failure.file} out of the partition's folder."
     if failure.offset is not None:
         command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
-        earlier, others = _count_cut_records(partition.log, failure.file, failure.offset)
+        earlier, others, in_file = _count_cut_records(partition.log, failure.file, failure.offset)
         without = f"a copy that ends before offset {failure.offset} starts ({join_words(command)}), but it loses "
         without += f"{count_of(others, 'record')}."
         if earlier:
             without = (
-                f"make a copy of the folder without {failure.file}, and check that copy: a cut at offset "
-                f"{failure.offset} would also remove {count_of(earlier, 'record')} of earlier segments."
+                f"make a copy of the folder without {failure.file}, and check that copy. It loses those of the file's "
+                f"{count_of(in_file, 'record')} that no other segment has; a cut at offset {failure.offset} would also "
+                f"remove {count_of(earlier, 'record')} of earlier segments."
             )
             command = None
         remedy = f"Let the broker copy the partition from another replica. Without one, {without}"
     yield partition.finding(failure.offset, "does_not_start", what, remedy, command=command)
 
 
-def _count_cut_records(log: Log, file: str, offset: int) -> tuple[int, int]:
-    """Return how many records a cut at an offset removes from the segments before a file, and from the other ones."""
-    counts = [0, 0]
+def _count_cut_records(log: Log, file: str, offset: int) -> tuple[int, int, int]:
+    """Return how many records a cut at an offset removes from the segments before a file, and from the others, and how
+    many the file has.
+    """
+    earlier, others, in_file = 0, 0, 0
     with suppress(InvalidLog):
         for found in log.find_batches(None):
-            if found.frame.last_offset >= offset:
-                is_earlier = log.segments.index(found.segment) < log.segments.index(file)
-                counts[not is_earlier] += record_count(found.parse())
-    return counts[0], counts[1]
+            count = record_count(found.parse())
+            is_cut = found.frame.last_offset >= offset
+            is_earlier = log.segments.index(found.segment) < log.segments.index(file)
+            earlier += count if is_cut and is_earlier else 0
+            others += count if is_cut and not is_earlier else 0
+            in_file += count if found.segment == file else 0
+    return earlier, others, in_file
 
 
 def find_large_heap(partition: Partition) -> Iterator[Finding]:

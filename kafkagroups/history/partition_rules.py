@@ -33,7 +33,7 @@ MemoryRecords.withEndTransactionMarker (4.3.1).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, MovedOffset, Pa
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.partition_count import PartitionCountChange
+from kafkagroups.loading.partition_count import PartitionCountChange, PartitionsOf
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
@@ -378,12 +378,20 @@ def _find_count(groups: Groups) -> int | None:
     is_below_default = max(numbers, default=0) < DEFAULT_PARTITION_COUNT
     candidates = [*([len(numbers)] if has_all else []), *([DEFAULT_PARTITION_COUNT] if is_below_default else [])]
     places = groups.partitions_of.items()
-    shares = {
-        count: sum(partition_for(name, count) in found for name, found in places) / len(places) for count in candidates
-    }
-    # If folders were exchanged, most groups still are at home. Of a wrong count, about one in `count` groups would be.
-    is_likely = has_all and len(numbers) > 2 and shares[len(numbers)] > 0.5
-    return next((count for count in candidates if shares[count] == 1), len(numbers) if is_likely else None)
+    fitting = (count for count in candidates if all(partition_for(name, count) in found for name, found in places))
+    are_exchanged = has_all and _are_exchanged(groups.partitions_of, len(numbers))
+    return next(fitting, len(numbers) if are_exchanged else None)
+
+
+def _are_exchanged(partitions_of: PartitionsOf, count: int) -> bool:
+    """Return whether each partition with foreign groups has those of one other partition, which has its groups."""
+    homes: defaultdict[int, set[int]] = defaultdict(set)
+    for name, numbers in partitions_of.items():
+        home = partition_for(name, count)
+        for number in numbers:
+            if number is not None and number != home:
+                homes[number].add(home)
+    return all(len(found) == 1 and homes.get(min(found)) == {number} for number, found in homes.items())
 
 
 def _find_same(log: Log, other: Log) -> int | None:

@@ -190,7 +190,7 @@ class _Places:
 
     `other_partitions` has, by group id, the other partitions with records of the group, and `moved` the time of the
     first record at home of each group whose newest record is there all the same. Before a change of the count, nothing
-    was written there, so the first record elsewhere is older than the first one at home.
+    was written there. So if most of these groups began at home, there was no change, and none has moved.
     """
 
     def __init__(self, partitions_of: PartitionsOf, count: int, read_times: LogTimes) -> None:
@@ -210,14 +210,15 @@ class _Places:
                     groups_in.setdefault(number, []).append(group_id)
         times = {number: read_times.of_groups(number, group_ids) for number, group_ids in groups_in.items()}
         self.moved: dict[str, int] = {}
+        began_at_home = 0
         for group_id, home in home_of.items():
             home_times = times[home].get(group_id)
             other_times = [times[number].get(group_id) for number in self.other_partitions[group_id]]
-            if home_times and all(
-                other and other.first_ms <= home_times.first_ms and other.last_ms < home_times.last_ms
-                for other in other_times
-            ):
+            if home_times and all(other and other.last_ms < home_times.last_ms for other in other_times):
                 self.moved[group_id] = home_times.first_ms
+                began_at_home += all(other and other.first_ms > home_times.first_ms for other in other_times)
+        if 2 * began_at_home > len(self.moved):
+            self.moved.clear()
 
 
 def _find_change(places: _Places, numbers: Iterable[int | None], count: int) -> PartitionCountChange | None:

@@ -55,6 +55,7 @@ def test_groups_with_too_many_records_to_replay_are_named(broker, monkeypatch, r
     assert not broker.find("rebalance_storm")
     text = " ".join(run("stats", broker.path)[1].split())
     assert "to look for storms, skips and second writers (kafkagroups timeline): app." in text
+    assert '"unwatched": ["app"]' in run("stats", broker.path, "--json")[1]
 
 
 def test_a_leader_that_joins_again_keeps_the_members(broker):

@@ -182,6 +182,17 @@ def test_exchanged_folders_are_found_in_both_partitions(tmp_path):
     assert [finding.partition for finding in found] == [0, 2]
 
 
+def test_dead_groups_after_a_change_of_the_count_are_no_exchanged_folders(tmp_path):
+    """From 3 partitions to 5: two of twenty groups have not come back, so no record of them is at home."""
+    logs = {number: [] for number in range(5)}
+    for name in NAMES:
+        logs[partition_for(name, 3)].append(commit(name, 1, 0))
+    for name in NAMES[2:]:
+        logs[partition_for(name, 5)].append(commit(name, 2, 1000))
+    write_topic(tmp_path, logs)
+    assert not [finding for finding in kg.check(tmp_path).findings if finding.kind == "misplaced_groups"]
+
+
 def test_later_records_in_another_partition_are_no_change_of_the_count(tmp_path):
     """Its follower copies what this broker writes. Before a change, nothing was written at the new home, so what came
     first at home, and only then elsewhere, is no trace of a change."""

@@ -219,7 +219,7 @@ function makeSequence(parent, control, choose) {
   const slider = makeElement(row, "input", { type: "range", min: 0, max: last, step: 1, "aria-label": control.label });
   const next = makeElement(row, "button", { type: "button" }, "next");
   const place = makeElement(row, "span", { class: "kg-place" });
-  let shown = 0;
+  let shown = null;
   let timer = null;
   let isTouched = false; // A figure opens where there is something to see, but its story begins at the first step.
   const go = (option) => (option >= 0 && option <= last && choose(control.name, option)) || 0;
@@ -238,10 +238,8 @@ function makeSequence(parent, control, choose) {
     if (timer) return stop();
     play.textContent = "❚❚ pause";
     wait(go(shown === last || (shown && !isTouched) ? 0 : shown + 1));
-    isTouched = true;
   };
   const goAndStop = (option) => {
-    isTouched = true;
     stop();
     go(option);
   };
@@ -250,6 +248,7 @@ function makeSequence(parent, control, choose) {
   slider.oninput = () => goAndStop(Number(slider.value));
   stop();
   return (option, words) => {
+    isTouched ||= shown !== null && shown !== option;
     shown = option;
     slider.value = option;
     slider.setAttribute("aria-valuetext", words || control.options[option]);

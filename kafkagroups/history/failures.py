@@ -121,16 +121,16 @@ def _count_cut_records(log: Log, file: str, offset: int) -> tuple[int, int, int]
     """Return how many records a cut at an offset removes from the segments before a file, and from the others, and how
     many the file has.
     """
-    earlier, others, in_file = 0, 0, 0
+    counts = {"earlier": 0, "others": 0, "file": 0}
     with suppress(InvalidLog):
         for found in log.find_batches(None):
             count = record_count(found.parse())
-            is_cut = found.frame.last_offset >= offset
             is_earlier = log.segments.index(found.segment) < log.segments.index(file)
-            earlier += count if is_cut and is_earlier else 0
-            others += count if is_cut and not is_earlier else 0
-            in_file += count if found.segment == file else 0
-    return earlier, others, in_file
+            if found.frame.last_offset >= offset:
+                counts["earlier" if is_earlier else "others"] += count
+            if found.segment == file:
+                counts["file"] += count
+    return counts["earlier"], counts["others"], counts["file"]
 
 
 def find_large_heap(partition: Partition) -> Iterator[Finding]:

@@ -350,7 +350,7 @@ function mount(root, content, send, messageText = "", before = null) {
   const choose = (name, option) => {
     options[names.indexOf(name)] = option;
     jump(names.indexOf(name));
-    return show();
+    return show(content.controls[names.indexOf(name)].is_sequence);
   };
 
   const controls = makeElement(root, "div", { class: "kg-controls" });
@@ -378,17 +378,20 @@ function mount(root, content, send, messageText = "", before = null) {
     part.dataset.lmSuppressShortcuts = "true";
   }
 
-  function show() {
+  // Only a step tells a story: what another choice changes is drawn without delay.
+  function show(isStep) {
     let index = 0;
     content.controls.forEach((control, number) => (index = index * control.options.length + options[number]));
     const scene = content.scenes[index];
-    const seconds = drawScene(svg, scene.marks.map((number) => content.marks[number]), choose);
+    const marks = scene.marks.map((number) => content.marks[number]);
+    const drawn = isStep ? marks : marks.map((mark) => ({ ...mark, delay: 0, duration: 0 }));
+    const seconds = drawScene(svg, drawn, choose);
     shownCaption.textContent = scene.caption;
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));
     return seconds;
   }
-  show();
+  show(true);
   return {
     message,
     chosen: () => new Map(names.map((name, number) => [name, options[number]])),

@@ -373,7 +373,7 @@ class ByteRibbon(Figure):
         reach = ""
         if counted > 0:
             verb = "covers" if span.field == "crc" else "counts"
-            reach = f" It {verb} the {counted} bytes with the strip below them."
+            reach = f" What it {verb} has the strip below it: {counted} bytes."
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 
     def _list_differences(self, reading: Reading) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -13,6 +14,7 @@ from kafkagroups.groups.replay import CountBytes, ignore_bytes
 from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import ByteProgress, OpenTopic, choose_engine
+from kafkagroups.loading.partition_count import refuse_pattern
 from kafkagroups.loading.rows import read_table
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, Progress, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES
@@ -99,6 +101,10 @@ class Topic:
 
     def open(self, stop: Stop = NO_STOP, find_logs: Callable[[str | Path], list[Log]] = open_logs) -> OpenTopic:
         """Return the logs, opened by `find_logs`, with the rules. `stop` says where reading ends (log/segments.py)."""
+        numbers = {"partitions": self.partitions, "until": stop.until_offset, "until_time": stop.until_time}
+        for name, value in numbers.items():
+            if value is not None and not isinstance(value, Integral):
+                raise UsageError(f"{name}: expected a whole number, found {value!r}")
         if self.partitions is not None and self.partitions < 1:
             raise UsageError(f"a topic has at least 1 partition, not {self.partitions}")
         logs = [log.limit_batches(self.max_batch_bytes) for log in find_logs(self.path)]
@@ -172,6 +178,7 @@ class Topic:
         question = Question(topic, partition, since_time, retention_ms)
         question.check()
         [explanation] = explain_groups(self.open(Stop(until, until_time)), [group], question)
+        refuse_pattern(group, is_known=bool(explanation.record_partitions))
         return explanation
 
     def explain_groups(

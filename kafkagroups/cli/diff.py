@@ -80,7 +80,7 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
             _print_hiding(partition, hiding)
         else:
             _print_fork(partition, fork, result.truncations[partition])
-            changes += result.changes[partition]
+            changes += [] if _are_strangers(fork, result.truncations[partition]) else result.changes[partition]
     if result.topic_ids is not None and result.is_created_again:
         print_text(
             "The topic was deleted and created again: its id is {} in a and {} in b. So these are two logs and no "
@@ -165,10 +165,12 @@ def _describe_start(change: Change, older: Any) -> str:
     if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
         return ""
     if not change.before:
-        return ", which had no offset at the fork: consumers that restarted then began where auto.offset.reset says"
+        return (
+            ", which had no offset at the fork: a consumer that restarted after it began where auto.offset.reset says"
+        )
     start = change.before["offset"]
     count = older["offset"] - start if older else 0
-    twice = f": consumers that restarted then read {count} twice" if count > 0 else ""
+    twice = f": if its consumer restarted, it read {count} twice" if count > 0 else ""
     return f", {start} at the fork{twice}"
 
 
@@ -181,11 +183,10 @@ def _list_records(value: Any, form: str) -> str:
 def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> None:
     branches = {"a": fork.a, "b": fork.b}
     longer = [name for name, branch in branches.items() if branch.only] or ["b"]
-    are_strangers = not truncation.is_elected and fork.a.only > 0 < fork.b.only and fork.a.first == fork.b.first == 0
     place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"
     if len(longer) == 1:
         place = f"{_OTHER[longer[0]]} ends at offset {fork.offset}, and {longer[0]} continues"
-    elif are_strangers:
+    elif _are_strangers(fork, truncation):
         place = "no record agrees, so a and b are probably logs of two partitions and no replicas of one"
     lines = [f"{answers.name_partition(partition)}: {place}."]
     for name in longer:
@@ -198,7 +199,7 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
     newer = truncation.newer
     older = _OTHER[newer]
     epochs = branches[newer].epochs
-    if are_strangers:
+    if _are_strangers(fork, truncation):
         lines.append("  If both are replicas, copy both folders first: one of them loses all of its records.")
     elif truncation.is_elected:
         silence = "" if branches[newer].only else " It has written nothing since its election."
@@ -220,6 +221,11 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
         lines.append(f"  Before offset {end}, {older} stays different: leader epochs do not show this fork.")
     for line in lines:
         print_text(line)
+
+
+def _are_strangers(fork: Fork, truncation: Truncation) -> bool:
+    """Whether the logs have no record in common, so that nothing that one has was lost or healed on the other."""
+    return not truncation.is_elected and fork.a.only > 0 < fork.b.only and fork.a.first == fork.b.first == 0
 
 
 def _describe_end(follower: Branch, end: int | None) -> str:

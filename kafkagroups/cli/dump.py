@@ -161,7 +161,8 @@ def run(args: Options) -> int:
     record_range = RecordRange(vars(args)["from"], args.since_time, Stop(args.until, args.until_time))
     topics = answers.open_topics(args)
     wanted = _find_wanted(args)
-    print_log: Callable[[Log], None] = _Printer(args, topics[0].dialect, record_range, wanted, errors).print
+    printer = _Printer(args, topics[0].dialect, record_range, wanted, errors)
+    print_log: Callable[[Log], None] = printer.print
     if args.format != "text":
         if args.past_damage:
             reason = "Kafka's tool ends at the damage"
@@ -186,6 +187,8 @@ def run(args: Options) -> int:
             sys.stdout.flush()
             print_error(f"Kafka's own tool fails at this point: {error}")
             return max(status, 1)
+    if wanted and not (printer.has_printed or args.json or status):
+        print_line("No record is selected.")
     if len(errors) > 1:
         errors = [f"{errors[0]} (and {len(errors) - 1} more)"]
     return max(status, answers.print_problems(errors))
@@ -212,6 +215,7 @@ class _Printer:
     range: RecordRange
     wanted: dict[str, object]
     errors: list[str]
+    has_printed: bool = False
 
     def print(self, log: Log) -> None:
         self._log = log
@@ -231,6 +235,7 @@ class _Printer:
             gap = self._find_gap(batch.base_offset, self._partition)
             try:
                 lines = list(self._format_records(batch))
+                self.has_printed = self.has_printed or bool(lines)
                 if not self.args.json and (lines or not (self.wanted or self.range.has_start)):
                     lines.insert(0, f"{self._partition}{_describe_batch(batch)}")
             except BadBytes as error:

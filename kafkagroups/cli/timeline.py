@@ -16,7 +16,6 @@ from kafkagroups.cli.output import format_time_ms, print_text
 from kafkagroups.history.event import Event, describe_skips, join_skips
 from kafkagroups.history.finding import count_of, name_record
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
-from kafkagroups.loading.partition_count import has_wildcard
 from kafkagroups.topic import Topic
 
 POSITIONS_SHOWN = 20
@@ -55,8 +54,6 @@ def _print_timeline(args: argparse.Namespace, topic: Topic, history: Timeline) -
     text = answers.describe_unknown_group(args.group, args.group, topic, history.topic_partitions)
     if args.topic is not None or args.since_time is not None:
         text = f"No event of {args.group} in {topic.path} that --topic and --since-time select."
-    if has_wildcard(args.group):
-        text += " timeline needs the id of one group: kafkagroups explain also takes a pattern."
     print_text(text)
 
 

@@ -33,7 +33,7 @@ from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.partition_count import LogTimes
+from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
 from kafkagroups.log.batches import DamagedHole, Gap, Hole
 from kafkagroups.records.wire import UUID
 
@@ -199,6 +199,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     groups, logs = load_group_logs(topic, [group])
     refuse_foreign_log(topic, groups.partitions_of)
     group_log = logs[group]
+    refuse_pattern(group, is_known=bool(group_log.steps))
     timeline = Timeline(**group_log.begin_history(groups), kafka_rules=topic.dialect.rules_of)
     all_events: list[Event] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):

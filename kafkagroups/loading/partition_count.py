@@ -302,5 +302,11 @@ def match_groups(group_ids: Iterable[str], pattern: str) -> list[str]:
     return sorted(group_id for group_id in known if matches(group_id)) or [pattern]
 
 
+def refuse_pattern(group: str, *, is_known: bool) -> None:
+    """Raise UsageError if an unknown group id looks like a pattern: an empty answer would say that nothing matches."""
+    if has_wildcard(group) and not is_known:
+        raise UsageError(f"no group has the id {group}: expected the id of one group. `explain_groups` takes a pattern")
+
+
 def has_wildcard(pattern: str) -> bool:
     return "*" in pattern or "?" in pattern

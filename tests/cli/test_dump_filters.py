@@ -92,7 +92,7 @@ def test_a_record_that_cannot_be_read_is_selected_by_its_key(run, tmp_path):
     folder = write_segment(tmp_path, encode_batch([LogRecord(0, 5, COMMIT_KEY, b"\0\x63")]))
     status, out, err = run("dump", folder, "--group", "g", "--topic", "t", "--partition", "0")
     assert status == 1 and "cannot be decoded" in out and err.count("\n") == 1
-    assert run("dump", folder, "--group", "other") == (0, "", "")
+    assert run("dump", folder, "--group", "other") == (0, "No record is selected.\n", "")
 
 
 def test_markers_have_no_group_but_a_time(run):

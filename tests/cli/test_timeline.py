@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import kafkagroups as kg
 from tests.captured import captured
 from tests.groups.small_logs import write
@@ -70,7 +72,21 @@ def test_a_time_a_topic_and_damage_limit_the_events_as_in_explain(run):
     assert of_topic == [e for e in everything if e.topic_partition and e.topic_partition.topic == "orders"] != []
     arguments = ("--group", "billing", "--coordinator", "classic", "--since-time", str(since), "--all", "--json")
     assert len(run("timeline", DATA / "3.9.2", *arguments)[1].splitlines()) == len(later)
-    assert "needs the id of one group" in " ".join(run("timeline", DATA / "3.9.2", "--group", "b*")[1].split())
+
+
+def test_a_pattern_is_no_group_id(run):
+    """An empty answer would say that no group matches, so explain and timeline refuse what can only be a pattern."""
+    status, _, problem = run("timeline", DATA / "3.9.2", "--group", "b*")
+    assert (status, "expected the id of one group" in problem) == (2, True)
+    for ask in (kg.explain, kg.timeline):
+        with pytest.raises(kg.UsageError, match="no group has the id b"):
+            ask(DATA / "3.9.2", "b*")
+
+
+@pytest.mark.parametrize("rule", [{"until_time": "2026-11-21"}, {"partitions": "50"}])
+def test_a_text_is_no_number(rule):
+    with pytest.raises(kg.UsageError, match=f"{next(iter(rule))}: expected a whole number, found '"):
+        kg.load(DATA / "3.9.2", **rule)
 
 
 LOYALTY = DATA / "4.3.1" / "__consumer_offsets-24"

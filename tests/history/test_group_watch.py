@@ -2,6 +2,7 @@
 
 import pytest
 
+import kafkagroups as kg
 from kafkagroups.coordinator import OffsetCommit, TopicPartition
 from tests.captured import captured
 from tests.history.logs import MINUTE, SECOND, VERSIONS, Broker, find
@@ -56,6 +57,8 @@ def test_groups_with_too_many_records_to_replay_are_named(broker, monkeypatch, r
     text = " ".join(run("stats", broker.path)[1].split())
     assert "to look for storms, skips and second writers (kafkagroups timeline): app." in text
     assert '"unwatched": ["app"]' in run("stats", broker.path, "--json")[1]
+    page = " ".join(kg.report(broker.path).html.split())
+    assert "to look for storms, skips and second writers (kafkagroups timeline): app." in page
 
 
 def test_a_leader_that_joins_again_keeps_the_members(broker):

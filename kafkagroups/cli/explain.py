@@ -6,18 +6,16 @@ A backward commit is a commit of a smaller offset than the previous commit of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_table, print_text
-from kafkagroups.groups.expiration import Expiration
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import Fate, TopicPartition
 from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation, LoadFailure
-from kafkagroups.history.fates import RecordFate, history_json
+from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.finding import count_of, name_record
 from kafkagroups.loading.partition_count import has_wildcard
 from kafkagroups.records.serde import RECORD_TYPES
@@ -53,33 +51,10 @@ def run(args: Options) -> int:
         options = {"since_time": args.since_time, "retention_ms": args.retention, **answers.find_stop(args)}
         return topic.explain_groups(args.group, args.topic, args.partition, **options)
 
-    return answers.answer_each(args, explain, _print_explanation, _to_json)
+    def to_json(topic: Topic, explanation: Explanation) -> dict[str, Any]:
+        return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **explanation.to_json()}
 
-
-def _to_json(topic: Topic, explanation: Explanation) -> dict[str, Any]:
-    partitions = {number: {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()}
-    damage = {number: asdict(place) for number, place in explanation.find_damage().items()}
-    return {
-        "path": topic.path,
-        "group": explanation.group,
-        "coordinator": explanation.coordinator,
-        **rules_to_json(topic.dialect.rules_of),
-        "history": [history_json(entry) for entry in explanation.history],
-        "answer": explanation.answer,
-        "error": explanation.error,
-        "expires_next": list(map(_expiration_to_json, explanation.expires_next)),
-        "rewound": [position.to_json() for position in explanation.rewound],
-        "expires_without_members": list(map(_expiration_to_json, explanation.protected)),
-        "next_offsets": explanation.next_offsets,
-        "topic_partitions": explanation.topic_partitions.to_json(),
-        **({"partitions": partitions} if partitions else {}),
-        **({"damage": damage} if damage else {}),
-    }
-
-
-def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
-    offset = {"topic_partition": str(expiration.topic_partition), "offset": expiration.offset}
-    return {**offset, "expire_ms": expiration.expire_ms, "from": "record" if expiration.is_from_record else "retention"}
+    return answers.answer_each(args, explain, _print_explanation, to_json)
 
 
 def _print_explanation(args: Options, topic: Topic, explanation: Explanation) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -15,9 +15,8 @@ from kafkagroups.cli.output import format_time_ms, print_line, print_table, prin
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
-from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.history.finding import count_of, list_names
-from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, orphan_json, sorted_pending
+from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, sorted_pending
 from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
 from kafkagroups.log.batches import Start, judge_start
 from kafkagroups.log.folders import open_logs
@@ -61,7 +60,7 @@ def run(args: Options) -> int:
             raise UsageError(f"--{option} takes one PATH, not {len(args.paths)}")
     if not args.to:
         load = partial(_load_selected, args)
-        return answers.answer_each(args, load, _print_answer, lambda topic, groups: to_json(groups), spins=False)
+        return answers.answer_each(args, load, _print_answer, spins=False)
     if args.group is not None:
         raise UsageError("--group cannot be used with --to: the tables contain all groups")
 
@@ -121,30 +120,6 @@ def _load(args: Options, topic: Topic, **stop: Any) -> Groups:
         answers.print_problems(snapshot.notes)  # They are no problems, so the exit code is not used.
         snapshot.save(args.snapshot, max_growth=0.5)
         return snapshot.groups(str(topic.path), args.partitions)
-
-
-def to_json(groups: Groups) -> dict[str, Any]:
-    return {
-        "path": groups.path,
-        "coordinator": groups.coordinator,
-        "kafka": groups.kafka,
-        **rules_to_json(groups.kafka_rules),
-        "partitions": {number: _partition_to_json(loaded) for number, loaded in groups.partitions.items()},
-        "groups": {group_id: group_json(groups[group_id]) for group_id in sorted(groups)},
-        "orphans": {group_id: orphan_json(orphan) for group_id, orphan in sorted(groups.orphans.items())},
-        "elsewhere": dict(sorted(groups.elsewhere.items())),
-        "topic_partitions": groups.topic_partitions.to_json(),
-    }
-
-
-def _partition_to_json(loaded: LoadedPartition) -> dict[str, Any]:
-    fields = asdict(loaded)
-    del fields["record_offset"]  # The error contains it as text.
-    if loaded.zeros is not None:
-        del fields["zeros"]["later_segments"]
-    if loaded.gaps is None:
-        del fields["gaps"]
-    return fields
 
 
 def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:

@@ -6,7 +6,7 @@ A record is live if a broker answers from it, or if its transaction is open. Oth
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -19,7 +19,6 @@ from kafkagroups.history.finding import count_of, describe_duration, describe_ti
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.history.writers import sort_versions, value_versions_json
 from kafkagroups.records.dialects import Version
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
@@ -29,7 +28,6 @@ DEFAULT_ROWS = 20
 _COUNTS = attrgetter("segments", "batches", "records", "bytes")
 _RECORDS_AND_FIRST = attrgetter("records", "first_timestamp_ms")
 _CLEANING = attrgetter("uncleanable_bytes", "freed_bytes", "cleaned_up_to", "last_cleaned_ms")
-_WRITER_FIELDS = ("commits_per_minute", "interval_ms", "records", "bytes", "first_timestamp_ms", "last_timestamp_ms")
 ARGUMENTS = f"""
 PATH...
 --by {"|".join(stats.ROW_KINDS)}=group  what a row counts; writer: commits of a group with equal batch size and
@@ -50,55 +48,9 @@ def run(args: Options) -> int:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
 
     def stats_to_json(topic: Topic, statistics: stats.Stats) -> dict[str, Any]:
-        return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **to_json(statistics, args.top)}
+        return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **statistics.to_json(args.top)}
 
     return answers.answer_each(args, lambda topic: topic.stats(args.by), _print_stats, stats_to_json)
-
-
-def to_json(statistics: stats.Stats, top: int | None) -> dict[str, Any]:
-    return {
-        "partitions": {number: _partition_json(part) for number, part in statistics.partitions.items()},
-        "findings": [asdict(finding) for finding in statistics.findings],
-        "by": statistics.by,
-        "rows": _rows_to_json(statistics)[:top],
-        **({"value_versions": value_versions_json(statistics.value_versions)} if statistics.by == "type" else {}),
-        "topic_partitions": statistics.topic_partitions.to_json(),
-        "moved_offsets": [offset.to_json() for offset in statistics.moved_offsets],
-        **({"unwatched": statistics.unwatched} if statistics.unwatched else {}),
-    }
-
-
-def _rows_to_json(statistics: stats.Stats) -> list[dict[str, Any]]:
-    if statistics.by != stats.WRITER:
-        return [{statistics.by: name, **asdict(count)} for name, count in stats.sort_rows(statistics)]
-    commit_count = sum(writer.commits for writer in statistics.writers)
-    return [
-        {
-            "group": writer.key.group,
-            "leader_epoch": writer.key.leader_epoch,
-            "transactional": writer.key.is_transactional,
-            "records_per_batch": writer.key.records_per_batch,
-            "partition": writer.partition,
-            "commits": writer.commits,
-            "share": writer.commits / commit_count,
-            "share_of_partition": writer.commits / statistics.count_commits(writer.partition),
-            **{name: getattr(writer, name) for name in _WRITER_FIELDS},
-        }
-        for writer in stats.sort_writers(statistics.writers)
-    ]
-
-
-def _partition_json(partition: stats.PartitionStats) -> dict[str, Any]:
-    fields = asdict(partition)
-    del fields["in_partitions"]  # It only repeats the partition's own number.
-    for transaction in fields["open_transactions"]:
-        for name in ("coordinator_epoch", "groups_with_members"):  # Only the findings need them.
-            del transaction[name]
-    ranges = partition.written_by_ranges
-    fields["written_by_ranges"] = [{"from": each.first, "to": each.last, "versions": each.versions} for each in ranges]
-    if partition.gaps is None:
-        del fields["gaps"]
-    return fields
 
 
 def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
@@ -133,7 +85,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
         ("type", "version", "records", "first record (UTC)"),
         [
             (_name_row(type_id, "type"), "tombstone" if version is None else version, *_RECORDS_AND_FIRST(each))
-            for (type_id, version), each in sort_versions(statistics.value_versions)
+            for (type_id, version), each in stats.sort_versions(statistics.value_versions)
         ],
         note="Version: of the record's value. A program that reads the topic itself has to know each of them. For "
         "example, Kafka 4.1 and newer write version 4 of OffsetCommit.",

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafkagroups.errors import UsageError
@@ -145,9 +145,9 @@ class Check:
     path: str
     dialect: Dialect
     target: Dialect | None
-    partitions: dict[int | None, PartitionCheck]
-    findings: list[Finding]
-    topic_partitions: TopicPartitions
+    partitions: dict[int | None, PartitionCheck] = field(repr=False)
+    findings: list[Finding] = field(repr=False)
+    topic_partitions: TopicPartitions = field(repr=False)
 
     @property
     def loads(self) -> bool:

@@ -11,7 +11,7 @@ because a broker never answers between two records of one batch.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -24,7 +24,7 @@ from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, Orphan, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.history.event import sort_rewound
-from kafkagroups.history.fates import RecordFate
+from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.group_events import EPOCHS
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
@@ -260,17 +260,36 @@ class Explanation(GroupHistory):
         The partition from which the group is answered; if it is not answered, all partitions with its records.
     """
 
-    history: list[RecordFate] = field(default_factory=list)
-    answer: Any = None
-    waiting: list[RecordFate] = field(default_factory=list)
-    next_offsets: dict[int | None, int] = field(default_factory=dict)
+    history: list[RecordFate] = field(default_factory=list, repr=False)
+    answer: Any = field(default=None, repr=False)
+    waiting: list[RecordFate] = field(default_factory=list, repr=False)
+    next_offsets: dict[int | None, int] = field(default_factory=dict, repr=False)
     error: str | None = None
-    expires_next: list[Expiration] = field(default_factory=list)
-    gaps: dict[int | None, list[Gap]] = field(default_factory=dict)
-    damage: dict[int | None, Damage] = field(default_factory=dict)
-    record_partitions: frozenset[int | None] = frozenset()
-    failures: list[LoadFailure] = field(default_factory=list)
-    protected: list[Expiration] = field(default_factory=list)
+    expires_next: list[Expiration] = field(default_factory=list, repr=False)
+    gaps: dict[int | None, list[Gap]] = field(default_factory=dict, repr=False)
+    damage: dict[int | None, Damage] = field(default_factory=dict, repr=False)
+    record_partitions: frozenset[int | None] = field(default=frozenset(), repr=False)
+    failures: list[LoadFailure] = field(default_factory=list, repr=False)
+    protected: list[Expiration] = field(default_factory=list, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `explain --json` prints, without the path and the rules."""
+        partitions = {number: {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in self.gaps.items()}
+        damage = {number: asdict(place) for number, place in self.find_damage().items()}
+        return {
+            "group": self.group,
+            "coordinator": self.coordinator,
+            "history": [history_json(entry) for entry in self.history],
+            "answer": self.answer,
+            "error": self.error,
+            "expires_next": list(map(_expiration_json, self.expires_next)),
+            "rewound": [position.to_json() for position in self.rewound],
+            "expires_without_members": list(map(_expiration_json, self.protected)),
+            "next_offsets": self.next_offsets,
+            "topic_partitions": self.topic_partitions.to_json(),
+            **({"partitions": partitions} if partitions else {}),
+            **({"damage": damage} if damage else {}),
+        }
 
     def find_damage(self) -> dict[int | None, Damage]:
         """Return the damage that the answer depends on, by partition: in the partition of the group, and before its
@@ -282,6 +301,11 @@ class Explanation(GroupHistory):
         partitions = {*self.record_partitions, *([partition_for(self.group, count)] if count else [])}
         found = self.damage.items()
         return {number: each for number, each in found if number in partitions or self.group in each.groups_after}
+
+
+def _expiration_json(expiration: Expiration) -> dict[str, Any]:
+    offset = {"topic_partition": str(expiration.topic_partition), "offset": expiration.offset}
+    return {**offset, "expire_ms": expiration.expire_ms, "from": "record" if expiration.is_from_record else "retention"}
 
 
 def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Question) -> Iterator[Explanation]:

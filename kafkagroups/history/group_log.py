@@ -127,10 +127,10 @@ class GroupHistory:
     group: str
     coordinator: str
     kafka: str = ""
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list, repr=False)
     writers: str | None = None
-    topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
-    rewound: list[Position] = field(default_factory=list)
+    topic_partitions: TopicPartitions = field(default_factory=TopicPartitions, repr=False)
+    rewound: list[Position] = field(default_factory=list, repr=False)
 
 
 class GroupLog:

@@ -141,10 +141,10 @@ class Replicas:
 
     a: Groups
     b: Groups
-    differences: dict[str, dict[str, Any]]
-    forks: dict[int | None, Fork] = field(default_factory=dict)
-    truncations: dict[int | None, Truncation] = field(default_factory=dict)
-    changes: dict[int | None, list[Change]] = field(default_factory=dict)
+    differences: dict[str, dict[str, Any]] = field(repr=False)
+    forks: dict[int | None, Fork] = field(default_factory=dict, repr=False)
+    truncations: dict[int | None, Truncation] = field(default_factory=dict, repr=False)
+    changes: dict[int | None, list[Change]] = field(default_factory=dict, repr=False)
     """By partition number: the answers that the replicas changed after the fork."""
     topic_ids: tuple[str, str] | None = None
     """The ids of the topic on both sides, as far as they say it. If they differ, the logs are no replicas."""

@@ -136,11 +136,11 @@ class Timeline(GroupHistory):
         as the records say.
     """
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list, repr=False)
     left_out: int = 0
     kafka_rules: str | None = None
-    positions: list[Position] = field(default_factory=list)
-    waiting: list[str] = field(default_factory=list)
+    positions: list[Position] = field(default_factory=list, repr=False)
+    waiting: list[str] = field(default_factory=list, repr=False)
     expiry: str | None = None
     memberless: str | None = None
 

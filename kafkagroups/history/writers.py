@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.replay import LogKeys, read_keys
@@ -195,13 +194,3 @@ class VersionCounter(Follower):
             name = TypeAndVersion(int.from_bytes(record.key[:2], "big", signed=True), version)
             time_ms = None if record.timestamp == NO_TIMESTAMP else record.timestamp
             self.counts.setdefault(name, VersionCount()).add(VersionCount(1, time_ms, time_ms))
-
-
-def value_versions_json(counts: dict[TypeAndVersion, VersionCount]) -> list[dict[str, Any]]:
-    """The counts as `stats --by type --json` prints them, sorted by type and version."""
-    return [{**name._asdict(), **vars(count)} for name, count in sort_versions(counts)]
-
-
-def sort_versions(counts: dict[TypeAndVersion, VersionCount]) -> list[tuple[TypeAndVersion, VersionCount]]:
-    """Sorted by type and version, the tombstones of a type last."""
-    return sorted(counts.items(), key=lambda item: (item[0].type, item[0].version is None, item[0].version or 0))

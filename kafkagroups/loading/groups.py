@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -389,10 +389,10 @@ class Groups(Mapping[str, AnyGroup]):
     coordinator: str
     kafka: str
     path: str
-    partitions: dict[int | None, LoadedPartition] = field(default_factory=dict)
-    groups: KnownGroups = field(default_factory=lambda: KnownGroups({}, GroupParts.build))
-    orphans: Orphans = field(default_factory=lambda: Orphans({}, build_orphan))
-    partitions_of: dict[str, list[int | None]] = field(default_factory=dict)
+    partitions: dict[int | None, LoadedPartition] = field(default_factory=dict, repr=False)
+    groups: KnownGroups = field(default_factory=lambda: KnownGroups({}, GroupParts.build), repr=False)
+    orphans: Orphans = field(default_factory=lambda: Orphans({}, build_orphan), repr=False)
+    partitions_of: dict[str, list[int | None]] = field(default_factory=dict, repr=False)
     topic: FoundPartitions = field(default_factory=FoundPartitions, repr=False)
     decided_partitions: TopicPartitions | None = field(default=None, repr=False, compare=False)
 
@@ -426,6 +426,20 @@ class Groups(Mapping[str, AnyGroup]):
         - The same version as `kafka`: no compared version has the same rules. The rules come only from Kafka's source.
         """
         return dialect(self.coordinator, self.kafka).rules_of
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `load --json` prints."""
+        return {
+            "path": self.path,
+            "coordinator": self.coordinator,
+            "kafka": self.kafka,
+            **({} if self.kafka_rules is None else {"kafka_rules": self.kafka_rules}),
+            "partitions": {number: _partition_json(loaded) for number, loaded in self.partitions.items()},
+            "groups": {group_id: group_json(self[group_id]) for group_id in sorted(self)},
+            "orphans": {group_id: orphan_json(orphan) for group_id, orphan in sorted(self.orphans.items())},
+            "elsewhere": dict(sorted(self.elsewhere.items())),
+            "topic_partitions": self.topic_partitions.to_json(),
+        }
 
     @property
     def failed(self) -> dict[int | None, str]:
@@ -553,3 +567,13 @@ def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
     frame = pd.DataFrame(list(events), columns=_EVENT_COLUMNS.split())
     return frame.astype(dict.fromkeys(_NULLABLE_EVENT_COLUMNS, "Int64"))
+
+
+def _partition_json(loaded: LoadedPartition) -> dict[str, Any]:
+    fields = asdict(loaded)
+    del fields["record_offset"]  # The error contains it as text.
+    if loaded.zeros is not None:
+        del fields["zeros"]["later_segments"]
+    if loaded.gaps is None:
+        del fields["gaps"]
+    return fields

@@ -5,10 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import kafkagroups as kg
 from tests.captured import captured, rows
 from tests.handmade import LogRecord, encode_batch, write_segment
 
@@ -18,6 +20,23 @@ BILLING = DATA / "1.0.1" / "__consumer_offsets-9"
 
 def jsonl(text):
     return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("command", "ask"),
+    [
+        (["load"], kg.load),
+        (["stats", "--by", "writer"], partial(kg.stats, by="writer")),
+        (["explain", "--group", "billing"], partial(kg.explain, group="billing")),
+    ],
+)
+def test_a_result_is_the_json_of_its_command(run, command, ask):
+    """CONTRACT.md 38. Only a load knows its path itself. What a notebook shows of a result is one line."""
+    answer = ask(DATA / "3.9.2", kafka="3.9.2")
+    (line,) = jsonl(run(command[0], DATA / "3.9.2", *command[1:], "--kafka", "3.9.2", "--json")[1])
+    path = {"path": str(DATA / "3.9.2")}
+    assert line == json.loads(json.dumps({**path, **answer.to_json()}))
+    assert len(repr(answer)) < 200
 
 
 def test_decode_and_encode_of_lines_are_inverse(run):

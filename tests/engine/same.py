@@ -10,7 +10,6 @@ from typing import Any
 
 import kafkagroups as kg
 from kafkagroups import Groups, KafkagroupsError, load, stats
-from kafkagroups.cli.stats import to_json
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading import native
 from kafkagroups.loading.rows import read_table
@@ -60,7 +59,7 @@ def _ask(path: Path, options: dict[str, Any], seed: int, until: int | None) -> I
         found.validate(full=True)
         yield table, sorted(map(repr, found.to_pylist()))
     by = rnd.choice(ROW_KINDS)
-    yield f"stats by {by}", _answer(lambda: to_json(stats(path, by, **options), None))
+    yield f"stats by {by}", _answer(lambda: stats(path, by, **options).to_json())
     for table in ("fates", "records"):
         yield table, _answer(lambda table=table: kg.record_table(path, table, **options).read_all().to_pylist())
     ids = sorted(groups.partitions_of)

@@ -19,7 +19,6 @@ from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.cli.load import to_json
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from kafkagroups.log.segment_file import find_frames
 from tests.captured import LONG, captured
@@ -274,7 +273,7 @@ def use(saved):
     groups = saved.resume()
     if groups is None:
         return True
-    json.dumps(to_json(groups))
+    json.dumps(groups.to_json())
     "".join(groups.problems).encode(errors="backslashreplace")
     groups.offsets_frame()
     try:

@@ -283,14 +283,16 @@ def test_a_real_process_stops_quietly_when_its_reader_does(tmp_path):
 def test_a_closed_stream_is_no_damage(tmp_path):
     """A wrapper that closes stdout or stderr still gets the exit code, and the answer on the other one."""
     report = tmp_path / "report.html"
-    for command, status in ((f"load {DATA / '1.0.1'}", 0), ("load nope", 2), (f"report {BILLING} --out {report}", 0)):
-        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
-            line = f"{sys.executable} -m kafkagroups {command} {closed}"
-            done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
-            assert done.returncode == status
-            assert bool(done.stderr) == (status == 2 and "2>" not in closed)
-            if command.startswith("load"):
-                assert bool(done.stdout) == (status == 0 and closed in ("<&-", "2>&-"))
+    closings = ("<&-", ">&-", "2>&-", "<&- >&- 2>&-")
+    calls = [(f"load {DATA / '1.0.1'}", each, 0) for each in closings]
+    calls += [("load nope", ">&-", 2), ("load nope", "2>&-", 2), (f"report {BILLING} --out {report}", closings[-1], 0)]
+    for command, closed, status in calls:
+        line = f"{sys.executable} -m kafkagroups {command} {closed}"
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        assert done.returncode == status
+        assert bool(done.stderr) == (status == 2 and "2>" not in closed)
+        if command.startswith("load"):
+            assert bool(done.stdout) == (status == 0 and closed in ("<&-", "2>&-"))
     assert report.exists()
 
 

@@ -212,7 +212,7 @@ USUAL_PAUSES = 3
 MIN_TURNS = 4
 """How often two forms of commits must have followed each other before they are two writers."""
 MAX_RANGES = 5
-"""A sentence contains at most this many ranges that were read twice, the last ones."""
+"""A sentence contains at most this many ranges that were read again, the last ones."""
 
 
 @dataclass
@@ -378,7 +378,7 @@ class Position:
             twice.append(f"{reread.start} to {reread.end - 1}{doubt if reread.can_be_late else ''}")
         more = len(self.twice) - len(twice)
         earlier = f" and {more} earlier ranges" if more else ""
-        twice_text = f"read twice: {', '.join(twice)}{earlier}; " if twice else ""
+        twice_text = f"read again: {', '.join(twice)}{earlier}; " if twice else ""
         rest = f"still to be read again: {self.now} to {self.highest - 1}"
         end = rest if self.remaining else "the highest one is reached again"
         return f"{self.topic_partition}: the highest committed offset was {highest}, now {now}; {twice_text}{end}."

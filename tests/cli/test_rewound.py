@@ -63,7 +63,7 @@ def test_the_highest_committed_offset_and_what_is_read_twice(deployment, coordin
     _, out, _ = run("timeline", deployment, *arguments)
     assert (
         "Positions that went back, at the end of the log: cards-0: the highest committed offset was 220 (5:8), now "
-        "190 (5:12); read twice: 180 to 199 (if 5:3 was not a late commit), 150 to 209, 160 to 189; still to be read "
+        "190 (5:12); read again: 180 to 199 (if 5:3 was not a late commit), 150 to 209, 160 to 189; still to be read "
         "again: 190 to 219; last move 2023-11-14 22:13:32 UTC."
     ) in " ".join(out.split())
     _, out, _ = run("explain", deployment, *arguments, "--topic", "cards", "--json")
@@ -77,7 +77,7 @@ def test_the_highest_committed_offset_and_what_is_read_twice(deployment, coordin
 def test_a_position_that_was_passed_again_says_so(tmp_path, run):
     folder = write(tmp_path, [commit(50), commit(20), commit(60)])
     _, out, _ = run("timeline", folder, "--group", "g")
-    assert "now 60 (5:2); read twice: 20 to 49; the highest one is reached again; " in " ".join(out.split())
+    assert "now 60 (5:2); read again: 20 to 49; the highest one is reached again; " in " ".join(out.split())
 
 
 def test_a_deletion_begins_a_new_position(tmp_path):
@@ -107,7 +107,7 @@ def test_two_programs_that_commit_in_turn_read_nothing_twice(run, tmp_path):
     path = write(tmp_path, [EMPTY, *pairs])
     _, out, _ = run("timeline", path, "--group", "g")
     text = " ".join(out.split())
-    assert "read twice" not in text
+    assert "read again" not in text
     assert (
         "cards-0: two programs commit this offset in turn: one with leader epochs, with metadata is at 1003, one with "
         "leader epochs, without metadata is at 13" in text

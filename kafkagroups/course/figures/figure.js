@@ -7,6 +7,7 @@ const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these b
 const STEP_MS = 1800; // While a sequence plays.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
 const MOVE_MS = 400;
+const FADE = 16; // The pixels of the left side that fade, as in figure.css.
 
 let lastId = 0;
 
@@ -97,7 +98,7 @@ function drawMark(group, mark, waitMs) {
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
   if (mark.duration) names.push("kg-slow");
-  for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  for (const name of ["gone", "hollow", "solid", "pinned"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = placeOf(mark);
   group.style.transform = `translate(${x}px, ${y}px)`;
@@ -303,9 +304,12 @@ function makeFreeInput(parent, freeInput, send, typed) {
 }
 
 // In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too. It fades at each
-// side where it goes on, and a line says so.
+// side where it goes on, and a line says so. Pinned marks, such as the names of rows, stay in view.
 function makeScrollable(picture, sign) {
   const update = () => {
+    const svg = picture.querySelector("svg");
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale}px`);
     const hidden = picture.scrollWidth - picture.clientWidth;
     if (hidden > 1) picture.tabIndex = 0;
     else picture.removeAttribute("tabindex");

@@ -161,7 +161,10 @@ class Box(_Timed):
 
 @dataclass(frozen=True)
 class Label(_Timed):
-    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line."""
+    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line.
+
+    With `is_pinned`, it stays in view where a narrow picture scrolls sideways.
+    """
 
     key: str
     x: float
@@ -171,6 +174,7 @@ class Label(_Timed):
     tone: Tone = Tone.PLAIN
     size: float = 12
     is_bold: bool = False
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,8 @@ function drawScene(svg, marks, choose) {
     moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
   }
   const changed = marks.filter((mark) => mark.kind === "box" && before.get(mark.key) !== mark);
-  if (old.size) reveal(svg, isMoving ? [...moved, ...copied] : changed, isStill);
+  const seen = (isMoving ? [...moved, ...copied] : changed).filter((mark) => !mark.is_pinned);
+  if (old.size) reveal(svg, seen, isStill);
   return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
 }
 

@@ -125,10 +125,14 @@ _HATCH_DISTANCE = 9
 
 @dataclass(frozen=True, kw_only=True)
 class _Timed:
-    """How long a mark waits, and how long it moves, in seconds after what each step takes. An image ignores it."""
+    """How long a mark waits, and how long it moves, in seconds after what each step takes. An image ignores it.
+
+    With `is_pinned`, the mark stays in view where a narrow picture scrolls sideways.
+    """
 
     delay: float = 0
     duration: float = 0
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,10 +165,7 @@ class Box(_Timed):
 
 @dataclass(frozen=True)
 class Label(_Timed):
-    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line.
-
-    With `is_pinned`, it stays in view where a narrow picture scrolls sideways.
-    """
+    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line."""
 
     key: str
     x: float
@@ -174,7 +175,6 @@ class Label(_Timed):
     tone: Tone = Tone.PLAIN
     size: float = 12
     is_bold: bool = False
-    is_pinned: bool = False
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ function drawBox(group, box, rectangle) {
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
   rectangle.setAttribute("stroke-dasharray", box.is_dashed ? "4 3" : "none");
-  if (box.hatch) makeShape(group, "path", { d: box.hatch });
+  if (box.hatch) makeShape(group, "path", { d: box.hatch, class: group.mark && !group.mark.hatch ? "kg-late" : "" });
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
   lines.forEach((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
@@ -169,7 +169,8 @@ function drawScene(svg, marks, choose) {
   const moved = marks.filter((mark) => isKept(mark) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key))));
   const present = new Map([...before, ...marks.map((mark) => [mark.key, mark])]);
   const copied = isStill || !old.size ? [] : marks.filter((mark) => !isKept(mark) && present.has(mark.origin));
-  const arriving = new Set(marks.filter((mark) => !isKept(mark) || moved.includes(mark)).map((mark) => String(placeOf(mark))));
+  const coming = marks.filter((mark) => !isKept(mark) || moved.includes(mark));
+  const arriving = new Map(coming.map((mark) => [String(placeOf(mark)), 1000 * (mark.delay ?? 0)]));
   const replaced = leaving.filter((group) => group.mark.kind === "box" && arriving.has(String(placeOf(group.mark))));
   const isWaiting = leaving.length > replaced.length;
   const isMoving = moved.length + copied.length > 0;
@@ -178,7 +179,7 @@ function drawScene(svg, marks, choose) {
   svg.classList.toggle("kg-moves", !isStill && isMoving);
   for (const group of leaving) {
     if (isStill) group.remove();
-    else if (replaced.includes(group)) leaveAfter(group, waitMs || MOVE_MS);
+    else if (replaced.includes(group)) leaveAfter(group, (waitMs || MOVE_MS) + arriving.get(String(placeOf(group.mark))));
     else leave(group);
   }
   const skip = (group) => {

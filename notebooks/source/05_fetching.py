@@ -251,7 +251,7 @@ course.compare_brokers(fetch_in_flight, holds_answers=True)[1:]
 # %% [markdown]
 # ## All answers, in a failover
 #
-# Step through a failover:
+# Step through a failover. Each time, the client asks, and the answer comes back:
 
 # %%
 # figure

@@ -24,6 +24,8 @@ _ROW_HEIGHT = 106
 _MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 500}
 """The middle of the slot of each place."""
 _CHIP_WIDTH = 38
+_DELAY = 0.7
+"""The seconds until the replica has the record. Only then it counts."""
 _POWER = ("on", "cut after this step")
 _MEMORY_NAMES = {"4.3.1": ("memory", "snapshot"), "3.9.2": ("in flight", "cache")}
 """For each Kafka version: where a commit in flight is in memory, and what a fetch reads."""
@@ -139,7 +141,19 @@ class CommitAndPowerCut(Figure):
             values = (now.newest, now.fetched, now.log, now.replica, now.answer)
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
         if not is_cut:
-            marks.append(Box("fetch", 143, 230, 248, 46, ("a fetch now returns", now.fetched), Tone.LIVE, is_bold=True))
+            marks.append(
+                Box(
+                    "fetch",
+                    143,
+                    230,
+                    248,
+                    46,
+                    ("a fetch now returns", now.fetched),
+                    Tone.LIVE,
+                    is_bold=True,
+                    delay=2 * _DELAY,
+                )
+            )
             return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
         whole = now.next_with_whole_log
         confirmed = now.next_with_confirmed_log
@@ -195,7 +209,8 @@ def _draw_chips(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: 
         tone = Tone.NEW if is_new else Tone.PLAIN
         x = _MIDDLES[place] + shift - _CHIP_WIDTH / 2
         style: dict[str, Any] = {"is_bold": is_new, "is_gone": is_lost, "hue": _GROUP, "origin": origin}
-        return Box(key, x, top, _CHIP_WIDTH, 28, (value,), Tone.DEAD if is_lost else tone, **style)
+        delay = _DELAY * (place == "fetched")
+        return Box(key, x, top, _CHIP_WIDTH, 28, (value,), Tone.DEAD if is_lost else tone, delay=delay, **style)
 
     for place, origin in (("log", chip), ("replica", f"{kafka} log 6")):
         values = getattr(now, place).split()

@@ -14,19 +14,20 @@ from typing import NamedTuple
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import ControlType
 
-_HEIGHT = 328
+_HEIGHT = 356
 _LEFT = 9
+_RIGHT = 549
 _PITCH = 30.2
 _CELL_WIDTH = 27
 _CELL_HEIGHT = 26
-_ROW_TOP = 58
-_ROW_HEIGHT = 74
+_ROW_TOP = 76
+_ROW_HEIGHT = 77
 _SECONDS_PER_RECORD = 0.1
 _SECONDS_BEFORE_NEW = 0.3
 """How much later than marks that move new ones come."""
@@ -203,16 +204,16 @@ def _find_top(row: int) -> float:
 
 
 def _draw_frame(active_start: int) -> Iterator[Mark]:
-    x = _find_left(active_start) - 3
-    yield Box("active", x, 20, WIDTH - 3 - x, _find_top(0) + _CELL_HEIGHT - 14, tone=Tone.MUTED, is_dashed=True)
-    yield Label("active words", WIDTH - 8, 34, "active", "end", Tone.MUTED)
+    yield Label("active words", _RIGHT, 12, "active segment", "end", Tone.MUTED, 11)
+    yield Arrow("active", _find_left(active_start), 18, _RIGHT, 18, has_head=False)
     for offset in range(len(_LOG)):
         x = _find_left(offset) + _CELL_WIDTH / 2
-        yield Label(f"offset {offset}", x, 14, str(offset), "middle", Tone.MUTED, 11)
+        yield Label(f"offset {offset}", x, 32, str(offset), "middle", Tone.MUTED, 11)
     for row, step in enumerate(_STEPS):
         y = _find_top(row)
-        yield Box(f"tape {row}", _LEFT - 3, y - 3, WIDTH - _LEFT, _CELL_HEIGHT + 6, tone=Tone.MUTED)
-        yield Label(f"title {row}", _LEFT, y - 21, step)
+        middle = y + _CELL_HEIGHT / 2
+        yield Arrow(f"tape {row}", _LEFT, middle, _RIGHT, middle, Tone.MUTED, has_head=False)
+        yield Label(f"title {row}", _LEFT, y - 21, step, is_bold=True, is_pinned=True)
     words = "hatched: replaced, removed   dashed: transaction   M: marker   ∅: tombstone"
     yield Label("words", _LEFT, _HEIGHT - 6, words, tone=Tone.MUTED, size=11)
 
@@ -221,12 +222,12 @@ def _draw_row(log: Path, row: int, present: list[int]) -> Iterator[Mark]:
     y = _find_top(row)
     delay = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
     count = f"{_count(present)} records"
-    yield Label(f"count {row}", _find_left(9), y - 21, count, is_bold=True, delay=delay)
+    yield Label(f"count {row}", _RIGHT, y - 21, count, "end", delay=delay)
     for base in sorted(int(path.stem) for path in log.glob("*.log")):
         if base:
             x = _find_left(base) - 1.6
             key = f"segment {row} {base}"
-            yield Arrow(key, x, y - 12, x, y + 30, Tone.NEW, is_dashed=True, has_head=False, delay=delay)
+            yield Arrow(key, x, y - 4, x, y + 28, is_dashed=True, has_head=False, delay=delay)
 
 
 def _draw_record(place: int, row: int, offset: int, entry: SmallRecord) -> Box:
@@ -252,7 +253,7 @@ def _draw_verdicts(
         tone = _RESULTS[results[offsets[0]]].tone
         if not results[offsets[0]].endswith("gone"):
             x = (_find_left(offsets[0]) + _find_left(offsets[-1]) + _CELL_WIDTH) / 2
-            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 39, word, "middle", tone, 11, delay=delay)
+            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", tone, 11, delay=delay)
             continue
         for offset in offsets:
             delay = max(0, _SECONDS_PER_RECORD * offset - _SECONDS_BEFORE_NEW)

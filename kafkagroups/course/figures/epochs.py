@@ -6,11 +6,12 @@ The figure loads the partition of the shop's group `loyalty` (data/harbour/4.3.1
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
 from kafkagroups.course.log_lines import Names, collect_names, describe_record, keep_first_records
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import ModernGroup
@@ -22,15 +23,18 @@ from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.serde import decode
 
-_EPOCH_LEFT = 150
+_EPOCH_LEFT = 8
 _AXIS_WIDTH = 138
 _TOKEN_SIZE = 28
-_CELLS_LEFT = 332
-_CELL_WIDTH = 72
+_CELLS_LEFT = 220
+_CELL_WIDTH = 108
 _CELL_HEIGHT = 50
-_FREE_TOP = 44
-_FIRST_MEMBER_TOP = 116
-_MEMBER_HEIGHT = 60
+_GROUP_TOPS = (42, 96)
+_FREE_TOP = 48
+_DELAY = 0.6
+"""The seconds until the record has come, and changes what the coordinator knows."""
+_FIRST_MEMBER_TOP = 162
+_MEMBER_HEIGHT = 74
 _STATE_NAMES = {0: "0: Stable", 1: "1: must revoke", 2: "2: waits for others"}
 _REASON_BY_TYPE = {
     3: "The group has changed, so the group epoch rises. The targets are still old.",
@@ -62,7 +66,7 @@ class Epochs(Figure):
         if not steps:
             raise UsageError(f"Epochs: {path} has no record of a consumer group {group!r}")
         last = steps[-1][2]
-        height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members)
+        height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) + 14
         partitions = sorted({each for member in last.members.values() for each in member.target})
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
         names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
@@ -72,10 +76,15 @@ class Epochs(Figure):
             state = states[number]
             before = states[max(number - 1, 0)]
             caption = "Load the records of the group one by one. Its commits are left out."
-            if number:
-                record_type, title, _ = steps[number - 1]
-                caption = f"Record {title}. {_explain(record_type, state, before)}"
-            return _draw(caption, state, before, (list(last.members), partitions, epochs))
+            scene = _draw(caption, state, before, (list(last.members), partitions, epochs))
+            if not number:
+                return scene
+            record_type, title, _ = steps[number - 1]
+            words = f"record {':'.join(title.split(':')[:2])}"
+            frame = (4, height - 26, measure_text(words, 12) + 16, 24)
+            record = Box(words, *frame, (words,), Tone.NEW, is_pinned=True)
+            caption = f"Record {title}. {_explain(record_type, state, before)}"
+            return replace(scene, marks=(*scene.marks, record), caption=caption)
 
         revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
@@ -130,24 +139,23 @@ def _list_epochs(state: _State) -> list[int]:
 def _draw(caption: str, state: _State, before: _State, shape: tuple[list[str], list[str], list[int]]) -> Scene:
     members, partitions, epochs = shape
     tops = {name: _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT for number, name in enumerate(members)}
-    marks: list[Mark] = [Label("epoch title", 10, 16, "epoch", tone=Tone.MUTED)]
-    marks.append(Label("free", _CELLS_LEFT, 32, "no member has", tone=Tone.MUTED))
+    marks: list[Mark] = [Label("epoch title", 212, 16, "epoch", "end", Tone.MUTED)]
     for epoch in epochs:
         x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
         marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
-        marks.append(Arrow(f"line {epoch}", x, 22, x, max(tops.values()) + 46, Tone.MUTED, has_head=False))
-    marks += _draw_epoch("group epoch", 30, state.group_epoch, before.group_epoch, epochs)
-    marks += _draw_epoch("assignment epoch", 66, state.assignment_epoch, before.assignment_epoch, epochs)
+        marks.append(Arrow(f"line {epoch}", x, 22, x, max(tops.values()) + 40, Tone.MUTED, has_head=False))
+    marks += _draw_epoch("group epoch", _GROUP_TOPS[0], state.group_epoch, before.group_epoch, epochs)
+    marks += _draw_epoch("assignment epoch", _GROUP_TOPS[1], state.assignment_epoch, before.assignment_epoch, epochs)
     text = [f"group epoch: {state.group_epoch}", f"assignment epoch: {state.assignment_epoch}"]
     for name, top in tops.items():
         member = state.members.get(name)
         marks += [_draw_cell(name, column, top, partition, member) for column, partition in enumerate(partitions)]
         if member is None:
-            marks.append(Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED))
+            marks.append(Label(f"name {name}", 4, top - 6, name, tone=Tone.MUTED, is_pinned=True))
             continue
         old = before.members.get(name)
         marks += _draw_epoch(name, top, member.epoch, old.epoch if old else 0, epochs)
-        marks.append(Label(f"state {name}", 10, top + 42, _name_state(member)))
+        marks.append(Label(f"state {name}", 100, top - 6, _name_state(member), delay=_DELAY, is_pinned=True))
         text += [f"epoch of {name}: {member.epoch}"]
         text += [f"state of {name}: {_name_state(member)}"]
         text += [f"{name} has: {partition}" for partition in member.current]
@@ -165,8 +173,10 @@ def _find_token(epoch: int, epochs: list[int]) -> float:
 def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> Iterator[Mark]:
     tone = Tone.NEW if epoch != before else Tone.LIVE
     left = _find_token(epoch, epochs)
-    yield Label(f"name {name}", 10, top + 18, name, is_bold=True)
-    yield Box(f"token {name}", left, top, _TOKEN_SIZE, _TOKEN_SIZE, (str(epoch),), tone, 14, is_bold=True)
+    yield Label(f"name {name}", 4, top - 6, name, is_bold=True, is_pinned=True)
+    yield Box(
+        f"token {name}", left, top + 4, _TOKEN_SIZE, _TOKEN_SIZE, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY
+    )
 
 
 def _find_left(column: int) -> float:
@@ -185,7 +195,7 @@ def _draw_cell(name: str, column: int, top: float, partition: str, member: _Memb
         tone = Tone.ERROR
     key = f"cell {name} {partition}"
     is_dashed = "target" not in lines
-    return Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, is_dashed=is_dashed)
+    return Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, is_dashed=is_dashed, delay=_DELAY)
 
 
 def _draw_partition(column: int, partition: str, state: _State, tops: dict[str, int]) -> Iterator[Mark]:
@@ -197,8 +207,9 @@ def _draw_partition(column: int, partition: str, state: _State, tops: dict[str, 
         if partition in (*member.current, *member.revoking):
             top = tops[name] + 22
             tone = Tone.ERROR if partition in member.revoking else Tone.LIVE
-    style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "hue": partition}
-    yield Box(f"free {partition}", left, _FREE_TOP - 4, _CELL_WIDTH, 32, tone=Tone.MUTED, is_dashed=True)
+    style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "hue": partition, "delay": _DELAY}
+    frame = (left, _FREE_TOP - 4, _CELL_WIDTH, 32)
+    yield Box(f"free {partition}", *frame, ("no member has",), Tone.MUTED, 11, is_dashed=True)
     yield Box(f"chip {partition}", left + 3, top, _CELL_WIDTH - 6, 24, (partition,), tone, **style)
 
 

@@ -95,15 +95,15 @@ def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
     return None
 
 
-_HEIGHT = 250
-_LEFT = 96
-_DAY_WIDTH = 22
+_HEIGHT = 260
+_LEFT = 8
+_DAY_WIDTH = 26
 _AXIS_BASE = 18
-_MEMBERS_TOP = 32
-_COMMIT_TOP = 74
-_EMPTY_TOP = 116
-_VERSION_TOPS = (164, 208)
-_BAR_HEIGHT = 30
+_MEMBERS_TOP = 48
+_COMMIT_TOP = 94
+_EMPTY_TOP = 140
+_VERSION_TOPS = (186, 232)
+_BAR_HEIGHT = 24
 _COMMIT_WIDTH = 54
 _SIZE = 11
 _VERSIONS = ("1.0.1", "3.9.2")
@@ -176,7 +176,7 @@ def _draw(step: int, case: _Case) -> Scene:
     ]
     for number, name in enumerate(_VERSION_NAMES):
         y = _VERSION_TOPS[number]
-        marks.append(Label(f"version {number}", 4, y + 20, name, size=12, is_bold=True))
+        marks.append(Label(f"version {number}", 4, y - 6, name, is_bold=True, is_pinned=True))
         if step < 2:
             marks += _draw_question(number, case.commit_day)
         else:
@@ -187,14 +187,14 @@ def _draw(step: int, case: _Case) -> Scene:
 
 
 def _draw_axis() -> Iterator[Mark]:
-    yield Label("axis", 4, _AXIS_BASE - 2, "day", tone=Tone.MUTED)
     for day in range(LAST_DAY):
         x = _find_x(day)
         is_labelled = day % 2 == 0
         if is_labelled:
-            yield Label(f"day {day}", x, _AXIS_BASE - 2, str(day), "middle", Tone.MUTED, _SIZE)
+            words, anchor = (str(day), "middle") if day else ("day 0", "start")
+            yield Label(f"day {day}", x if day else 4, _AXIS_BASE - 2, words, anchor, Tone.MUTED, _SIZE)
         top = _AXIS_BASE + (2 if is_labelled else 6)
-        yield Arrow(f"tick {day}", x, top, x, _MEMBERS_TOP - 2, Tone.MUTED, has_head=False)
+        yield Arrow(f"tick {day}", x, top, x, _AXIS_BASE + 10, Tone.MUTED, has_head=False)
 
 
 def _draw_bar(key: str, x: float, top: float, width: float, lines: tuple[str, ...] = (), **style: Any) -> Box:
@@ -210,7 +210,7 @@ def _name_members(members: Members) -> str:
 
 
 def _draw_members(members: Members) -> Iterator[Mark]:
-    yield Label("members", 4, _MEMBERS_TOP + 20, "the group")
+    yield Label("members", 4, _MEMBERS_TOP - 6, "the group", is_bold=True, is_pinned=True)
     start = _find_x(0)
     end = _find_x(LAST_DAY)
     leaves_at = start
@@ -226,8 +226,8 @@ def _draw_members(members: Members) -> Iterator[Mark]:
 
 def _draw_clocks(step: int, case: _Case) -> Iterator[Mark]:
     commit_x = _find_x(case.commit_day)
-    yield Label("commit clock title", 4, _COMMIT_TOP + 20, "since commit")
-    yield Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty")
+    yield Label("commit clock title", 4, _COMMIT_TOP - 6, "since the commit", is_bold=True, is_pinned=True)
+    yield Label("empty clock title", 4, _EMPTY_TOP - 6, "since Empty", is_bold=True, is_pinned=True)
     if step == 0:
         hue = _HUES["commit clock"]
         yield _draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue)
@@ -235,7 +235,7 @@ def _draw_clocks(step: int, case: _Case) -> Iterator[Mark]:
     yield _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
         x = _find_x(LAST_DAY)
-        yield Label("no empty clock", x, _EMPTY_TOP + 20, "does not start", "end", Tone.MUTED)
+        yield Label("no empty clock", x, _EMPTY_TOP + 16, "does not start", "end", Tone.MUTED)
     else:
         yield _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
 
@@ -250,7 +250,7 @@ def _draw_question(number: int, commit_day: int) -> Iterator[Mark]:
     x = _find_x(commit_day)
     top = _VERSION_TOPS[number]
     yield _draw_bar(f"offset {number}", x, top, _COMMIT_WIDTH, ("offset",), tone=Tone.MUTED, is_dashed=True)
-    yield Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED)
+    yield Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 16, "exists until day …?", tone=Tone.MUTED)
 
 
 def _draw_end(number: int, case: _Case) -> Mark:

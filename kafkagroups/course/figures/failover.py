@@ -12,11 +12,13 @@ from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
-_HEIGHT = 250
+_HEIGHT = 276
 _COLUMN_WIDTH = 176
 _COLUMN_LEFTS = (10, 192, 374)
 _PARTITION_OF_OFFSETS = 9
 _ORDERS_0 = TopicPartition("orders", 0)
+_LOADED = 3
+"""How many of its offsets the figure draws in a memory that is not complete."""
 
 
 _QUESTIONS = {
@@ -35,6 +37,14 @@ _PHASES = {
 _ASKED_BROKERS = (0, 0, 1, 1, 1)
 """In each phase, the broker that a client asks: the one that it knows, and then the one that it has found."""
 _TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.ERROR}
+_NEXT = {
+    "no connection": "→ asks who coordinates",
+    "NOT_COORDINATOR": "→ asks who coordinates",
+    "offset −1": "→ auto.offset.reset decides",
+    "offset": "→ reads from there",
+    "": "→ waits, and asks again",
+}
+"""What the client does after an answer that starts like this."""
 _MEANINGS = {
     "no connection": "The client asks any other broker: who is the coordinator of this group?",
     "NOT_COORDINATOR": "This broker does not lead the group's partition. The client asks FindCoordinator again.",
@@ -107,18 +117,35 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
     marks: list[Mark] = []
     for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
         marks += _draw_broker(number, state, size)
-    middle = _COLUMN_LEFTS[asked] + _COLUMN_WIDTH / 2
-    is_offset = answer.startswith("offset") and answer != "offset −1"
-    tone = Tone.LIVE if is_offset else Tone.PLAIN
-    if answer.isupper() or answer == "no connection":
-        tone = Tone.ERROR
-    elif answer == "offset −1":
+    tone = Tone.LIVE if answer.startswith("offset") else Tone.ERROR
+    if answer == "offset −1":
         tone = Tone.WAIT
+    key = f"{phase} {asked} {group}"
+    left = _COLUMN_LEFTS[asked] + 12
+    middle = left + 76
+    lost = states[asked] == "dead"
+    answer_from = f"asked {key}" if lost else f"memory {asked}"
     marks += [
-        Box("client", 10, 196, 200, 44, ("client: OffsetFetch", group), Tone.NEW),
-        Arrow("question", 110, 194, middle, 144, Tone.NEW, is_dashed=states[asked] == "dead"),
-        Label("answer title", 226, 192, f"broker {asked + 1} answers"),
-        Box("answer", 226, 198, 324, 42, (answer,), tone, size=14, is_bold=True, is_dashed=tone is Tone.ERROR),
+        Box("client", 4, 200, 552, 72, tone=Tone.NEW, is_hollow=True),
+        Label("client title", 14, 224, "client", is_bold=True, is_pinned=True),
+        Label("answer title", 14, 256, "is told", is_pinned=True),
+        Label(f"next {key}", 316, 256, _find_next(answer), delay=1.4),
+        Arrow("question", middle, 199, middle, 171, Tone.NEW, is_dashed=lost),
+        Box("asks", 84, 208, 222, 24, (f"OffsetFetch {group}",), Tone.NEW, is_pinned=True),
+        Box(f"asked {key}", left, 138, 152, 24, (f"{group}?",), Tone.NEW, origin="asks", is_dashed=lost),
+        Box(
+            f"answer {key}",
+            84,
+            240,
+            222,
+            24,
+            (answer,),
+            tone,
+            is_bold=True,
+            origin=answer_from,
+            delay=0.9,
+            is_pinned=True,
+        ),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase}"]
@@ -126,6 +153,10 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
         text += [f"broker {number}: {state}", f"memory of broker {number}: {_name_memory(state, size)}"]
     text += [f"group: {group}", f"broker {asked + 1} answers: {answer}"]
     return Scene(tuple(marks), f"{phase[0].upper()}{phase[1:]}. {meaning}", tuple(text))
+
+
+def _find_next(answer: str) -> str:
+    return next(words for start, words in _NEXT.items() if answer.startswith(start))
 
 
 def _name_memory(state: str, size: int | None) -> str:
@@ -142,10 +173,12 @@ def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
     yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
     style: dict[str, Any] = {"is_hollow": True, "is_dashed": is_dead, "is_gone": is_dead}
     choice = ("broker", number + 1)
-    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 116, tone=_TONES[state], choice=choice, **style)
+    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 142, tone=_TONES[state], choice=choice, **style)
     yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True)
-    yield Box(f"memory {number}", left + 12, 56, 152, 26, (f"memory: {_name_memory(state, size)}",))
-    yield Box(f"log {number}", left + 12, 104, 152, 26, ("log of partition 9",))
-    if state == "loading":
-        yield Arrow(f"load {number}", left + 40, 103, left + 40, 83, Tone.WAIT)
-        yield Label(f"reads {number}", left + 52, 97, "reads it all")
+    words = f"memory: {_name_memory(state, size)}"
+    yield Box(f"memory {number}", left + 12, 54, 152, 44, (words, ""), is_dashed=is_dead, is_hollow=True)
+    yield Box(f"log {number}", left + 12, 106, 152, 24, ("log of partition 9",))
+    for cell in range(_LOADED if state == "loading" else size or 0):
+        delay = 0.2 * cell
+        place = (left + 20 + cell * 20, 78)
+        yield Box(f"cell {number} {cell}", *place, 16, 14, tone=Tone.LIVE, origin=f"log {number}", delay=delay)

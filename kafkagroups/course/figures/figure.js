@@ -7,6 +7,7 @@ const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these b
 const STEP_MS = 1800; // While a sequence plays.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
 const MOVE_MS = 400;
+const FADE = 16; // The pixels of the left side that fade, as in figure.css.
 
 let lastId = 0;
 
@@ -64,7 +65,7 @@ function drawBox(group, box, rectangle) {
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
   rectangle.setAttribute("stroke-dasharray", box.is_dashed ? "4 3" : "none");
-  if (box.hatch) makeShape(group, "path", { d: box.hatch });
+  if (box.hatch) makeShape(group, "path", { d: box.hatch, class: group.mark && !group.mark.hatch ? "kg-late" : "" });
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
   lines.forEach((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
@@ -97,7 +98,7 @@ function drawMark(group, mark, waitMs) {
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
   if (mark.duration) names.push("kg-slow");
-  for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  for (const name of ["gone", "hollow", "solid", "pinned"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = placeOf(mark);
   group.style.transform = `translate(${x}px, ${y}px)`;
@@ -168,7 +169,8 @@ function drawScene(svg, marks, choose) {
   const moved = marks.filter((mark) => isKept(mark) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key))));
   const present = new Map([...before, ...marks.map((mark) => [mark.key, mark])]);
   const copied = isStill || !old.size ? [] : marks.filter((mark) => !isKept(mark) && present.has(mark.origin));
-  const arriving = new Set(marks.filter((mark) => !isKept(mark) || moved.includes(mark)).map((mark) => String(placeOf(mark))));
+  const coming = marks.filter((mark) => !isKept(mark) || moved.includes(mark));
+  const arriving = new Map(coming.map((mark) => [String(placeOf(mark)), 1000 * (mark.delay ?? 0)]));
   const replaced = leaving.filter((group) => group.mark.kind === "box" && arriving.has(String(placeOf(group.mark))));
   const isWaiting = leaving.length > replaced.length;
   const isMoving = moved.length + copied.length > 0;
@@ -177,7 +179,7 @@ function drawScene(svg, marks, choose) {
   svg.classList.toggle("kg-moves", !isStill && isMoving);
   for (const group of leaving) {
     if (isStill) group.remove();
-    else if (replaced.includes(group)) leaveAfter(group, waitMs || MOVE_MS);
+    else if (replaced.includes(group)) leaveAfter(group, (waitMs || MOVE_MS) + arriving.get(String(placeOf(group.mark))));
     else leave(group);
   }
   const skip = (group) => {
@@ -205,7 +207,8 @@ function drawScene(svg, marks, choose) {
     moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
   }
   const changed = marks.filter((mark) => mark.kind === "box" && before.get(mark.key) !== mark);
-  if (old.size) reveal(svg, isMoving ? [...moved, ...copied] : changed, isStill);
+  const seen = (isMoving ? [...moved, ...copied] : changed).filter((mark) => !mark.is_pinned);
+  if (old.size) reveal(svg, seen, isStill);
   return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
 }
 
@@ -303,9 +306,12 @@ function makeFreeInput(parent, freeInput, send, typed) {
 }
 
 // In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too. It fades at each
-// side where it goes on, and a line says so.
+// side where it goes on, and a line says so. Pinned marks, such as the names of rows, stay in view.
 function makeScrollable(picture, sign) {
   const update = () => {
+    const svg = picture.querySelector("svg");
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale}px`);
     const hidden = picture.scrollWidth - picture.clientWidth;
     if (hidden > 1) picture.tabIndex = 0;
     else picture.removeAttribute("tabindex");

@@ -29,6 +29,8 @@ _PITCH = 60
 _CELL_WIDTH = 55
 _CELL_HEIGHT = 46
 _TAPE_TOP = 36
+_DELAY = 0.4
+"""The seconds until the head has come to the record, which then changes the memories."""
 _FOLDER_NAME = "__consumer_offsets-0"
 
 
@@ -260,14 +262,19 @@ def _draw_chips(
         key = f"{name} {record}" if record is not None else f"{name} group {column}"
         is_pending = column in _PENDING_COLUMNS.values()
         tone = Tone.NEW if record == loaded - 1 and not is_end else Tone.LIVE
-        style = {"is_dashed": is_pending, "hue": str(find_hue(lines[0])), "origin": f"cell {record}"}
+        style = {"is_dashed": is_pending, "hue": str(find_hue(lines[0])), "origin": f"cell {record}", "delay": _DELAY}
         yield _draw_card(key, column, coordinator.top, lines, Tone.WAIT if is_pending else tone, **style)
     entry = _LOG[loaded - 1] if loaded and not is_end else _LOG[0]
+    if entry.ends is ControlType.ABORT:
+        dropped = next(number for number, other in enumerate(_LOG) if other.producer == entry.producer)
+        column = _PENDING_COLUMNS[_LOG[dropped].group, _LOG[dropped].topic]
+        looks = {"is_gone": True, "is_dashed": True, "delay": _DELAY}
+        yield _draw_card(f"{name} dropped", column, coordinator.top, _LOG[dropped].lines, Tone.DEAD, **looks)
     if entry.value is None and entry.topic and not is_broken:
         column = _COMMITTED_COLUMNS[entry.group, entry.topic]
         origin = f"cell {loaded - 1}"
         key = f"{name} {loaded - 1}"
-        yield _draw_card(key, column, coordinator.top, entry.lines, Tone.MUTED, origin=origin)
+        yield _draw_card(key, column, coordinator.top, entry.lines, Tone.MUTED, origin=origin, delay=_DELAY)
 
 
 def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iterator[Mark]:

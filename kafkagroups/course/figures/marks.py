@@ -125,10 +125,14 @@ _HATCH_DISTANCE = 9
 
 @dataclass(frozen=True, kw_only=True)
 class _Timed:
-    """How long a mark waits, and how long it moves, in seconds after what each step takes. An image ignores it."""
+    """How long a mark waits, and how long it moves, in seconds after what each step takes. An image ignores it.
+
+    With `is_pinned`, the mark stays in view where a narrow picture scrolls sideways.
+    """
 
     delay: float = 0
     duration: float = 0
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def _draw_record(
         comparison = f"{entries[key]} {sign} {offset}" if key in entries else f"no {key}"
         lines.append(f"{comparison} {'✗' if is_gone else '✓'}")
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
-    yield Box(f"record {offset}", *frame, tuple(lines), tone, is_gone=is_gone, hue=key)
+    yield Box(f"record {offset}", *frame, tuple(lines), tone, is_gone=is_gone, hue=_RECORDS[offset][0])
     middle = left + _CELL_WIDTH / 2
     yield Label(f"offset {offset}", middle, _TAPE_TOP + _CELL_HEIGHT + 15, str(offset), "middle", Tone.MUTED, 11)
 

@@ -40,6 +40,10 @@ _CELL_WIDTH = 42
 _CELL_HEIGHT = 48
 _DOT = 5
 _NAMED_DOT = 10
+_DELAY = 0.5
+_SECONDS_OF_A_MOVE = 1.3
+_END = 1.8
+"""After the topic was widened, its new cells come first, then the groups move, and then they are counted."""
 _NAME_LENGTH = 14
 _PANEL_LEFT = 434
 _LONGEST_ID = 40
@@ -178,9 +182,9 @@ def _find_place(partition: int) -> tuple[float, float]:
 def _draw_cells(count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
     last_x, last_y = _find_place(_COUNTS[-1])
     yield Label("size legend", 426, 15, "bold: the number of groups", "end", Tone.MUTED, 11)
-    yield Box("dot legend", last_x + 16, last_y + 9, _DOT, _DOT)
+    yield Box("dot legend", last_x + 16, last_y + 9, _DOT, _DOT, is_solid=True)
     yield Label("dot words", last_x + 28, last_y + 15, "a group", tone=Tone.MUTED, size=11)
-    yield Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW)
+    yield Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW, is_solid=True)
     yield Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11)
     yield Box("copy legend", last_x + 16, last_y + 24, _NAMED_DOT, _NAMED_DOT, is_dashed=True, is_hollow=True)
     yield Label("copy words", last_x + 32, last_y + 33, "records of an old home", tone=Tone.MUTED, size=11)
@@ -194,7 +198,9 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
         yield Label(f"number {partition}", x + 3, y + 10.5, str(partition), tone=Tone.MUTED, size=11)
         size = sizes.get(partition, 0)
         if size:
-            yield Label(f"size {partition}", x + width - 3, y + 10.5, str(size), "end", size=11, is_bold=True)
+            yield Label(
+                f"size {partition}", x + width - 3, y + 10.5, str(size), "end", size=11, is_bold=True, delay=_END
+            )
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
@@ -203,8 +209,10 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
         *earlier, home = view.homes[group]
         x, y = _find_place(home)
         row, column = divmod(placed[home], 6)
-        tone = Tone.NEW if earlier and earlier[-1] != home else Tone.PLAIN
-        yield Box(f"dot {group}", x + 3 + column * 6, y + 15 + row * 6, _DOT, _DOT, tone=tone)
+        has_moved = bool(earlier) and earlier[-1] != home
+        style: dict[str, Any] = {"is_solid": True, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE * has_moved}
+        tone = Tone.NEW if has_moved else Tone.PLAIN
+        yield Box(f"dot {group}", x + 3 + column * 6, y + 15 + row * 6, _DOT, _DOT, tone=tone, **style)
         placed[home] += 1
 
 
@@ -228,6 +236,8 @@ def _draw_named(view: _View) -> Iterator[Mark]:
 
 def _draw_named_dot(key: str, group: str, x: float, y: float, *, is_old: bool = False, origin: str = "") -> Box:
     style: dict[str, Any] = {"is_solid": not is_old, "is_dashed": is_old, "is_hollow": is_old, "origin": origin}
+    if key.startswith("group "):
+        style |= {"delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
     return Box(key, x, y, _NAMED_DOT, _NAMED_DOT, hue=group, **style)
 
 
@@ -239,13 +249,24 @@ def _draw_list(view: _View) -> Iterator[Mark]:
         yield _draw_named_dot(f"list {group}", group, _PANEL_LEFT, y - 9)
         yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True)
         place, sign, answer = view.describe(group).partition(": ")
-        yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11)
+        yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=_END)
         if answer:
             x = _PANEL_LEFT + measure_text(place, 11) + 12
             width = measure_text(answer, 11) + 6
             tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
             key = f"answer {group} {view.step}"
-            yield Box(key, x, y + 3, width, 17, (answer,), tone, 11, origin=view.find_source(group))
+            yield Box(
+                key,
+                x,
+                y + 3,
+                width,
+                17,
+                (answer,),
+                tone,
+                11,
+                origin=view.find_source(group),
+                delay=_END * (view.step > 2),
+            )
 
 
 def _explain(view: _View, sizes: Mapping[int, int]) -> str:

@@ -8,32 +8,38 @@ from itertools import groupby, pairwise
 from textwrap import wrap
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
 from kafkagroups.course.group_life import format_count
 from kafkagroups.errors import UsageError
 
-_HEIGHT = 300
-_LEFT = 124
-_SLOT_WIDTH = 20.5
-_SLOT_COUNT = 21
-_BAND_TOP = 58
-_LANE_TOPS = (86, 138)
-_LANE_HEIGHT = 44
-_AXIS_BASE = 197
-_LOG_TOP = 226
-_LEGEND_BASE = 277
+_HEIGHT = 346
+_LEFT = 4
+_WIDTH = 552
+_SPAN_S = 24
+_ROOM_S = 4
+_EVENT_S = 0.34
+_GROUP_TOP = 80
+_LANE_TOPS = (141, 201)
+_AXIS_BASE = 252
+_LOG_TOP = 286
 _SIZE = 11
 _RECORD_WIDTH = 59
+_RECORD_DISTANCE = 61.5
 _PADDING = 6
-_FAILOVER_COLUMNS = 78
-_LETTERS = {"JoinGroup": "J", "SyncGroup": "S", "Heartbeat": "H", "OffsetCommit": "C", "LeaveGroup": "L"}
-_LEGENDS = (
-    "Em Empty   Pr PreparingRebalance   Co CompletingRebalance   St Stable",
-    "J Join   S Sync   H Heartbeat   C Commit   L Leave   dashed: error",
-)
+_FAILOVER_COLUMNS = 36
+_VERBS = {
+    "JoinGroup": "joins",
+    "SyncGroup": "asks",
+    "Heartbeat": "heartbeat",
+    "OffsetCommit": "commits",
+    "LeaveGroup": "leaves",
+}
+_SIGNS = {"Heartbeat": "♥", "OffsetCommit": "●"}
+_LEGEND = "♥ heartbeat   ● commit   ○ refused commit   0 1 2: partitions of orders"
 _REFUSALS = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN")
-_STATE_TONES = {"Stable": Tone.LIVE, "PreparingRebalance": Tone.WAIT, "CompletingRebalance": Tone.WAIT}
+_STATE_WORDS = {"Stable": "stable", "Empty": "empty", "Dead": ""}
+_STATE_TONES = {"stable": Tone.LIVE, "rebalance": Tone.WAIT}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
 _DYING = (("billing-1", 8), ("billing-1", 12), ("billing-2", 7), ("billing-2", 15))
@@ -62,13 +68,13 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     names = tuple(map(_name_death, stories, moments_of_death))
     jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
     controls = (
-        Control("event", "event", events, initial=7),
+        Control("event", "event", events, initial=13),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
 
     def draw(step: int, number: int, failover: int) -> Scene:
-        return _draw(stories[number], step, moments_of_death[number], is_failover=failover == 1)
+        return _draw(stories[number], step, is_failover=failover == 1)
 
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
     return Content.draw(title, _HEIGHT, controls, draw, FreeInput("place a death", "billing-1 at 9"))
@@ -91,7 +97,7 @@ def _name_death(story: list[Moment], moment_of_death: int | None) -> str:
     return f"{member} dies at {moment.time_s:g} s, after {whose} {request}"
 
 
-def _draw(story: list[Moment], step: int, moment_of_death: int | None, *, is_failover: bool) -> Scene:
+def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
     is_past_end = step >= len(story)
     moments = story[: step + 1]
     moment = moments[-1]
@@ -100,99 +106,143 @@ def _draw(story: list[Moment], step: int, moment_of_death: int | None, *, is_fai
         count = sum(lane.is_member and lane.status != "has only an id" for lane in moment.lanes)
         state = f"{moment.state}, generation {moment.generation}, {format_count(count, 'member')}"
     marks: list[Mark] = [
-        Label("time", 4, 16, f"{moment.time_s:g} s", size=13, is_bold=True),
-        Label("state", _LEFT, 16, state, size=13, is_bold=True),
-        Label("action", 4, 34, moment.action, tone=Tone.NEW, size=_SIZE),
+        Label("state", _LEFT, 16, f"{moment.time_s:g} s   {state}", size=13, is_bold=True, is_pinned=True),
+        Label("action", _LEFT, 34, moment.action, tone=Tone.NEW, size=_SIZE, is_pinned=True),
     ]
     if moment.late:
-        marks.append(Label("late", 4, 48, moment.late[0], tone=Tone.NEW, size=_SIZE))
-    marks += _draw_band(moments, is_lost=is_failover)
+        marks.append(Label("late", _LEFT, 49, moment.late[0], tone=Tone.NEW, size=_SIZE, is_pinned=True))
     text = [f"time: {moment.time_s:g} s", f"state: {state}", f"event: {moment.action}"]
     text += [f"late response: {late}" for late in moment.late[:1]]
     if is_failover:
         marks += _draw_failover(moment)
         text += [f"the next coordinator loads: {moment.loaded}", f"a failover loses {moment.lost}"]
     else:
+        scale = _Scale(story)
+        marks += [*_draw_axis(scale, len(moments)), *_draw_group(scale, moments)]
         for number, name in enumerate(MEMBERS):
-            marks += _draw_lane(number, story, moments, moment_of_death)
+            marks += _draw_lane(scale, number, moments)
             text += [f"{name}: {_name_status(number, moments)}"] if _joins(number, moments) else []
-        marks += _draw_axis(story, len(moments))
-    for line, legend in enumerate(_LEGENDS):
-        marks.append(Label(f"legend {line}", 4, _LEGEND_BASE + line * 16, legend, tone=Tone.MUTED, size=_SIZE))
+        marks.append(Label("legend", _LEFT, _HEIGHT - 6, _LEGEND, tone=Tone.MUTED, size=_SIZE))
     marks += _draw_log(moments)
     text += [f"append {number}, {lines[0]}: {lines[1]}" for number, lines in enumerate(moment.written)]
-    place = "nothing changes any more" if is_past_end else moment.action
+    place = "nothing changes any more" if is_past_end else f"second {moment.time_s:g}"
     caption = "After this, nothing changes any more." if is_past_end else moment.explanation
     if is_failover:
         caption = "The coordinator dies, and its memory is lost. The next one has only the log."
     return Scene(tuple(marks), caption, tuple(text), place)
 
 
-def _find_x(slot: int) -> float:
-    return _LEFT + min(slot, _SLOT_COUNT) * _SLOT_WIDTH
+class _Scale:
+    """The places of the events on the time axis. Events of the same second stand in their order."""
+
+    def __init__(self, story: list[Moment]) -> None:
+        self.seconds: list[float] = []
+        for moment in story:
+            earlier = sum(other.time_s == moment.time_s for other in story[: len(self.seconds)])
+            self.seconds.append(moment.time_s + earlier * _EVENT_S)
+        self.span_s = max(_SPAN_S, story[-1].time_s + _ROOM_S)
+
+    def find_x(self, second: float) -> float:
+        return _LEFT + min(second / self.span_s, 1) * _WIDTH
+
+    def find_event(self, number: int) -> float:
+        """Return the place of an event. Behind the last one is now."""
+        return self.find_x(self.seconds[number] if number < len(self.seconds) else self.seconds[-1] + _EVENT_S)
+
+    def find_now(self, count: int) -> float:
+        return self.find_x(self.seconds[count - 1] + _EVENT_S)
+
+    def list_spans(self, words: Sequence[str]) -> Iterator[tuple[int, float, float, str]]:
+        """Yield each run of equal words: its first event, its place, its width and the words."""
+        start = 0
+        for word, group in groupby(words):
+            end = start + len(list(group))
+            x = self.find_event(start)
+            right = self.find_event(end) if end < len(words) else self.find_now(len(words))
+            if word:
+                yield start, x, right - x, word
+            start = end
 
 
-def _find_slot(story: list[Moment], second: float) -> int:
-    return next((slot for slot, moment in enumerate(story) if moment.time_s >= second), _SLOT_COUNT)
+def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
+    for second in range(0, int(scale.span_s) + 1, 5):
+        anchor = {0: "start", scale.span_s: "end"}.get(second, "middle")
+        yield Label(f"second {second}", scale.find_x(second), _AXIS_BASE, f"{second} s", anchor, Tone.MUTED, _SIZE)
+    x = scale.find_now(count)
+    yield Arrow("now", x, _GROUP_TOP - 3, x, _AXIS_BASE + 4, Tone.NEW, has_head=False)
 
 
-def _draw_axis(story: list[Moment], slot_count: int) -> Iterator[Mark]:
-    yield Label("axis", 4, _AXIS_BASE, "s (not to scale)", tone=Tone.MUTED, size=_SIZE)
-    for slot, moment in enumerate(story):
-        if slot == 0 or story[slot - 1].time_s != moment.time_s:
-            x = _find_x(slot) + _SLOT_WIDTH / 2
-            yield Label(f"second {slot}", x, _AXIS_BASE, f"{moment.time_s:g}", "middle", Tone.MUTED, _SIZE)
-    x = min(_find_x(slot_count), _find_x(_SLOT_COUNT) - 2)
-    yield Arrow("now", x, _BAND_TOP, x, _AXIS_BASE + 3, Tone.NEW, has_head=False)
-
-
-def _draw_band(moments: list[Moment], *, is_lost: bool) -> Iterator[Mark]:
-    yield Label("band title", 4, _BAND_TOP + 15, "state", is_bold=True)
-    start = 0
-    for state, group in groupby(moments, lambda moment: moment.state):
-        count = len(list(group))
-        width = count * _SLOT_WIDTH
-        if state != "Dead":
-            lines = fit_words(width - _PADDING, _SIZE, state.removesuffix("Rebalance"), state[:2])
-            tone = Tone.DEAD if is_lost else _STATE_TONES.get(state, Tone.PLAIN)
-            yield Box(f"band {start}", _find_x(start), _BAND_TOP, width, 20, lines, tone, _SIZE, is_gone=is_lost)
-        start += count
+def _draw_group(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
+    yield Label("group", _LEFT, _GROUP_TOP - 6, "the group", is_bold=True, is_pinned=True)
+    states = [_STATE_WORDS.get(moment.state, "rebalance") for moment in moments]
+    for start, x, width, word in scale.list_spans(states):
+        lines = fit_words(width - _PADDING, _SIZE, word)
+        yield Box(f"band {start}", x, _GROUP_TOP, width, 18, lines, _STATE_TONES.get(word, Tone.PLAIN), _SIZE)
+    generations = [f"generation {moment.generation}" if moment.generation else "" for moment in moments]
+    for start, x, width, word in scale.list_spans(generations):
+        lines = fit_words(width - _PADDING, _SIZE, word, word.split()[1])
+        yield Box(f"generation {start}", x, _GROUP_TOP + 18, width, 18, lines, Tone.PLAIN, _SIZE)
 
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
     is_lost = not moment.lost.startswith("nothing")
-    lost = ("lost with the memory:", *wrap(moment.lost, _FAILOVER_COLUMNS))
     tone = Tone.ERROR if is_lost else Tone.PLAIN
-    loaded = ("the next coordinator loads:", moment.loaded)
-    yield Box("lost", 4, _LANE_TOPS[0], 552, _LANE_HEIGHT, lost, tone, _SIZE, is_dashed=is_lost)
-    yield Box("loaded", 4, _LANE_TOPS[1], 552, _LANE_HEIGHT, loaded, Tone.LIVE, _SIZE)
-    yield Arrow("load", 60, _LOG_TOP - 2, 60, _LANE_TOPS[1] + _LANE_HEIGHT + 2, Tone.LIVE)
+    yield Box("lost", _LEFT, 70, _WIDTH, 74, tone=tone, is_dashed=is_lost)
+    yield Box("loaded", _LEFT, 154, _WIDTH, 74, tone=Tone.LIVE)
+    lost = ("lost with the coordinator's memory:", *wrap(moment.lost, _FAILOVER_COLUMNS))
+    loaded = ("the next coordinator reads the log:", *wrap(moment.loaded, _FAILOVER_COLUMNS))
+    for y, tone, lines in ((90, tone, lost), (174, Tone.LIVE, loaded)):
+        for number, line in enumerate(lines):
+            yield Label(f"line {y} {number}", 14, y + 15 * number, line, tone=tone, is_bold=not number, is_pinned=True)
+    x = _LEFT + (len(moment.written) - 0.5) * _RECORD_DISTANCE
+    yield Arrow("load", x, _LOG_TOP - 3, x, 228)
 
 
-def _draw_lane(number: int, story: list[Moment], moments: list[Moment], moment_of_death: int | None) -> Iterator[Mark]:
+def _draw_lane(scale: _Scale, number: int, moments: list[Moment]) -> Iterator[Mark]:
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
     lane = moments[-1].lanes[number]
     title = f"{name} leads" if lane.is_leader else name
-    yield Label(f"name {name}", 4, top + 15, title, is_bold=True)
-    yield Label(f"status {name}", 4, top + 34, _name_status(number, moments), size=_SIZE)
-    yield Box(f"lane {name}", _LEFT, top, _SLOT_COUNT * _SLOT_WIDTH, _LANE_HEIGHT, tone=Tone.MUTED)
-    there = [slot for slot, moment in enumerate(moments) if moment.lanes[number].is_member]
-    if there:
-        x = _find_x(there[0])
-        width = _find_x(there[-1] + 1) - x
-        tone = Tone.PLAIN if lane.is_member else Tone.DEAD
-        yield Box(f"present {name}", x, top + 20, width, 6, tone=tone, hue=name)
+    yield Label(f"name {name}", _LEFT, top - 6, title, is_bold=True, is_pinned=True)
+    yield Label(f"status {name}", 124, top - 6, _name_status(number, moments), size=_SIZE, is_pinned=True)
+    yield Box(f"lane {name}", _LEFT, top, _WIDTH, 22, tone=Tone.MUTED)
+    for start, x, width, phase in scale.list_spans([*_list_phases(number, moments)]):
+        lines = fit_words(width - _PADDING, _SIZE, phase, phase.removeprefix("reads "))
+        looks = {
+            "waits": {"is_dashed": True, "is_hollow": True},
+            "dead": {"is_gone": True, "tone": Tone.ERROR},
+        }.get(phase, {})
+        origin = f"request {start}" if start == len(moments) - 1 else ""
+        yield Box(f"{name} {start}", x, top, width, 22, lines, size=_SIZE, hue=name, origin=origin, **looks)
     if lane.session_end_s is not None:
-        x = _find_x(min(_find_slot(story, lane.session_end_s - SESSION_S), len(moments) - 1))
-        width = _find_x(_find_slot(story, lane.session_end_s)) - x
-        lines = fit_words(width - _PADDING, _SIZE, f"session to {lane.session_end_s:g} s")
-        yield Box(f"session {name}", x, top + 27, width, 16, lines, Tone.WAIT, _SIZE, is_dashed=True)
-    yield from _draw_requests(name, moments, top)
-    death = story[moment_of_death] if moment_of_death is not None else None
-    if moment_of_death is not None and death in moments and story[moment_of_death].action.startswith(name):
-        x = _find_x(moment_of_death)
-        yield Box(f"death {name}", x, top + 2, 34, 16, ("dies",), Tone.ERROR, _SIZE, is_bold=True)
+        x = scale.find_x(lane.session_end_s - SESSION_S)
+        width = scale.find_x(lane.session_end_s) - x
+        yield Box(f"session {name}", x, top + 25, width, 10, tone=Tone.WAIT, is_dashed=True)
+    if moments[-1].action.startswith(f"{name} dies"):
+        yield Box("death", scale.find_now(len(moments)) + 4, top + 1, 44, 20, ("dies",), Tone.ERROR, is_bold=True)
+    yield from _draw_requests(scale, name, moments, top)
+
+
+def _list_phases(number: int, moments: list[Moment]) -> Iterator[str]:
+    """Yield what the member does at each moment. It waits from its JoinGroup to the answer to its SyncGroup."""
+    phase = ""
+    for moment in moments:
+        phase = _find_phase(number, moment, phase)
+        yield phase
+
+
+def _find_phase(number: int, moment: Moment, before: str) -> str:
+    name = MEMBERS[number]
+    event = moment.events[-1]
+    if not moment.lanes[number].is_member:
+        return ""
+    if before == "dead" or moment.action.startswith(f"{name} dies"):
+        return "dead"
+    answers = [event.response] if event.client == name else []
+    for answer in [*answers, *(late for late in event.late_responses if late.startswith(name))]:
+        if "orders " in answer:
+            return "reads " + answer.rpartition("orders ")[2]
+    return "waits" if event.client == name and event.request.startswith("JoinGroup") else before
 
 
 def _joins(number: int, moments: list[Moment]) -> bool:
@@ -207,28 +257,34 @@ def _name_status(number: int, moments: list[Moment]) -> str:
     return f"{lane.status} at {end_s:g} s"
 
 
-def _draw_requests(name: str, moments: list[Moment], top: float) -> Iterator[Mark]:
+def _draw_requests(scale: _Scale, name: str, moments: list[Moment], top: float) -> Iterator[Mark]:
+    """The request of this moment has its verb. Of earlier ones only the heartbeats and the commits are left."""
     seen = 0
-    for slot, moment in enumerate(moments):
-        sent = [event for event in moment.events[seen:] if event.client == name]
-        seen = len(moment.events)
-        if not sent:
-            continue
-        letter = _LETTERS[sent[-1].request.split()[0].removesuffix(",")]
-        words = letter if len(sent) == 1 else f"{len(sent)}{letter}"
-        is_refused = sent[-1].response.startswith(_REFUSALS)
-        tone = Tone.NEW if slot == len(moments) - 1 else Tone.PLAIN
-        x = _find_x(slot) + 2
-        width = _SLOT_WIDTH - 4
-        yield Box(f"request {slot}", x, top + 2, width, 16, (words,), tone, _SIZE, is_dashed=is_refused, hue=name)
+    for number, moment in enumerate(moments):
+        for event in moment.events[seen:]:
+            request = event.request.split()[0].removesuffix(",")
+            seen += 1
+            if event.client != name:
+                continue
+            is_refused = event.response.startswith(_REFUSALS)
+            if request in _SIGNS:
+                x = scale.find_event(number) if event.time_s == moment.time_s else scale.find_x(event.time_s)
+                sign = "○" if request == "OffsetCommit" and is_refused else _SIGNS[request]
+                yield Label(f"sign {seen}", x, top + 34, sign)
+            if number == len(moments) - 1 and event == moment.events[-1]:
+                verb = "assigns" if "assignments" in event.request else _VERBS[request]
+                width = measure_text(verb, 12) + 12
+                x = min(scale.find_now(len(moments)) + 4, _LEFT + _WIDTH - width)
+                looks = {"is_bold": True, "is_dashed": is_refused, "origin": f"name {name}"}
+                yield Box(f"request {number}", x, top + 1, width, 20, (verb,), Tone.NEW, **looks)
 
 
 def _draw_log(moments: list[Moment]) -> Iterator[Mark]:
     """A record comes from the request that it was written for."""
-    yield Label("log title", 4, _LOG_TOP - 6, "log", is_bold=True)
+    yield Label("log title", _LEFT, _LOG_TOP - 6, "the log", is_bold=True, is_pinned=True)
     for number, lines in enumerate(moments[-1].written):
         slot = next(slot for slot, moment in enumerate(moments) if len(moment.written) > number)
         tone = Tone.NEW if slot == len(moments) - 1 else Tone.PLAIN
-        x = 4 + number * (_RECORD_WIDTH + 2.5)
+        x = _LEFT + number * _RECORD_DISTANCE
         origin = f"request {slot}"
         yield Box(f"append {number}", x, _LOG_TOP, _RECORD_WIDTH, 32, lines, tone, _SIZE, origin=origin)

@@ -17,7 +17,9 @@ from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.records.serde import decode
 
-_BAR_LEFT = 120
+_OFFSET_LEFT = 48
+_RESULT_LEFT = 92
+_BAR_LEFT = 214
 _BAR_WIDTH = 300
 _HEAD_HEIGHT = 62
 _ROW_HEIGHT = 25
@@ -105,7 +107,9 @@ class Segment(Figure):
             marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
             checked = min(number, kept_count) + 1
             delay = max(0, _SECONDS_PER_BATCH * checked - _SECONDS_OF_A_MOVE) if moment == 1 else 0
-            words = Label(f"result {number}", WIDTH - 6, y + 14, result, "end", tone, 11, is_bold=True, delay=delay)
+            words = Label(
+                f"result {number}", _RESULT_LEFT, y + 14, result, "start", tone, 11, is_bold=True, delay=delay
+            )
             marks.append(words)
             if broken and is_broken:
                 x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale
@@ -118,7 +122,7 @@ class Segment(Figure):
         if moment == 2 and recovery.reason:
             y = _HEAD_HEIGHT + kept_count * _ROW_HEIGHT
             end = f"the file now ends at byte {self.batches[kept_count].position}"
-            marks.append(Label("end", WIDTH - 6, y + 12, end, "end", Tone.NEW, 11))
+            marks.append(Label("end", 4, y + 12, end, tone=Tone.NEW, size=11, is_bold=True, is_pinned=True))
         if moment > 0 and recovery.reason:
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
@@ -131,13 +135,13 @@ class Segment(Figure):
             old = self.data[broken.position]
             words = f"byte {broken.position} was {old:02x}, now {broken.byte:02x}: {self._name_place(broken.position)}"
             tone = Tone.ERROR
-        yield Label("state", 4, 15, words, tone=tone, is_bold=True)
+        yield Label("state", 4, 15, words, tone=tone, is_bold=True, size=11, is_pinned=True)
         yield Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True)
-        yield Box("legend checksum", 222, 22, 6, 14, is_solid=True)
-        yield Box("legend covered", 306, 22, 24, 14)
-        for x, words in ((20, "offset, length, epoch, magic"), (234, "checksum"), (336, "what the checksum covers")):
+        yield Box("legend checksum", 106, 22, 6, 14, is_solid=True)
+        yield Box("legend covered", 184, 22, 24, 14)
+        for x, words in ((20, "not covered"), (117, "checksum"), (212, "covered by it")):
             yield Label(f"words {words}", x, 33, words, size=11)
-        for x, words in ((4, "at byte"), (64, "offset"), (_BAR_LEFT, "the batch, to scale")):
+        for x, words in ((4, "byte"), (_OFFSET_LEFT, "offset"), (_BAR_LEFT, "the batch, to scale")):
             yield Label(f"head {words}", x, 55, words, tone=Tone.MUTED, size=11)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
@@ -204,7 +208,7 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
     is_wide = width > _BAR_WIDTH / 2
     tone = Tone.DEAD if is_cut else Tone.PLAIN
     yield Label(f"byte {number}", 4, y + 14, str(batch.position), size=11)
-    yield Label(f"offset {number}", 64, y + 14, _format_offsets(batch).partition(" ")[2], size=11)
+    yield Label(f"offset {number}", _OFFSET_LEFT, y + 14, _format_offsets(batch).partition(" ")[2], size=11)
     yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
     yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
     frame = (_BAR_LEFT + covered, y, width - covered, _BAR_HEIGHT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
 from kafkagroups.course.figures.figure import Content, Control, Figure
@@ -27,13 +28,13 @@ _ERROR_SIGN = "✗ "
 _SKIPPED = "skip"
 # The columns of the picture: the fields that stand in each, the x of its left side, and its width.
 _COLUMNS = (
-    (("version",), 0, 32),
-    (("offset",), 32, 112),
-    (("leaderEpoch",), 144, 58),
-    (("length of metadata",), 202, 32),
-    (("metadata",), 234, 88),
-    (("commitTimestamp",), 322, 112),
-    (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 434, 112),
+    (("version",), 0, 54),
+    (("offset",), 54, 90),
+    (("leaderEpoch",), 144, 64),
+    (("length of metadata",), 208, 52),
+    (("metadata",), 260, 92),
+    (("commitTimestamp",), 352, 98),
+    (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 450, 96),
 )
 _BEFORE = (
     "Brokers of different releases wrote the same commit. The fields stand in common columns. The bytes contain no "
@@ -41,9 +42,8 @@ _BEFORE = (
 )
 _DURING = "The reader counts bytes from the left, and cuts off one field after another in each value."
 _WORDS = {
-    "version": "ver",
     "leaderEpoch": "epoch",
-    "length of metadata": "len",
+    "length of metadata": "length",
     "commitTimestamp": "commit time",
     "expireTimestamp": "expire time",
 }
@@ -124,8 +124,8 @@ def _draw(
         first, _, last = describe_writers([writers_of(record)]).partition(" – ")
         writers = f"Kafka {first} to {last}" if last else f"Kafka {first} and newer"
         marks += [
-            Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
-            Label(f"writers {number}", _LEFT + 80, y + 15, f"written by {writers}", tone=Tone.MUTED, size=11),
+            Label(f"title {number}", _LEFT, y + 15, title, is_bold=True, is_pinned=True),
+            Label(f"writers {number}", WIDTH - _LEFT, y + 15, f"written by {writers}", "end", Tone.MUTED, 11),
         ]
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)
@@ -137,7 +137,8 @@ def _draw(
         if is_done := cut > len(fields):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
-        marks.append(Label(f"result {number}", WIDTH - _LEFT, y + 15, result, "end", tone, is_bold=is_done))
+        style: dict[str, Any] = {"is_bold": is_done, "is_pinned": True}
+        marks.append(Label(f"result {number}", _LEFT + 84, y + 15, result, tone=tone, **style))
         text.append(f"{title}: {result}")
         read_y = y + 20 + _BLOCK_HEIGHT + 4
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
@@ -177,9 +178,9 @@ def _find_sides(written: Reading) -> dict[int, tuple[float, float]]:
 def _draw_written(number: int, y: float, record: Record, value: bytes, written: Reading) -> Iterator[Mark]:
     for x, width, fields in _list_columns(written):
         name = find_name(fields[0])
-        words = "tags: topic id" if name == "tagged fields" else _WORDS.get(name, name)
+        words = "tag: topic id" if name == "tagged fields" else _WORDS.get(name, name)
         data = value[fields[0].start : fields[-1].end]
-        hex_text = data.hex() if len(data) <= 8 else f"{data[:7].hex()}…"
+        hex_text = data.hex() if len(data) <= 6 else f"{data[:2].hex()}…{data[-3:].hex()}"
         yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE)
 
 

@@ -5,7 +5,7 @@ Each is a function of `make`, which starts a broker.
 
 from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
 from tests.coordinator.conftest import ORDERS, TOPICS, Broker, NewBroker, subscription
-from tests.coordinator.test_storing_rules import GROUP_ERRORS
+from tests.coordinator.test_classic_rules import GROUP_ERRORS
 
 NEWEST = "4.3.1"
 

@@ -7,29 +7,8 @@ the list. The stateful test holds live and loaded equal except for these.
 import pytest
 
 from kafkagroups.coordinator import Errors, NewBatch, OffsetCommit
-from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
-from tests.coordinator.world import NotAppended, subscription
-
-
-def test_soft_state_is_lost(kafka):
-    """Pending members and waiting requests are in no record, so a start loses them (3.9.2-timeouts 21-31)."""
-    required = kafka.coordinator.join_group("g", protocols=[("range", b"")]).value
-    assert (required.error, kafka.listed()) == (Errors.MEMBER_ID_REQUIRED, {"g"})
-    kafka.start()
-    assert kafka.listed() == set()
-    again = kafka.coordinator.join_group("g", protocols=[("range", b"")], member_id=required.member_id).value
-    assert again.error is Errors.UNKNOWN_MEMBER_ID
-
-
-def test_a_rebalance_is_lost(kafka):
-    """A crash between Join and Sync brings the generation before back, Stable (E16; runs/README-modern, mid)."""
-    member_id = kafka.stable("g")
-    assert kafka.join("g", member_id).value.generation == 2
-    assert kafka.state("g") == "CompletingRebalance"
-    kafka.start()
-    assert kafka.state("g") == "Stable"
-    assert kafka.coordinator.heartbeat("g", 1, member_id).value is Errors.NONE
-    assert kafka.coordinator.heartbeat("g", 2, member_id).value is Errors.ILLEGAL_GENERATION
+from tests.coordinator.conftest import ORDERS, ORDERS_1
+from tests.coordinator.world import subscription
 
 
 def test_a_group_that_wrote_nothing_is_gone(kafka):
@@ -50,39 +29,6 @@ def test_since_when_a_group_is_stable(kafka):
     assert kafka.group("g").state_timestamp == kafka.clock.now_ms - 500
 
 
-def test_a_load_returns_a_pending_commit_of_a_deleted_offset(kafka):
-    """OffsetDelete takes it from the cache; the log has no tombstone for it (3.9.2-deletes 66-74, 94)."""
-    kafka.commit("pend2", 1)
-    kafka.txn_commit("pend2", 41)
-    kafka.coordinator.offset_delete("pend2", [ORDERS])
-    kafka.end()
-    assert kafka.fetch("pend2") == {}
-    kafka.start()
-    assert kafka.fetch("pend2") == {ORDERS: 41}
-
-
-def test_a_pending_commit_brings_a_deleted_group_back(kafka):
-    """DeleteGroups answers NONE; the COMMIT marker changes nothing until the next start (3.9.2-deletes 60-64, 93)."""
-    kafka.txn_commit("pend", 40)
-    assert kafka.coordinator.delete_groups(["pend"]).value == {"pend": Errors.NONE}
-    kafka.end()
-    assert (kafka.state("pend"), kafka.fetch("pend")) == ("Dead", {})
-    kafka.start()
-    assert (kafka.state("pend"), kafka.fetch("pend")) == ("Empty", {ORDERS: 40})
-
-
-@pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
-def test_a_load_returns_a_pending_commit_to_a_deleted_topic(broker, version):
-    """Nothing while the broker runs, the offset after the next start (topicdel, last fetches of `tx`)."""
-    kafka = broker(version)
-    kafka.txn_commit("tx", 10, CLICKS)
-    kafka.coordinator.partitions_deleted([CLICKS])
-    kafka.end()
-    assert kafka.fetch("tx") == {}
-    kafka.start()
-    assert kafka.fetch("tx") == {CLICKS: 10}
-
-
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
 def test_a_group_with_only_aborted_commits_is_gone(broker, version):
     """Listed Empty until the next sweep or start (txn, `only-aborted`; FACTS-legacy 4; runs/README-modern, mid)."""
@@ -92,27 +38,6 @@ def test_a_group_with_only_aborted_commits_is_gone(broker, version):
     assert (kafka.state("only-aborted"), kafka.listed()) == ("Empty", {"only-aborted"})
     kafka.start()
     assert (kafka.state("only-aborted"), kafka.listed()) == ("Dead", set())
-
-
-def test_a_commit_that_failed_though_it_is_in_the_log_counts_later(kafka):
-    """The replicas were late, so the client received an error; the next load finds the record (putCacheCallback)."""
-    kafka.commit("g", 1)
-    kafka.logs.holds_answers = True
-    answer = kafka.commit("g", 2)
-    kafka.logs.release(0, Errors.REQUEST_TIMED_OUT)
-    assert answer.value == {ORDERS: Errors.REQUEST_TIMED_OUT}
-    assert kafka.fetch("g") == {ORDERS: 1}
-    kafka.start()
-    assert kafka.fetch("g") == {ORDERS: 2}
-
-
-def test_a_commit_in_flight_counts_later(kafka):
-    """Its record is in the log and not in the cache; its client never gets a response (storeOffsets)."""
-    kafka.logs.holds_answers = True
-    answer = kafka.commit("g", 1)
-    assert kafka.fetch("g") == {}
-    kafka.start()
-    assert (kafka.fetch("g"), answer.done) == ({ORDERS: 1}, False)
 
 
 def test_a_group_record_that_failed_though_it_is_in_the_log_counts_later(kafka):
@@ -145,21 +70,6 @@ def test_tombstones_that_could_not_be_appended(kafka):
     assert kafka.fetch("g") == {}
     kafka.start()
     assert kafka.fetch("g") == {ORDERS: 1}
-
-
-@pytest.mark.parametrize("version", ["1.0.1", "2.8.2"])
-def test_a_too_large_commit_in_a_transaction_hides_the_good_ones(broker, version):
-    """Up to 3.7 the marker fails at it, and the others count after the next start (txnodd 52-72, 85, 95)."""
-    kafka = broker(version)
-    offsets = {ORDERS: OffsetCommit(1), ORDERS_1: OffsetCommit(2, "x" * 4097)}
-    answer = kafka.coordinator.txn_offset_commit(
-        "mixed", offsets, transactional_id="t", producer_id=7, producer_epoch=0
-    )
-    assert answer.value == {ORDERS: Errors.NONE, ORDERS_1: Errors.OFFSET_METADATA_TOO_LARGE}
-    with pytest.raises(NotAppended):
-        kafka.end()
-    kafka.start()
-    assert kafka.fetch("mixed") == {ORDERS: 1}
 
 
 def test_a_failed_commit_takes_an_earlier_one_in_flight_with_it(kafka):

@@ -26,26 +26,6 @@ def kafka(new_kafka):
 # What the log has not confirmed
 
 
-def test_a_fetch_returns_the_old_offset_until_the_log_has_confirmed_the_commit(kafka):
-    """A read sees the last committed offset."""
-    kafka.commit("g", 1)
-    kafka.hold()
-    answer = kafka.commit("g", 2)
-    assert (answer.done, kafka.fetch("g")) == (False, {ORDERS: 1})
-    kafka.logs.release()
-    assert (kafka.error(answer), kafka.fetch("g")) == ({Errors.NONE}, {ORDERS: 2})
-
-
-def test_a_replica_that_has_a_batch_has_all_batches_before_it(kafka):
-    kafka.hold()
-    first = kafka.commit("g", 1)
-    second = kafka.commit("g", 2, ORDERS_1)
-    kafka.logs.release(1)
-    assert first.done and second.done
-    kafka.logs.release(0, Errors.NOT_ENOUGH_REPLICAS)  # This answer is too late to change anything.
-    assert kafka.fetch("g") == {ORDERS: 1, ORDERS_1: 2}
-
-
 def test_a_response_without_records_waits_for_the_records_before_it(kafka):
     kafka.hold()
     kafka.commit("g", 1)
@@ -61,15 +41,6 @@ def test_a_group_is_described_and_listed_when_its_first_record_is_confirmed(kafk
     assert (kafka.state("g"), kafka.listed()) == ("Dead", set())
     kafka.logs.release()
     assert (kafka.state("g"), kafka.listed()) == ("Empty", {"g"})
-
-
-def test_a_deleted_group_is_there_until_its_tombstones_are_confirmed(kafka):
-    kafka.commit("g", 1)
-    kafka.hold()
-    kafka.coordinator.delete_groups(["g"])
-    assert (kafka.fetch("g"), kafka.listed()) == ({ORDERS: 1}, {"g"})
-    kafka.logs.release()
-    assert (kafka.fetch("g"), kafka.listed()) == ({}, set())
 
 
 def test_a_marker_counts_after_the_batches_before_it(kafka):

@@ -7,7 +7,7 @@ import pytest
 
 from kafkagroups.coordinator import Errors
 from tests.coordinator.conftest import ORDERS, ORDERS_1
-from tests.coordinator.test_membership_rules import READS
+from tests.coordinator.test_versions import READS
 
 
 def asked(kafka, group="g"):

@@ -1,48 +1,32 @@
-"""The tables against real brokers: their rows are what brokers answered for the same bytes.
+"""The tables against real brokers: records as Kafka's classes read them, and the answers of `load`.
 
-Every captured run, the story and every crafted log are read without Java, as a Spark task reads them. Not compared are
-the states that a living broker's limits and timers decide: `m-dying`, `b32` and `o-session-0`.
+tests/groups compares the answers of `load` with brokers. The logs are read without Java, as a Spark task reads them.
 """
 
 import json
-from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.cli.load import to_json
 from tests.captured import captured, rows
 from tests.cases import case
+from tests.groups.test_load_runs import cases
 from tests.handmade import LogRecord, LogWriter, encode_batch
 from tests.spark.tables import LOADED, in_order, loaded_rows, read
 
-DATA = Path("data/harbour")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-OLD_TOPICS = {f"{topic}-{p}" for topic in ("orders", "clicks", "pay-ments") for p in range(3)}
-"""The partitions that were requested from brokers before 0.10.2, which cannot be asked for all."""
-TIMED = ("m-dying", "b32", "o-session-0")
-NEW_TYPES = ("consumer", "share", "streams")
-
-
-def runs():
-    """Yield (log folder, answers) of every captured run and of the story."""
-    for run in sorted((captured("runs") / "runs").iterdir()):
-        for file in sorted(run.glob("*answers.json")):
-            folder = run / (file.name.removesuffix("answers.json").rstrip("-") or "log")
-            yield folder, json.loads(file.read_text())
-    for version in ("1.0.1", "3.9.2", "4.3.1"):
-        yield DATA / version, json.loads((DATA / version / "answers.json").read_text())
-
-
-def read_tables(folder, coordinator, kafka):
-    """Return the rows of every table, with checked times. Those of the offsets are read as a Spark task reads them."""
-    groups = kg.load(folder, coordinator, kafka)
-    tables = {table: loaded_rows(groups, table) for table in LOADED}
-    assert in_order(read(folder, coordinator=coordinator, kafka=kafka)) == tables["offsets"]
-    for row in [row for table in tables.values() for row in table]:
-        check_times(row)
-    return tables
+COMMIT = {
+    **{name: name for name in ("leader_epoch", "metadata", "topic_id", "record_offset", "producer_id")},
+    "committed_offset": "offset",
+    "commit_timestamp_ms": "commit_timestamp",
+    "expire_timestamp_ms": "expire_timestamp",
+}
+"""The columns of a commit, each with the field that `load --json` has."""
+GROUP = ("type", "state", "protocol_type", "protocol", "generation", "leader", "group_epoch")
+MEMBER = ("member_id", "group_instance_id", "client_id", "client_host", "session_timeout_ms", "member_epoch")
+PARTITION = ("segments", "batches", "records", "start_offset", "next_offset", "error")
 
 
 def check_times(row):
@@ -56,135 +40,68 @@ def check_times(row):
         assert row[name.removesuffix("_ms")] == (time if is_shown else None)
 
 
-@pytest.mark.slow
-def test_the_tables_are_what_the_broker_answered():
-    """Offsets, pending commits, groups, members and next offsets of every captured run and of the story."""
-    for folder, answers in runs():
-        version = answers.get("broker") or "4.3.1"
-        coordinator = answers.get("coordinator") or ("new" if version.startswith("4") else "classic")
-        with case(folder):
-            tables = read_tables(folder, coordinator, version)
-            known = {row["group"] for row in tables["groups"]}
-            is_old = version in ("0.8.2.2", "0.9.0.1")
-            offsets = answers["offsets"]
-            if is_old:  # They answer offsets of groups that they do not know; the table has known groups only.
-                offsets = {name: offsets[name] for name in offsets if name in known}
-            check_offsets(tables["offsets"], offsets, is_old)
-            named = answers.get("stable_every_live_partition_named") or {}
-            check_pending(
-                tables["pending"], {name: named[name] for name in named if name in known}, answers.get("topics")
-            )
-            check_groups(tables["groups"], answers.get("groups") or {}, answers.get("listed") or ())
-            check_members(tables["members"], answers.get("groups") or {}, has_topics=version != "2.3.1")
-            for row in tables["partitions"]:
-                end = (answers.get("end_offsets") or {}).get(str(row["partition"]))
-                assert end is None or row["next_offset"] == end
+def loads():
+    """Yield the log and the rules of the loads that tests/groups compares with brokers."""
+    for folder, file in (parameter.values for parameter in cases()):
+        answers = json.loads(file.read_text())
+        kafka = answers.get("broker") or "4.3.1"
+        yield folder, answers.get("coordinator") or ("new" if kafka.startswith("4") else "classic"), kafka
+    for log in sorted((captured("crafted") / "crafted" / "logs").iterdir()):
+        yield log, "classic", "3.9.2"
+        yield log, "new", "4.3.1"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("coordinator", ["classic", "new"])
-def test_the_tables_of_crafted_logs_are_what_the_broker_answered(coordinator):
-    """Hand-made logs: the same bytes were loaded by a 3.9.2 and a 4.3.1 broker."""
-    for crafted in json.loads((captured("crafted") / "crafted" / "cases.json").read_text()):
-        answers = crafted["answers"][coordinator]
-        if crafted["id"].startswith("d-foreign-") or answers["load"] == "broker did not start":
-            continue
-        folder = captured("crafted") / "crafted" / "logs" / crafted["id"]
-        with case(crafted["id"]):
-            tables = read_tables(folder, coordinator, {"classic": "3.9.2", "new": "4.3.1"}[coordinator])
-            (partition,) = tables["partitions"]
-            assert (partition["error"] is not None) == (answers["load"] == "failed")
-            check_offsets(tables["offsets"], answers["offsets"])
-            known = {row["group"] for row in tables["groups"]}
-            stable = {name: told for name, told in answers["stable"].items() if name in known and "error" not in told}
-            check_pending(tables["pending"], stable)
-            if answers["load"] == "ok" and crafted["id"] not in TIMED:
-                listed = [{"group": name, **group} for name, group in answers["listed"].items()]
-                check_groups(tables["groups"], answers["groups"], listed)
+def test_the_tables_have_the_answers_of_a_load():
+    """Offsets, pending commits, groups, members and partitions of every captured run, crafted log and the story."""
+    for folder, coordinator, kafka in loads():
+        with case((folder, coordinator)):
+            groups = kg.load(folder, coordinator, kafka)
+            tables = {table: loaded_rows(groups, table) for table in LOADED}
+            assert in_order(read(folder, coordinator=coordinator, kafka=kafka)) == tables["offsets"]
+            for name, expected in expected_rows(to_json(groups)).items():
+                columns = expected[0] if expected else ()
+                assert in_order(shown_rows(tables[name], columns)) == in_order(expected), name
+            for row in [row for table in tables.values() for row in table]:
+                check_times(row)
 
 
-def check_offsets(found, answers, is_old=False):
-    by_group = defaultdict(dict)
-    for row in found:
-        by_group[row["group"]][f"{row['topic']}-{row['topic_partition']}"] = row
-    for name, expected in answers.items():
-        if "error" in expected:
-            assert name not in by_group
-            continue
-        mine = by_group[name]
-        if is_old:
-            mine = {tp: row for tp, row in mine.items() if tp in OLD_TOPICS and row["committed_offset"] != -1}
-        assert set(mine) == set(expected), name
-        for tp, offset in expected.items():
-            assert mine[tp]["committed_offset"] == offset["offset"], (name, tp)
-            assert mine[tp]["metadata"] == offset["metadata"], (name, tp)
-            assert mine[tp]["leader_epoch"] == offset.get("leader_epoch", mine[tp]["leader_epoch"]), (name, tp)
+def shown_rows(table, names):
+    """Return the columns of rows that are compared. `key` is the name of a topic-partition."""
+    for row in table:
+        key = {"key": f"{row['topic']}-{row['topic_partition']}"} if "topic" in row else {}
+        yield {name: (row | key)[name] for name in names}
 
 
-def check_pending(found, answers, topics=None):
-    by_group = defaultdict(set)
-    for row in found:
-        if topics is None or row["topic"] in topics:
-            by_group[row["group"]].add(f"{row['topic']}-{row['topic_partition']}")
-    for name, expected in answers.items():
-        unstable = {tp for tp, answer in expected.items() if "UNSTABLE_OFFSET_COMMIT" in str(answer)}
-        assert by_group[name] == unstable, name
+def expected_rows(loaded):
+    """Return the rows of each table that follow from what `load --json` prints."""
+    expected = {table: [] for table in LOADED}
+    for name, group in loaded["groups"].items():
+        expected["offsets"] += [commit_row(name, key, commit) for key, commit in group["offsets"].items()]
+        for key, commits in group["pending"].items():
+            expected["pending"] += [commit_row(name, key, commit) for commit in commits]
+        counts = {"members": len(group["members"]), "offsets": len(group["offsets"]), "pending": len(group["pending"])}
+        expected["groups"].append({"group": name} | {field: group.get(field) for field in GROUP} | counts)
+        for member in group["members"]:
+            row = {"group": name} | {field: member.get(field) for field in MEMBER}
+            expected["members"].append(row | topics_of(group["type"], member))
+    expected["partitions"] = [{field: each[field] for field in PARTITION} for each in loaded["partitions"].values()]
+    return expected
 
 
-def check_groups(found, answers, listed):
-    by_name = {row["group"]: row for row in found if row["group"] not in TIMED}
-    for entry in listed:
-        name = entry.get("group", entry.get("groupId"))
-        if name not in TIMED:
-            row = by_name[name]
-            assert row["protocol_type"] == entry.get("protocol_type", entry.get("protocolType")), name
-            assert row["type"] == entry.get("type", entry.get("groupType", "classic")), name
-    for name, expected in answers.items():
-        is_error = expected.get("error", "NONE") not in ("NONE", 0)
-        if name in TIMED or is_error:
-            continue
-        if expected["state"] == "Dead":
-            assert name not in by_name or by_name[name]["type"] != "classic", name
-            continue
-        row = by_name[name]
-        assert (row["state"], row["protocol"]) == (expected["state"], expected["protocol"]), name
-        if expected.get("members") is not None and expected.get("type") not in NEW_TYPES:
-            assert row["members"] == len(expected["members"]), name
+def commit_row(group, key, commit):
+    return {"group": group, "key": key} | {column: commit[field] for column, field in COMMIT.items() if field in commit}
 
 
-def check_members(found, answers, has_topics):
-    by_id = {(row["group"], row["member_id"]): row for row in found}
-    for name, expected in answers.items():
-        if name in TIMED:
-            continue
-        if expected.get("type") in NEW_TYPES:
-            for member in expected["raw"]["members"]:
-                row = by_id[name, member["memberId"]]
-                assert row["group_instance_id"] == member.get("instanceId")
-                assert (row["client_id"], row["client_host"]) == (member["clientId"], member["clientHost"])
-                assert row["member_epoch"] == member["memberEpoch"]
-                assert set(row["assigned_partitions"]) == set(assigned(expected["type"], member["assignment"]))
-            continue
-        for member in expected.get("members") or ():
-            row = by_id[name, member["member_id"]]
-            assert (row["client_id"], row["client_host"]) == (member["client_id"], member["host"])
-            assert row["group_instance_id"] == member.get("instance_id", row["group_instance_id"])
-            if expected["protocol_type"] == "consumer" and has_topics:
-                assert sorted(row["subscribed_topics"]) == sorted(member["subscription_topics"])
-                assert set(row["assigned_partitions"] or ()) == set(classic_partitions(member["assignment"]))
-
-
-def assigned(kind, assignment):
-    """Return the partitions by topic id, and the tasks of a streams member."""
-    if kind == "streams":
-        return [f"{part['subtopologyId']}_{task}" for part in assignment["activeTasks"] for task in part["partitions"]]
-    return [f"{topic['topicId']}-{p}" for topic in assignment["topicPartitions"] for p in topic["partitions"]]
-
-
-def classic_partitions(assignment):
-    if isinstance(assignment, dict):
-        return [f"{topic}-{p}" for topic, numbers in assignment.items() for p in numbers]
-    return assignment or []
+def topics_of(kind, member):
+    """Return the topics and partitions of a member; a streams member has tasks, other modern ones have topic ids."""
+    assignment = member["assignment"] or {}
+    if kind == "classic":
+        topics = (member["subscription"] or {}).get("topics")
+        return {"subscribed_topics": topics, "assigned_partitions": assignment.get("partitions")}
+    sign, assigned = ("_", assignment["active"]) if kind == "streams" else ("-", assignment)
+    partitions = [f"{name}{sign}{number}" for name, numbers in assigned.items() for number in numbers]
+    return {"subscribed_topics": member.get("subscribed_topic_names"), "assigned_partitions": partitions}
 
 
 def test_the_table_records_is_what_kafkas_classes_read():
@@ -215,10 +132,6 @@ def row_of(line):
         "key": None if line["key"] is None else bytes.fromhex(line["key"]),
         "value": None if line["value"] is None else bytes.fromhex(line["value"]),
     }
-
-
-def unhex(text):
-    return None if text is None else bytes.fromhex(text)
 
 
 def test_the_table_records_shows_kafkas_json_of_every_type(tmp_path):

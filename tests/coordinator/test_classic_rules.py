@@ -1,0 +1,146 @@
+"""Rules of the classic coordinator that the golden scripts (tests/golden) do not show.
+
+Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadata (GMD), GroupMetadataManager (GMM), T at the end: its tests.
+"""
+
+import pytest
+
+from kafkagroups.coordinator import Clock, Errors, OffsetCommit, Settings, start_broker
+from tests.coordinator.conftest import CLICKS, ORDERS
+from tests.coordinator.world import NOW
+
+MINUTE = 60_000
+APPEND_ERRORS = list(Errors)
+GROUP_ERRORS = {
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
+    Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
+    Errors.REQUEST_TIMED_OUT: Errors.REBALANCE_IN_PROGRESS,
+    Errors.MESSAGE_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
+    Errors.RECORD_LIST_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
+    Errors.INVALID_FETCH_SIZE: Errors.UNKNOWN_SERVER_ERROR,
+}
+COMMIT_ERRORS = {
+    Errors.NETWORK_EXCEPTION: Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
+    Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
+    Errors.MESSAGE_TOO_LARGE: Errors.INVALID_COMMIT_OFFSET_SIZE,
+    Errors.RECORD_LIST_TOO_LARGE: Errors.INVALID_COMMIT_OFFSET_SIZE,
+    Errors.INVALID_FETCH_SIZE: Errors.INVALID_COMMIT_OFFSET_SIZE,
+}
+
+
+@pytest.mark.parametrize("error", APPEND_ERRORS[2:], ids=lambda error: error.name)
+def test_a_group_record_that_fails(kafka, error):
+    """GMMT.testStoreGroupErrorMapping, GMM.storeGroup: what the leader's Sync is answered; other errors as they are."""
+    joined = kafka.join("g").value
+    kafka.logs.append_error = error
+    answer = kafka.coordinator.sync_group("g", 1, joined.member_id, {joined.member_id: b"mine"})
+    assert answer.value.error is GROUP_ERRORS.get(error, error)
+    assert (kafka.state("g"), kafka.records()) == ("PreparingRebalance", [])
+
+
+@pytest.mark.parametrize("error", APPEND_ERRORS[2:], ids=lambda error: error.name)
+def test_a_commit_that_fails(kafka, error):
+    """GMM.maybeConvertOffsetCommitError; GMMT.testCommitOffsetFailure."""
+    kafka.logs.append_error = error
+    expected = {ORDERS: COMMIT_ERRORS.get(error, error)}
+    assert kafka.commit("g", 1).value == expected
+    assert kafka.txn_commit("h", 1).value == expected
+
+
+def test_null_metadata_is_stored_as_an_empty_string(kafka):
+    """1.0.1-basic, `simple` pay-ments-0."""
+    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1, None)})
+    assert kafka.coordinator.offset_fetch("g").value.offsets[ORDERS].metadata == ""
+
+
+def test_negative_offsets_are_stored(kafka):
+    """FACTS-legacy 1: an answered -1 is not "nothing stored"."""
+    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(-1, "neg")})
+    there = kafka.coordinator.offset_fetch("g").value.offsets[ORDERS]
+    assert (there.offset, there.metadata) == (-1, "neg")
+
+
+@pytest.mark.parametrize(("version", "error"), [("1.0.1", Errors.NONE), ("3.9.2", Errors.UNSUPPORTED_VERSION)])
+def test_version_0_goes_to_zookeeper(broker, version, error):
+    """FACTS-legacy 1: no record, no metadata, invisible to version 1. 3.9.2-retention 31, 32: unsupported."""
+    kafka = broker(version, zookeeper=version == "1.0.1")
+    response = kafka.coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(777, "lost")}).value
+    assert (response, kafka.records(), kafka.fetch("g", ORDERS)) == ({ORDERS: error}, [], {ORDERS: -1})
+    there = kafka.coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
+    assert (there.error, there.offset) == (error, -1 if error else 777)
+
+
+def test_a_member_may_sync_in_the_callback_of_its_join(kafka):
+    """Its SyncGroup is sent while the joins are being answered: it has synced, and does not time out later."""
+    leader = kafka.stable("g", session_ms=60_000)
+    joining = kafka.join("g", session_ms=60_000)
+    syncs = []
+    joining.then(lambda result: syncs.append(kafka.coordinator.sync_group("g", 2, result.member_id)))
+    kafka.join("g", leader, session_ms=60_000)
+    kafka.coordinator.sync_group("g", 2, leader, {})
+    kafka.clock.advance(30_000)
+    assert (syncs[0].done, kafka.state("g"), kafka.group("g").generation) == (True, "Stable", 2)
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+def test_a_restart_repeats_no_member_id_of_the_log(tmp_path, version):
+    """A broker's ids have a random part. Here the ids of a later start pass over all that the log names."""
+    settings = Settings(version, offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
+    given = []
+    for start in range(3):
+        broker = start_broker(tmp_path, Clock(NOW + start), settings, topic_ids={"orders": "Jlm7tiTSTTyzsN-NaMyQPQ"})
+        options = {"protocols": [("range", b"")], "client_id": "c", "require_known_member_id": False}
+        joined = broker.join_group("classic", **options).value
+        broker.sync_group("classic", joined.generation, joined.member_id, {joined.member_id: b""})
+        broker.leave_group("classic", [joined.member_id])
+        fields = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["orders"], "topic_partitions": {}}
+        beaten = broker.consumer_group_heartbeat("g", "", 0, client_id="c", version=0, **fields).value
+        given += [joined.member_id, *([beaten.member_id] if beaten.member_id else [])]
+        broker.manager.logs.close()
+    assert given == [f"c-{number}" for number in range(1, len(given) + 1)]
+    assert len(given) == (6 if version == "4.3.1" else 3)
+
+
+def test_an_empty_group_without_offsets_gets_one_tombstone(kafka):
+    """GMMT.testGroupMetadataRemoval: of its group record, CREATE_TIME, a timestamp, the current magic."""
+    kafka.coordinator.leave_group("g", [kafka.stable("g")])
+    assert kafka.coordinator.manager.delete_expired() == 0
+    last = list(kafka.read(0))[-1]
+    assert (last.magic, last.timestamp_type, last.max_timestamp) == (2, "CreateTime", kafka.clock.now_ms)
+    assert (kafka.records()[-1], kafka.listed()) == ([("g", None)], set())
+
+
+def test_without_a_state_timestamp_the_commit_time_counts(broker):
+    """GMD.removeExpiredOffsets: an old group record does not tell since when the group is Empty."""
+    kafka = broker(offsets_retention_ms=MINUTE)
+    member_id = kafka.stable("g")
+    kafka.commit("g", 1, member_id=member_id, generation=1)
+    kafka.clock.advance(MINUTE)
+    kafka.coordinator.leave_group("g", [member_id])
+    assert kafka.coordinator.manager.delete_expired() == 0
+    kafka.group("g").state_timestamp = None
+    assert kafka.coordinator.manager.delete_expired() == 1
+
+
+def test_the_longest_retention_does_not_overflow(broker):
+    """GCT.testOffsetsRetentionMsIntegerOverflow: Integer.MAX_VALUE minutes."""
+    kafka = broker(offsets_retention_ms=(2**31 - 1) * MINUTE)
+    kafka.commit("g", 1)
+    kafka.clock.advance(365 * 24 * 60 * MINUTE)
+    assert kafka.coordinator.manager.delete_expired() == 0
+    assert Settings(offsets_retention_ms=(2**31 - 1) * MINUTE).offsets_retention_ms == 128_849_018_820_000
+
+
+def test_a_partition_that_is_named_twice_has_two_tombstones_in_4(kafka, new_kafka):
+    """OffsetMetadataManager.deleteOffsets (4.3.1) looks at each named partition; GMD.removeOffsets (3.9) removes it."""
+    for broker, tombstones in ((kafka, 1), (new_kafka, 2)):
+        broker.commit("g", 1, ORDERS, CLICKS)
+        assert broker.coordinator.offset_delete("g", [ORDERS, ORDERS]).value.partitions == {ORDERS: Errors.NONE}
+        assert broker.records()[-1] == [("orders-0", None)] * tombstones

@@ -53,14 +53,14 @@ START = 1_700_000_000_000
 MINUTE = 60_000
 
 
-def commit_record(offset, partition=0, topic="t", *, metadata="", time=START, topic_id=None, leader_epoch=0):
+def commit_record(offset, partition=0, topic="t", *, group="g", metadata="", time=START, topic_id=None, leader_epoch=0):
     more = {} if topic_id is None else {"topic_id": topic_id}
     value = OffsetCommitValue(offset, leader_epoch, metadata, time, **more)
-    return kg.Record(1, OffsetCommitKey("g", topic, partition), value, 3 if topic_id is None else 4)
+    return kg.Record(1, OffsetCommitKey(group, topic, partition), value, 3 if topic_id is None else 4)
 
 
-def offset_tombstone(partition=0, topic="t"):
-    return kg.Record(1, OffsetCommitKey("g", topic, partition), None, None)
+def offset_tombstone(partition=0, topic="t", group="g"):
+    return kg.Record(1, OffsetCommitKey(group, topic, partition), None, None)
 
 
 def classic_member(

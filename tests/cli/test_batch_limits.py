@@ -17,6 +17,7 @@ from tests.handmade import (
     MIN_RECORD_LIMIT,
     CompressionType,
     LogRecord,
+    commit_record,
     compress,
     decompress,
     encode_batch,
@@ -36,29 +37,17 @@ from tests.snapshots.forged import take_snapshot
 from tests.spark.tables import load_table
 
 CODECS = [CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD]
-COMMIT = kg.encode(
-    kg.from_json(
-        json.loads(
-            '{"key":{"type":"1","data":{"group":"g","topic":"t","partition":0}},'
-            '"value":{"version":"3","data":{"offset":7,"leaderEpoch":-1,"metadata":"","commitTimestamp":1}}}'
-        )
-    )
-)
 MEMORY = 3 * 1024**3
 """The memory of a command, in bytes. The bombs below would need more."""
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 
 
-def commits(count, codec, first=0, topic_bytes=0):
+def commits(count, codec, first=0):
     """Return a batch with commits of group g."""
-    key, value = COMMIT
+    key, value = kg.encode(commit_record(7))
     records = [LogRecord(first + index, 5, key, value) for index in range(count)]
     return encode_batch(records, attributes=codec)
-
-
-def write(tmp_path, data, partition=0):
-    return write_segment(tmp_path, data, partition)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -103,7 +92,7 @@ def test_a_bomb_ends_the_log_in_every_command(command, tmp_path, run):
     """
     good = commits(3, CompressionType.NONE)
     for number, bomb in enumerate(bombs(5_000_000).values()):
-        write(tmp_path, good + bomb + commits(1, 0, 9), number)
+        write_segment(tmp_path, good + bomb + commits(1, 0, 9), number)
     status, out, err = run(command[0], tmp_path, *command[1:], "--max-batch-bytes", 4_000_000)
     lines = err.splitlines()
     assert (status, len(lines)) == (1, 1 if command[0] == "dump" else number + 1), err
@@ -121,7 +110,7 @@ def test_a_bomb_ends_the_log_in_every_command(command, tmp_path, run):
 def test_the_default_limit_protects_the_memory(engine, tmp_path):
     """A process that may use 3 GB loads every bomb of 512 MB, with two partitions at a time, and is not killed."""
     for number, bomb in enumerate(bombs(2**29).values()):
-        write(tmp_path, commits(3, 0) + bomb, number)
+        write_segment(tmp_path, commits(3, 0) + bomb, number)
     done = run_with_little_memory("load", tmp_path, "--engine", engine, "--json")
     assert done.returncode == 1
     assert [loaded["batches"] for loaded in json.loads(done.stdout)["partitions"].values()] == [1] * (number + 1)
@@ -129,7 +118,9 @@ def test_the_default_limit_protects_the_memory(engine, tmp_path):
 
 def test_a_bomb_ends_the_log_that_is_compacted(tmp_path, run):
     """`compact` cleans what is before the bomb, and reports it."""
-    folder = write(tmp_path, commits(3, 0) + batch_of(zeros(CompressionType.ZSTD, 5_000_000), CompressionType.ZSTD))
+    folder = write_segment(
+        tmp_path, commits(3, 0) + batch_of(zeros(CompressionType.ZSTD, 5_000_000), CompressionType.ZSTD)
+    )
     status, out, err = run("compact", folder, "--out", tmp_path / "out", "--json", "--max-batch-bytes", 4_000_000)
     assert status == 1 and "--max-batch-bytes" in err
     assert json.loads(out)["before"]["batches"] == 1
@@ -138,7 +129,7 @@ def test_a_bomb_ends_the_log_that_is_compacted(tmp_path, run):
 def test_a_snappy_block_that_announces_gigabytes_allocates_nothing(tmp_path):
     """The announced size is compared with the limit before memory is allocated."""
     for payload in (snappy_that_announces(2**32 - 1), chunk_that_announces(2**32 - 1)):
-        folder = write(tmp_path, commits(3, 0) + batch_of(payload, CompressionType.SNAPPY))
+        folder = write_segment(tmp_path, commits(3, 0) + batch_of(payload, CompressionType.SNAPPY))
         assert kg.load(folder).partitions[0].batches == 1
 
 
@@ -147,7 +138,7 @@ def test_the_limit_can_be_set_everywhere(codec, tmp_path):
     """A lower limit refuses a batch in each function, in both engines, and the default reads it."""
     small = commits(1, codec)
     large = commits(200, codec, 1)
-    folder = write(tmp_path, small + large)
+    folder = write_segment(tmp_path, small + large)
     limit = {"max_batch_bytes": 1000}
     assert kg.load(folder).partitions[0].batches == kg.load(folder, max_batch_bytes=20_000).partitions[0].batches == 2
     loads = [kg.load(folder, engine=engine, **limit) for engine in ("python", "auto")]
@@ -170,7 +161,7 @@ def test_the_limit_can_be_set_everywhere(codec, tmp_path):
 def test_a_wrong_limit_is_the_callers_mistake(tmp_path):
     """UsageError names the parameter."""
     with pytest.raises(kg.UsageError, match="max_batch_bytes: expected at least 1"):
-        kg.load(write(tmp_path, commits(1, 0)), max_batch_bytes=0)
+        kg.load(write_segment(tmp_path, commits(1, 0)), max_batch_bytes=0)
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
@@ -178,7 +169,7 @@ def test_very_many_tiny_records_are_too_large_too(engine, tmp_path):
     """A record needs memory, however short it is: 2 million records of 7 bytes are refused before they are parsed."""
     record = bytes.fromhex("0c000000010100")
     payload = compress(CompressionType.ZSTD, record * (2 * MIN_RECORD_LIMIT))
-    folder = write(tmp_path, commits(1, 0) + batch_of(payload, CompressionType.ZSTD, 2 * MIN_RECORD_LIMIT, 1))
+    folder = write_segment(tmp_path, commits(1, 0) + batch_of(payload, CompressionType.ZSTD, 2 * MIN_RECORD_LIMIT, 1))
     loaded = kg.load(folder, engine=engine).partitions[0]
     assert loaded.batches == 1 and f"{2 * MIN_RECORD_LIMIT} records" in loaded.damage.reason
 
@@ -188,7 +179,7 @@ def test_very_many_messages_in_a_wrapper_are_too_large_too(tmp_path, monkeypatch
     monkeypatch.setattr("kafkagroups.log.batch.MIN_RECORD_LIMIT", 1000)
     empty = message(0, None, b"")
     wrapper = message(0, None, compress(CompressionType.GZIP, empty * 1001), CompressionType.GZIP)
-    folder = write(tmp_path, empty + wrapper)
+    folder = write_segment(tmp_path, empty + wrapper)
     loaded = kg.load(folder, "classic", "1.0.1", max_batch_bytes=100_000).partitions[0]
     assert loaded.batches == 1 and "1001 records" in loaded.damage.reason
 
@@ -197,7 +188,7 @@ def test_an_empty_batch_is_never_decompressed(tmp_path):
     """Kafka does not read the payload of a batch whose count is 0, so it may be anything."""
     (empty,) = read_batches(batch_of(zeros(CompressionType.ZSTD, 2**29), CompressionType.ZSTD, count=0))
     assert empty.records == ()
-    folder = write(tmp_path, commits(1, 0) + batch_of(zeros(CompressionType.ZSTD, 2**29), 4, 0, 1))
+    folder = write_segment(tmp_path, commits(1, 0) + batch_of(zeros(CompressionType.ZSTD, 2**29), 4, 0, 1))
     assert kg.load(folder).partitions[0].damage is None
 
 

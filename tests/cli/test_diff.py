@@ -1,14 +1,11 @@
 """`kafkagroups diff`: what brokers answered differently, and nothing else."""
 
 import json
-import shutil
 
-import kafkagroups as kg
 from tests import cases
 from tests.captured import captured
 from tests.groups.test_load_crafted import ALL
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, LogWriter, encode_batch
 
 LOADED = [
     case
@@ -64,64 +61,6 @@ def test_a_log_differs_from_its_earlier_self(run):
     assert status == 0 and after["offset"] == answers["offsets"]["billing"]["orders-0"]["offset"] > before["offset"]
     status, out, _ = run("diff", DATA / "3.9.2", DATA / "3.9.2")
     assert status == 0 and "No group, no offset and no pending commit differs.\n" in out
-
-
-def write_replicas(tmp_path):
-    """Two replicas with a common prefix of a real broker: a has a lost commit, b is the new leader."""
-    folders = []
-    for name, epoch, offset in (("a", 0, 90), ("b", 2, 60)):
-        folder = tmp_path / name / "__consumer_offsets-9"
-        shutil.copytree(DATA / "3.9.2" / "__consumer_offsets-9", folder)
-        data = {"offset": offset, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 5}
-        key = {"type": "1", "data": {"group": "billing", "topic": "orders", "partition": 0}}
-        record = kg.encode(kg.from_json({"key": key, "value": {"version": "3", "data": data}}))
-        with LogWriter(folder) as writer:
-            batch = encode_batch([LogRecord(writer.next_offset, 5, *record)], partition_leader_epoch=epoch)
-            writer.append(batch)
-        folders.append(folder)
-    return folders
-
-
-def test_the_fork_of_two_replicas_is_named(run, tmp_path):
-    """The log of 3.9.2 ends at offset 44 (dump.txt). Epoch 0 of a ends there on b, so a truncates to 44."""
-    a, b = write_replicas(tmp_path)
-    status, out, _ = run("diff", a, b, "--coordinator", "classic", "--json")
-    found = json.loads(out)
-    assert status == 0
-    assert found["fork"] == {"9": {"offset": 44, "leader_epochs": [0, 2], "a_only": 1, "b_only": 1}}
-    assert found["truncation"] == {"9": {"newer": "b", "offset": 44}}
-    assert found["healed"] == {"groups": {}, "offsets": {"billing": {"orders-0": False}}, "pending": {}}
-    assert [pair["offset"] for pair in found["offsets"]["billing"]["orders-0"]] == [90, 60]
-    status, out, _ = run("diff", a, b, "--coordinator", "classic")
-    lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "Partition 9: the replicas fork at offset 44. Up to there, their records agree." in lines
-    text = " ".join(out.split())
-    assert "When the broker of a returns and follows b, it truncates its log to offset 44, and loses 1 record." in text
-    assert "billing orders-0 offset 90 → 60 lost: b is behind (record 44)" in lines
-    assert all(len(line) <= 80 for line in out.splitlines() if "/" not in line)
-
-
-def test_a_damaged_replica_is_not_called_older(run, tmp_path):
-    """A 4.3.1 broker that was stopped cleanly goes on behind a flipped bit, where a reader of its log ends."""
-    a, b = write_replicas(tmp_path)
-    (segment,) = b.glob("*.log")
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
-    status, out, _ = run("diff", a, b, "--coordinator", "classic")
-    text = " ".join(out.split())
-    assert status == 1 and "Partition 9: b is damaged: " in text and "compared only up to there" in text
-    assert "is the newer replica" not in text and "after the fork" not in text
-
-
-def test_a_replica_with_a_torn_end_is_compared_as_a_recovery_leaves_it(run, tmp_path):
-    """No readable batch follows, so nothing hides behind the damage: the epochs say who is newer."""
-    a, b = write_replicas(tmp_path)
-    (segment,) = a.glob("*.log")
-    segment.write_bytes(segment.read_bytes()[:-10])
-    status, out, _ = run("diff", a, b, "--coordinator", "classic")
-    text = " ".join(out.split())
-    assert status == 1 and "is damaged: " not in text and "b is the newer replica" in text
 
 
 def test_partitions_of_one_side_are_named(run):

@@ -3,7 +3,6 @@
 `CASES` has a case for each command of the parser. A new command without a case fails a test.
 """
 
-import base64
 import json
 import re
 import shlex
@@ -21,7 +20,11 @@ from tests.handmade import (
     LogWriter,
     MemberMetadata,
     OffsetCommitKey,
+    classic_member,
+    commit_record,
     encode_batch,
+    generation,
+    write_batches,
 )
 from tests.html_report.hostile_names import NAMES, write_hostile_log
 
@@ -82,8 +85,6 @@ CASES = {
     "doctor": [["doctor"]],
     "completion": [["completion", "bash"], ["completion", "NAME"]],
 }
-SUBSCRIPTION = base64.b64encode(b"\0\0" + b"\0\0\0\1" + b"\0\5other" + b"\xff\xff\xff\xff").decode()
-"""A subscription of version 0 to the topic `other`, as the JSON of a record has it."""
 LISTS_ALL = (["dump", "LOG"], ["load", "LOG"], ["stats", "LOG", "--top", "100"], ["rescue", "plan", "LOG"])
 """Commands whose text names every group of the log."""
 
@@ -174,20 +175,9 @@ def test_the_columns_of_a_table_start_at_the_same_place(run, log):
 def test_a_command_in_a_remedy_has_the_name_as_one_argument(tmp_path, name):
     """A shell passes exactly the name. `--group=` in front keeps a name with -- from being an option."""
     day_ms = 86_400_000
-    member = {"memberId": "m", "clientId": "c", "clientHost": "h", "rebalanceTimeout": 1, "sessionTimeout": 1}
-    member |= {"groupInstanceId": None, "subscription": SUBSCRIPTION, "assignment": ""}
-    group = {"protocolType": "consumer", "generation": 1, "protocol": "range", "leader": "m"}
-    group |= {"currentStateTimestamp": 90 * day_ms, "members": [member]}
-    commit = {"offset": 5, "leaderEpoch": -1, "metadata": "", "commitTimestamp": day_ms}
-    rows = [
-        {"key": {"type": "1", "data": {"group": name, "topic": name, "partition": 0}}, "value": commit},
-        {"key": {"type": "2", "data": {"group": name}}, "value": group},
-    ]
-    with LogWriter(tmp_path / "__consumer_offsets-0", segment_bytes=1 << 30) as writer:
-        for offset, row in enumerate(rows):
-            record = kg.from_json({**row, "value": {"version": "3", "data": row["value"]}})
-            writer.append(encode_batch([LogRecord(offset, (1 + 89 * offset) * day_ms, *kg.encode(record))]))
-    findings = kg.stats(tmp_path / "__consumer_offsets-0").findings
+    group = generation(1, classic_member(topics=("other",)), group=name)
+    batches = [(0, [commit_record(5, 0, name, group=name)]), (89 * day_ms, [group])]
+    findings = kg.stats(write_batches(tmp_path, batches)).findings
     (found,) = [finding for finding in findings if finding.kind == "unsubscribed_offsets"]
     words = shlex.split(found.remedy.partition("them: ")[2])
     assert words == found.command

@@ -11,7 +11,7 @@ import pytest
 import kafkagroups as kg
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, encode_batch, write_segment
+from tests.handmade import commit_record, write_batches
 
 LOYALTY = DATA / "4.3.1" / "__consumer_offsets-24"
 SHOP = str(DATA / "3.9.2")
@@ -87,13 +87,8 @@ def test_the_text_of_one_classic_group_names_its_members(run):
 
 
 def write_commits(tmp_path, count, group_of=lambda number: "g"):
-    value = {"offset": 5, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 9}
-    records = []
-    for number in range(count):
-        key = {"group": group_of(number), "topic": "orders", "partition": number}
-        row = {"key": {"type": "1", "data": key}, "value": {"version": "3", "data": value}}
-        records.append(LogRecord(number, 5, *kg.encode(kg.from_json(row))))
-    return write_segment(tmp_path, encode_batch(records))
+    records = [commit_record(5, number, "orders", group=group_of(number)) for number in range(count)]
+    return write_batches(tmp_path, [(0, records)])
 
 
 @pytest.mark.parametrize(("count", "shown"), [(20, 20), (21, 20), (300, 20)])

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import kafkagroups as kg
-from tests.handmade import LogRecord, LogWriter, OffsetCommitKey, OffsetCommitValue, encode_batch, write_segment
+from tests.handmade import commit_record, write_batches, write_segment
 
 DATA = "data/harbour/4.3.1"
 
@@ -76,10 +76,8 @@ def test_an_assumed_partition_count_is_not_silent(run, foreign):
 def test_a_planned_offset_below_that_of_another_partition_is_named(run, tmp_path):
     """The new coordinator answers from the first partition if the partition count is unknown: CONTRACT 10."""
     for partition, offset in ((1, 40), (3, 55)):
-        key = OffsetCommitKey("billing", "orders", 0)
-        pair = kg.encode(kg.Record(1, key, OffsetCommitValue(offset, commit_timestamp=1), 3))
-        with LogWriter(tmp_path / f"__consumer_offsets-{partition}", segment_bytes=1 << 20) as log:
-            log.append(encode_batch([LogRecord(0, offset, *pair)]))
+        commit = commit_record(offset, 0, "orders", group="billing")
+        write_batches(tmp_path, [(offset, [commit])], partition)
     assert kg.load(tmp_path)["billing"].offsets[kg.TopicPartition("orders", 0)].offset == 40
     _, out, _ = run("rescue", "plan", tmp_path)
     line = "the planned offset is lower than the one of the other partition: orders-0 (40, and 55 in partition 3)."

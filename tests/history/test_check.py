@@ -16,9 +16,16 @@ from kafkagroups import synth
 from tests.captured import captured
 from tests.cases import case, first_quickly
 from tests.command import main
-from tests.handmade import encode_batch, write_segment
+from tests.handmade import (
+    consumer_epoch,
+    encode_batch,
+    generation,
+    group_tombstone,
+    streams_group,
+    write_batches,
+    write_segment,
+)
 from tests.releases.cases import LEFT_OUT, loads
-from tests.releases.sequences import Event, encode_log
 from tests.releases.test_zeros import CASES, STARTED, STARTS, copy_case, find_zeros
 from tests.snapshots.forged import Snapshot, take_snapshot
 
@@ -527,31 +534,15 @@ def test_zeros_say_what_each_start_does(name, tmp_path):
             assert STARTS[capture].value in finding.what
 
 
-def record_event(record_type, group, value, version=0):
-    """A record of a group in Kafka's JSON. `value` None is a tombstone."""
-    field = "group" if record_type == 2 else "groupId"
-    row = {
-        "type": record_type,
-        "key": {"type": str(record_type), "data": {field: group}},
-        "value": None if value is None else {"version": str(version), "data": value},
-    }
-    key, value_bytes = kg.encode(kg.from_json(row))
-    return Event("record", -1, key, value_bytes)
+def streams_epoch(value):
+    return kg.Record(17, streams_group.StreamsGroupMetadataKey("g"), value, None if value is None else 0)
 
 
-EMPTY_CLASSIC = {
-    "protocolType": "",
-    "generation": 0,
-    "protocol": None,
-    "leader": None,
-    "currentStateTimestamp": 0,
-    "members": [],
-}
 STREAMS_OVER_CONSUMER = [
-    record_event(3, "g", {"epoch": 4}),
-    record_event(2, "g", EMPTY_CLASSIC, 3),
-    record_event(2, "g", None),
-    record_event(17, "g", {"epoch": 2, "metadataHash": 0, "validatedTopologyEpoch": 1}),
+    consumer_epoch(4),
+    generation(0),
+    group_tombstone(),
+    streams_epoch(streams_group.StreamsGroupMetadataValue(2, validated_topology_epoch=1)),
 ]
 """A classic group between a consumer and a streams group with one id: `conversations_new/FACTS.md` has such a log.
 
@@ -559,15 +550,14 @@ STREAMS_OVER_CONSUMER = [
 """
 
 
-def write_log(folder, events):
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(encode_log(events))
-    return folder
+def write_log(folder, records):
+    """Write a batch for each record."""
+    return write_batches(folder, [(0, [record]) for record in records], 0)
 
 
 def test_a_log_that_loads_until_a_tombstone_has_expired(tmp_path):
     """Two passes remove the tombstone that makes room for the streams group. Then the load fails at this group."""
-    folder = write_log(tmp_path / "__consumer_offsets-0", STREAMS_OVER_CONSUMER)
+    folder = write_log(tmp_path, STREAMS_OVER_CONSUMER)
     verdict = kg.check(folder)
     (finding,) = verdict.findings
     assert (verdict.loads, finding.kind, finding.offset) == (True, "fails_after_cleaning", 3)
@@ -614,8 +604,8 @@ def test_the_older_record_that_conflicts_is_named(case, tmp_path):
 
 def test_a_log_that_needs_two_passes_to_load_again(tmp_path):
     """The tombstone of the streams group fails the load until a second pass has removed it."""
-    events = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], record_event(17, "g", None)]
-    folder = write_log(tmp_path / "__consumer_offsets-0", events)
+    records = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], streams_epoch(None)]
+    folder = write_log(tmp_path, records)
     (found,) = find_kind(kg.check(folder), "loads_after_cleaning")
     assert found.offset == 1 and "another pass" in found.what
     assert "kafkagroups edit" not in found.remedy
@@ -623,13 +613,8 @@ def test_a_log_that_needs_two_passes_to_load_again(tmp_path):
 
 def test_a_pass_can_end_between_two_group_types(tmp_path):
     """A log of several segments: a pass up to the first segment's end keeps what a whole pass would remove."""
-    folder = tmp_path / "__consumer_offsets-0"
-    folder.mkdir()
-    data = encode_log(STREAMS_OVER_CONSUMER)
-    positions = [batch.position for batch in kg.open_log(write_log(tmp_path / "whole", STREAMS_OVER_CONSUMER))]
-    ends = [*positions[1:], len(data)]
-    for number, (start, end) in enumerate(zip(positions, ends, strict=True)):
-        (folder / f"{number:020}.log").write_bytes(data[start:end])
+    for number, batch in enumerate(kg.open_log(write_log(tmp_path / "whole", STREAMS_OVER_CONSUMER))):
+        folder = write_segment(tmp_path, batch.data, 0, number)
     (finding,) = kg.check(folder).findings
     assert finding.kind == "fails_after_cleaning"
 
@@ -642,7 +627,7 @@ def test_healthy_brokers_have_no_finding_after_a_cleaning():
 
 def test_a_log_that_the_cleaner_cannot_clean(tmp_path):
     """A file that is not named like a segment has no cleaner. Its verdict is about the bytes as they are."""
-    write_log(tmp_path / "__consumer_offsets-0", STREAMS_OVER_CONSUMER)
+    write_log(tmp_path, STREAMS_OVER_CONSUMER)
     copy = tmp_path / "copy.log"
     shutil.copy(tmp_path / "__consumer_offsets-0" / f"{0:020}.log", copy)
     assert kg.check(copy).loads

@@ -17,7 +17,7 @@ from kafkagroups.log.fork import find_fork
 from tests import cases
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, LogWriter, encode_batch
+from tests.handmade import LogRecord, LogWriter, commit_record, encode_batch, offset_tombstone
 
 LOG = DATA / "4.3.1" / "__consumer_offsets-9"
 COMMIT_TIME = 1795256200000
@@ -44,11 +44,11 @@ def encode(offset, commits, epoch, **fields):
 
 
 def commit(topic_partition, offset, group="billing"):
-    topic, _, partition = topic_partition.rpartition("-")
-    key = {"type": "1", "data": {"group": group, "topic": topic, "partition": int(partition)}}
-    data = {"offset": offset, "leaderEpoch": -1, "metadata": "", "commitTimestamp": COMMIT_TIME}
-    value = None if offset is None else {"version": "3", "data": data}  # None: a tombstone.
-    return kg.encode(kg.from_json({"key": key, "value": value}))
+    """Return the key and the value of a commit. Offset None: a tombstone."""
+    partition = kg.TopicPartition.parse(topic_partition)
+    if offset is None:
+        return kg.encode(offset_tombstone(partition.partition, partition.topic, group))
+    return kg.encode(commit_record(offset, partition.partition, partition.topic, group=group, time=COMMIT_TIME))
 
 
 @pytest.fixture
@@ -65,6 +65,49 @@ def say(run):
 
 def end_of(log):
     return kg.load(log).partitions[9].next_offset
+
+
+@pytest.fixture
+def replicas(write):
+    """Two replicas of a 3.9.2 log that ends at offset 44 (dump.txt): a has a lost commit, b is the new leader."""
+    start = DATA / "3.9.2" / "__consumer_offsets-9"
+    return write("a", [(0, ("orders-0", 90))], start), write("b", [(2, ("orders-0", 60))], start)
+
+
+def test_the_text_names_the_fork_of_two_replicas(run, replicas):
+    """Epoch 0 of a ends at 44 on b, so a truncates to 44."""
+    status, out, _ = run("diff", *replicas, "--coordinator", "classic", "--json")
+    found = json.loads(out)
+    assert status == 0 and found["truncation"] == {"9": {"newer": "b", "offset": 44}}
+    assert [pair["offset"] for pair in found["offsets"]["billing"]["orders-0"]] == [90, 60]
+    status, out, _ = run("diff", *replicas, "--coordinator", "classic")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "Partition 9: the replicas fork at offset 44. Up to there, their records agree." in lines
+    text = " ".join(out.split())
+    assert "When the broker of a returns and follows b, it truncates its log to offset 44, and loses 1 record." in text
+    assert "billing orders-0 offset 90 → 60 lost: b is behind (record 44)" in lines
+    assert all(len(line) <= 80 for line in out.splitlines() if "/" not in line)
+
+
+def test_a_damaged_replica_is_not_called_older(run, replicas):
+    """A 4.3.1 broker that was stopped cleanly goes on behind a flipped bit, where a reader of its log ends."""
+    (segment,) = replicas[1].glob("*.log")
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    status, out, _ = run("diff", *replicas, "--coordinator", "classic")
+    text = " ".join(out.split())
+    assert status == 1 and "Partition 9: b is damaged: " in text and "compared only up to there" in text
+    assert "is the newer replica" not in text and "after the fork" not in text
+
+
+def test_a_replica_with_a_torn_end_is_compared_as_a_recovery_leaves_it(run, replicas):
+    """No readable batch follows, so nothing hides behind the damage: the epochs say who is newer."""
+    (segment,) = replicas[0].glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:-10])
+    status, out, _ = run("diff", *replicas, "--coordinator", "classic")
+    text = " ".join(out.split())
+    assert status == 1 and "is damaged: " not in text and "b is the newer replica" in text
 
 
 def test_equal_replicas_have_no_fork(write):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from kafkagroups.course.figures.marks import Arrow, Curve, Label, Mark, Tone
-from lesson_pictures.shared import LINE_BOX_HEIGHT, MARGIN, SIZE, Picture, draw_line_box
+from kafkagroups.course.figures.marks import Arrow, Label, Mark, Tone
+from lesson_pictures.shared import LARGE, LINE_BOX_HEIGHT, MARGIN, Picture, draw_line_box, draw_way
 
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
-STATE_X = 166
-STATE_WIDTH = 190
+STATE_X = 172
+STATE_WIDTH = 216
 STATE_DISTANCE = 84
 
 EPOCHS = (
     ("group epoch", "the group has changed"),
-    ("targets", "who should have which partition"),
-    ("assignment epoch", "all targets are computed"),
-    ("current assignments", "the members move to their targets"),
+    ("targets", "who should have what"),
+    ("assignment epoch", "the targets are complete"),
+    ("current assignments", "the members move"),
 )
 """What changes after a member joins, in this order."""
 
@@ -22,47 +22,46 @@ EPOCHS = (
 def draw_states() -> Picture:
     """Return the picture of lesson 06: the states of a group and what changes them."""
     right = STATE_X + STATE_WIDTH
-    loop = right + 44
+    loop = right + 24
     preparing, completing, stable = (8 + number * STATE_DISTANCE for number in (1, 2, 3))
     last = 8 + len(STATES) * STATE_DISTANCE - 22
+    tones = (Tone.PLAIN, Tone.WAIT, Tone.WAIT, Tone.LIVE)
     marks: list[Mark] = [
-        draw_line_box(name, STATE_X, 8 + number * STATE_DISTANCE, STATE_WIDTH, name, tone)
-        for number, (name, tone) in enumerate(zip(STATES, (Tone.PLAIN, Tone.WAIT, Tone.WAIT, Tone.LIVE), strict=True))
+        draw_line_box(name, STATE_X, 8 + number * STATE_DISTANCE, STATE_WIDTH, name, tone, size=LARGE)
+        for number, (name, tone) in enumerate(zip(STATES, tones, strict=True))
     ]
     marks += [
-        Arrow("join", 214, preparing - 48, 214, preparing - 2),
-        Label("join words", 202, preparing - 20, "a member joins", "end", size=SIZE),
-        Arrow("leave", 306, preparing - 2, 306, preparing - 48),
-        Label("leave words", 318, preparing - 20, "the last member leaves", size=SIZE),
-        Arrow("complete", 261, completing - 48, 261, completing - 2),
-        Label("complete words 0", 248, completing - 30, "all have joined,", "end", size=SIZE),
-        Label("complete words 1", 248, completing - 10, "or time is over", "end", size=SIZE),
-        Arrow("stabilize", 261, stable - 48, 261, stable - 2),
-        Label("stabilize words 0", 248, stable - 30, "the assignments", "end", size=SIZE),
-        Label("stabilize words 1", 248, stable - 10, "are stored", "end", size=SIZE),
-        Curve("from stable", ((right, stable + 17), (loop, stable + 17), (loop, preparing + 17))),
-        Curve("from completing", ((right, completing + 17), (loop, completing + 17))),
+        Arrow("join", 224, preparing - 48, 224, preparing - 2),
+        Label("join words", 212, preparing - 19, "a member joins", "end", size=LARGE),
+        Arrow("leave", 336, preparing - 2, 336, preparing - 48),
+        Label("leave words", 348, preparing - 19, "the last one leaves", size=LARGE),
+        Arrow("complete", 280, completing - 48, 280, completing - 2),
+        Label("complete words", 268, completing - 19, "all have joined", "end", size=LARGE),
+        Arrow("stabilize", 280, stable - 48, 280, stable - 2),
+        Label("stabilize words", 268, stable - 19, "assignments are stored", "end", size=LARGE),
+        *draw_way("from stable", ((right, stable + 17), (loop, stable + 17), (loop, preparing + 17))),
+        *draw_way("from completing", ((right, completing + 17), (loop, completing + 17))),
         Arrow("again", loop, preparing + 17, right + 2, preparing + 17),
-        Label("again words 0", loop + 10, completing + 12, "a member joins,", size=SIZE),
-        Label("again words 1", loop + 10, completing + 32, "leaves or fails", size=SIZE),
-        draw_line_box("every state", MARGIN, last + 6, 116, "every state", is_dashed=True),
-        Arrow("die", 126, last + 23, 158, last + 23),
-        draw_line_box("dead", 162, last + 6, 64, "Dead", Tone.DEAD),
-        Label("dead words 0", 240, last + 19, "the group is deleted, or another", size=SIZE),
-        Label("dead words 1", 240, last + 39, "broker becomes its coordinator", size=SIZE),
+        Label("again words 0", loop + 10, completing + 12, "join, leave", size=LARGE),
+        Label("again words 1", loop + 10, completing + 36, "or failure", size=LARGE),
+        draw_line_box("every state", MARGIN, last + 6, 140, "every state", is_dashed=True, size=LARGE),
+        Arrow("die", 150, last + 23, 180, last + 23),
+        draw_line_box("dead", 184, last + 6, 68, "Dead", Tone.DEAD, size=LARGE),
+        Label("dead words 0", 264, last + 18, "deleted, or another", size=LARGE),
+        Label("dead words 1", 264, last + 42, "broker coordinates it", size=LARGE),
     ]
-    return Picture("The states of a group and what changes them", last + 50, tuple(marks))
+    return Picture("The states of a group and what changes them", last + 54, tuple(marks))
 
 
 def draw_epochs() -> Picture:
     """Return the picture of lesson 13: what changes after a member joins."""
-    marks: list[Mark] = [draw_line_box("join", MARGIN, 6, 190, "a member joins", Tone.NEW)]
+    marks: list[Mark] = [draw_line_box("join", MARGIN, 6, 226, "a member joins", Tone.NEW, size=LARGE)]
     for number, (name, words) in enumerate(EPOCHS):
         y = 66 + number * 60
         tone = Tone.LIVE if number == len(EPOCHS) - 1 else Tone.PLAIN
         marks += [
-            Arrow(f"to {name}", 103, y - 24, 103, y - 2),
-            draw_line_box(name, MARGIN, y, 190, name, tone),
-            Label(f"{name} words", 214, y + LINE_BOX_HEIGHT / 2 + 5, words, size=SIZE),
+            Arrow(f"to {name}", 121, y - 24, 121, y - 2),
+            draw_line_box(name, MARGIN, y, 226, name, tone, size=LARGE),
+            Label(f"{name} words", 252, y + LINE_BOX_HEIGHT / 2 + 6, words, size=LARGE),
         ]
     return Picture("What changes after a member joins", 66 + len(EPOCHS) * 60 - 18, tuple(marks))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Tone
-from lesson_pictures.shared import LINE_BOX_HEIGHT, MARGIN, RIGHT, SIZE, Picture, draw_line_box
+from lesson_pictures.shared import LARGE, LINE_BOX_HEIGHT, MARGIN, RIGHT, SIZE, Picture, draw_line_box
 
 EFFECTS = (
     (" 3: billing orders-0 = 5", "set", Tone.LIVE),
     ("11: billing orders-0 = 11", "replace", Tone.LIVE),
-    ("23: fraud-check payments-0 = 10,\n    producer 1", "wait", Tone.WAIT),
-    ("25: producer 1 commits", "now it counts", Tone.LIVE),
+    ("23: fraud-check payments-0 = 10", "wait", Tone.WAIT),
+    ("25: its transaction commits", "count", Tone.LIVE),
     (" …  deleted", "remove", Tone.DEAD),
 )
 """Records of the log, and what each one does to the memory of the coordinator."""
@@ -22,37 +22,37 @@ MEMORY = (("billing", "orders-0", "50"), ("billing", "orders-1", "51"), ("fraud-
 
 def draw_load() -> Picture:
     """Return the picture of lesson 11: the records of a log change the memory of the next coordinator."""
-    marks: list[Mark] = [Label("log name", MARGIN, 20, "the log of partition 9", size=SIZE, is_bold=True)]
+    marks: list[Mark] = [Label("log name", MARGIN, 20, "the log of partition 9", size=LARGE, is_bold=True)]
     y = 30.0
     for number, (record, effect, tone) in enumerate(EFFECTS):
-        lines = record.split("\n")
-        height = LINE_BOX_HEIGHT + 20 * (len(lines) - 1)
-        marks.append(Box(f"record {number}", MARGIN, y, 320, height))
-        for line_number, line in enumerate(lines):
-            marks.append(Label(f"record {number} {line_number}", 18, y + 22 + 20 * line_number, line, size=SIZE))
-        marks.append(Arrow(f"to effect {number}", 330, y + height / 2, 384, y + height / 2))
-        marks.append(Box(f"effect {number}", 388, y, RIGHT - 388, height, (effect,), tone, SIZE))
-        y += height
+        middle = y + LINE_BOX_HEIGHT / 2
+        marks += [
+            Box(f"record {number}", MARGIN, y, 364, LINE_BOX_HEIGHT),
+            Label(f"record {number} words", 18, middle + 6, record, size=LARGE),
+            Arrow(f"to effect {number}", 374, middle, 412, middle),
+            draw_line_box(f"effect {number}", 416, y, RIGHT - 416, effect, tone, size=LARGE),
+        ]
+        y += LINE_BOX_HEIGHT
     marks += [
         Arrow("load", 40, y + 4, 40, y + 40),
-        Label("load words", 56, y + 27, "from the first record to the last", size=SIZE),
+        Label("load words", 56, y + 28, "from the first record to the last", size=LARGE),
         *draw_memory(y + 42),
     ]
-    return Picture("A log, and the memory of the next coordinator", y + 150, tuple(marks))
+    return Picture("A log, and the memory of the next coordinator", y + 166, tuple(marks))
 
 
 def draw_memory(y: float) -> Iterator[Mark]:
     """Yield the box with the memory of the next coordinator."""
-    yield Box("memory", MARGIN, y, RIGHT - MARGIN, 100, tone=Tone.LIVE)
-    yield Label("memory name", 18, y + 23, "memory of the next coordinator", size=SIZE, is_bold=True)
-    yield Label("answer words", RIGHT - 10, y + 23, "only then, it answers", "end", size=SIZE)
+    yield Box("memory", MARGIN, y, RIGHT - MARGIN, 116, tone=Tone.LIVE)
+    yield Label("memory name", 18, y + 26, "memory of the next coordinator", size=LARGE, is_bold=True)
+    yield Label("answer words", RIGHT - 10, y + 26, "then it answers", "end", size=LARGE)
     shown = ""
     for number, (group, partition, offset) in enumerate(MEMORY):
-        base_line = y + 46 + 21 * number
+        base_line = y + 54 + 25 * number
         if group != shown:
-            yield Label(f"group {number}", 18, base_line, group, size=SIZE)
-        yield Label(f"partition {number}", 160, base_line, partition, size=SIZE)
-        yield Label(f"offset {number}", 330, base_line, offset, "end", size=SIZE)
+            yield Label(f"group {number}", 18, base_line, group, size=LARGE)
+        yield Label(f"partition {number}", 180, base_line, partition, size=LARGE)
+        yield Label(f"offset {number}", 350, base_line, offset, "end", size=LARGE)
         shown = group
 
 

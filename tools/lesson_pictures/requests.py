@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Tone
-from lesson_pictures.shared import LINE_BOX_HEIGHT, MARGIN, RIGHT, SIZE, Picture, draw_line_box
+from lesson_pictures.shared import LARGE, LINE_BOX_HEIGHT, MARGIN, RIGHT, SIZE, Picture, draw_line_box
 
 STEPS = (
     ("1 check", "is this commit allowed?", Tone.PLAIN),
@@ -16,13 +16,9 @@ STEPS = (
 """What the coordinator does with a commit before it answers."""
 
 QUESTIONS = (
-    ("FindCoordinator", "any broker", ('hash("billing") % 50 = 9', "broker 2 leads partition 9")),
-    (
-        "OffsetFetch",
-        "broker 2",
-        ("allowed? mine? loaded?", "its memory: orders-0 = 50, epoch 0", "(the log is not read)"),
-    ),
-    ("OffsetForLeaderEpoch", "the leader of orders-0", ("epoch 0 ends at 60",)),
+    ("FindCoordinator", "any broker", ("partition 9 → broker 2",)),
+    ("OffsetFetch", "broker 2", ("memory, not the log:", "orders-0 = 50, epoch 0")),
+    ("OffsetForLeaderEpoch", "leader of orders-0", ("epoch 0 ends at 60",)),
 )
 """The requests of a consumer that starts: the request, who answers it, and what the answer is based on."""
 
@@ -55,51 +51,55 @@ def draw_storing() -> Picture:
 
 def draw_fetching() -> Picture:
     """Return the picture of lesson 05: the three questions of a consumer that starts."""
-    marks: list[Mark] = [draw_line_box("start", MARGIN, 6, RIGHT - MARGIN, "a consumer of billing starts", Tone.NEW)]
+    marks: list[Mark] = [
+        draw_line_box("start", MARGIN, 6, RIGHT - MARGIN, "a consumer of billing starts", Tone.NEW, size=LARGE)
+    ]
     y = 54.0
     above = 40.0
     for request, broker, lines in QUESTIONS:
-        height = 40 + 21 * len(lines)
+        height = 42 + 25 * len(lines)
         middle = y + height / 2
         marks += draw_question(request, broker, lines, y, height)
-        marks.append(Arrow(f"down to {request}", 104, above + 2, 104, middle - LINE_BOX_HEIGHT / 2 - 2))
+        marks.append(Arrow(f"down to {request}", 124, above + 2, 124, middle - LINE_BOX_HEIGHT / 2 - 2))
         above = middle + LINE_BOX_HEIGHT / 2
         y += height + 16
-    marks.append(Arrow("down to end", 104, above + 2, 104, y - 2))
-    marks.append(draw_line_box("end", MARGIN, y, RIGHT - MARGIN, "the consumer reads from offset 50", Tone.LIVE))
+    marks.append(Arrow("down to end", 124, above + 2, 124, y - 2))
+    marks.append(
+        draw_line_box("end", MARGIN, y, RIGHT - MARGIN, "the consumer reads from offset 50", Tone.LIVE, size=LARGE)
+    )
     return Picture("The three questions of a consumer that starts", y + 40, tuple(marks))
 
 
 def draw_question(request: str, broker: str, lines: tuple[str, ...], y: float, height: float) -> Iterator[Mark]:
     """Yield the marks of one request: its name on the left, and on the right who answers it and how."""
     middle = y + height / 2
-    yield draw_line_box(request, MARGIN, middle - LINE_BOX_HEIGHT / 2, 192, request)
-    yield Arrow(f"to {broker}", 202, middle, 220, middle)
-    yield Box(f"answer of {broker}", 224, y, RIGHT - 224, height, tone=Tone.MUTED)
-    yield Label(f"name of {broker}", 234, y + 24, broker, size=SIZE, is_bold=True)
+    yield draw_line_box(request, MARGIN, middle - LINE_BOX_HEIGHT / 2, 232, request, size=LARGE)
+    yield Arrow(f"to {broker}", 242, middle, 258, middle)
+    yield Box(f"answer of {broker}", 262, y, RIGHT - 262, height, tone=Tone.MUTED)
+    yield Label(f"name of {broker}", 272, y + 26, broker, size=LARGE, is_bold=True)
     for number, line in enumerate(lines):
-        yield Label(f"{broker} {number}", 234, y + 47 + 21 * number, line, size=SIZE)
+        yield Label(f"{broker} {number}", 272, y + 52 + 25 * number, line, size=LARGE)
 
 
 def draw_checks() -> Picture:
     """Return the picture of lesson 07: the checks of a commit, and the error of each check."""
-    request = "OffsetCommit  group, member, generation, {orders-0: 8}"
-    marks: list[Mark] = [draw_line_box("request", MARGIN, 6, RIGHT - MARGIN, request, Tone.NEW)]
+    request = "OffsetCommit {orders-0: 8}"
+    marks: list[Mark] = [draw_line_box("request", MARGIN, 6, RIGHT - MARGIN, request, Tone.NEW, size=LARGE)]
     for number, (check, error) in enumerate(CHECKS):
         y = 64 + number * 58
         marks += [
             Arrow(f"to {check}", 108, y - 22, 108, y - 2),
-            draw_line_box(check, MARGIN, y, 200, check),
-            Arrow(f"no {check}", 210, y + 17, 296, y + 17),
-            Label(f"no words {check}", 250, y + 10, "no", "middle", size=SIZE),
-            draw_line_box(error, 300, y, RIGHT - 300, error, Tone.ERROR),
+            draw_line_box(check, MARGIN, y, 226, check, size=LARGE),
+            Arrow(f"no {check}", 236, y + 17, 298, y + 17),
+            Label(f"no words {check}", 265, y + 10, "no", "middle", size=LARGE),
+            draw_line_box(error, 302, y, RIGHT - 302, error, Tone.ERROR, size=LARGE),
         ]
         if number:
-            marks.append(Label(f"yes words {check}", 120, y - 7, "yes", size=SIZE))
+            marks.append(Label(f"yes words {check}", 120, y - 6, "yes", size=LARGE))
     last = 64 + len(CHECKS) * 58
     marks += [
         Arrow("to log", 108, last - 22, 108, last - 2),
-        Label("yes words log", 120, last - 7, "yes", size=SIZE),
-        draw_line_box("log", MARGIN, last, 200, "log", Tone.LIVE),
+        Label("yes words log", 120, last - 6, "yes", size=LARGE),
+        draw_line_box("log", MARGIN, last, 226, "log", Tone.LIVE, size=LARGE),
     ]
     return Picture("The checks of a commit, and the error of each check", last + 42, tuple(marks))

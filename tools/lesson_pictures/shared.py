@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-from kafkagroups.course.figures.marks import WIDTH, Box, Mark, Tone
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Mark, Tone
 
 MARGIN = 8
 RIGHT = WIDTH - MARGIN
@@ -15,6 +16,7 @@ LINE_BOX_HEIGHT = 34
 """The height of a box with one line."""
 SIZE = 15
 """The size of most texts. In a narrow column, a picture is drawn at about half of its size."""
+LARGE = 18
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,21 @@ def draw_row(
 
 
 def draw_line_box(
-    key: str, x: float, y: float, width: float, text: str, tone: Tone = Tone.PLAIN, is_dashed: bool = False
+    key: str,
+    x: float,
+    y: float,
+    width: float,
+    text: str,
+    tone: Tone = Tone.PLAIN,
+    *,
+    is_dashed: bool = False,
+    size: float = SIZE,
 ) -> Box:
     """Return a box with one line of text."""
-    return Box(key, x, y, width, LINE_BOX_HEIGHT, (text,), tone, SIZE, is_dashed=is_dashed)
+    return Box(key, x, y, width, LINE_BOX_HEIGHT, (text,), tone, size, is_dashed=is_dashed)
+
+
+def draw_way(key: str, points: tuple[tuple[float, float], ...]) -> Iterator[Mark]:
+    """Yield lines from point to point."""
+    for number, (start, end) in enumerate(pairwise(points)):
+        yield Arrow(f"{key} {number}", *start, *end, has_head=False)

@@ -20,12 +20,10 @@ from kafkagroups.log.segment_file import find_frame
 from kafkagroups.records.spans import Span, annotate
 
 MARGIN = 6
-_GAP = 4
 _SIZE = 11
 _BLOCK_HEIGHT = 44
 _STRIP_HEIGHT = 5
 _ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
-_HEADING_HEIGHT = 18
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
 _HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-7"}
@@ -104,7 +102,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
         if _find_section(span) != section:
             section = _find_section(span)
             x = MARGIN
-            y += _ROW_HEIGHT + _HEADING_HEIGHT
+            y += _ROW_HEIGHT + 18
             words = "header: crc covers every byte after itself" if section == "header" else section
             headings.append(Label(f"heading {section}", MARGIN, y - 5, words, is_bold=True))
         longest, shortest = (_place_block(span, x, y, shown) for shown in _SHOWN_BYTES)
@@ -113,7 +111,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             y += _ROW_HEIGHT
             place = _place_block(span, MARGIN, y, _SHOWN_BYTES[0])
         places.append(place)
-        x = place.x + place.width + _GAP
+        x = place.x + place.width + 4
     for number, (kind, hue) in enumerate(_HUE_BY_KIND.items()):
         x = WIDTH - 196 + 66 * number
         headings.append(Box(f"key {kind}", x, 3, 10, 10, hue=hue))
@@ -129,9 +127,7 @@ def _place_block(span: Span, x: float, y: float, shown: int) -> Place:
     return replace(place, width=max(measure_text(text, _SIZE) for text in texts) + 7)
 
 
-def draw_block(
-    number: int, place: Place, data: bytes, value: str, tone: Tone, *, is_changed: bool, is_read: bool
-) -> Box:
+def draw_block(number: int, place: Place, data: bytes, value: str, tone: Tone, *, is_new: bool, is_read: bool) -> Box:
     """Return the block of a field. `value` stands below its bytes, unless the bytes are text."""
     span = place.span
     kind = _find_kind(span)
@@ -144,7 +140,7 @@ def draw_block(
     lines = (_find_label(span), data[: place.shown].hex(" ") + rest, shorten(value, most))
     frame = (place.x, place.y, place.width, _BLOCK_HEIGHT)
     box = Box(f"block {number}", *frame, lines, tone, _SIZE, hue=_HUE_BY_KIND[kind], choice=("field", number))
-    return replace(box, is_bold=tone is not Tone.PLAIN, is_dashed=is_changed, is_hollow=not is_read)
+    return replace(box, is_bold=tone is not Tone.PLAIN, is_dashed=is_new, is_hollow=not is_read)
 
 
 def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
@@ -221,10 +217,8 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
     return change
 
 
-_PANEL_HEIGHT = 88
 _PANEL_BYTES = 16
 _SHOWN_CHARACTERS = 34
-_SHOWN_DIFFERENCES = 2
 _LINE_CHARACTERS = int((WIDTH - 4 * MARGIN) / (12 * CHARACTER_WIDTH))
 _MOST_SCENES = 160
 
@@ -240,7 +234,7 @@ class ByteRibbon(Figure):
         self.spans = self.read_spans(bytes_by_part)
         self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
-        self._height = self._panel_y + _PANEL_HEIGHT
+        self._height = self._panel_y + 88
         self.changes = self.choose_changes()[: max(_MOST_SCENES // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
 
@@ -304,22 +298,20 @@ class ByteRibbon(Figure):
             return Reading((), field + error.reason)
         return Reading(spans)
 
-    def _draw(
-        self, selected: int, change: ByteChange | None, bytes_by_part: Mapping[str, bytes], reading: Reading
-    ) -> Scene:
+    def _draw(self, selected: int, change: ByteChange | None, parts: Mapping[str, bytes], reading: Reading) -> Scene:
         changed_span = self._find_span(change) if change else None
         believed = reading.value_by_name or self._written
         marks: list[Mark] = list(self._headings)
         for number, place in enumerate(self._places):
             is_changed = place.span == changed_span
-            data = bytes_by_part[place.span.part][place.span.start : place.span.end]
+            data = parts[place.span.part][place.span.start : place.span.end]
             key = (place.span.part, find_name(place.span))
             value = "?" if is_changed and reading.error is not None else believed.get(key, "?")
             tone = Tone.NEW if number == selected else Tone.PLAIN
             if is_changed or believed.get(key) != self._written[key]:
                 tone = Tone.ERROR
             is_read = change is not None or number <= selected
-            marks.append(draw_block(number, place, data, value, tone, is_changed=is_changed, is_read=is_read))
+            marks.append(draw_block(number, place, data, value, tone, is_new=is_changed, is_read=is_read))
             if change and is_changed:
                 marks += draw_changed_byte(place, change.position, change.byte)
         span = self.spans[selected]
@@ -332,13 +324,13 @@ class ByteRibbon(Figure):
         ]
         text = [f"field: {name}", f"where: {where}"]
         if change is None:
-            data = bytes_by_part[span.part][span.start : span.end]
+            data = parts[span.part][span.start : span.end]
             shown_bytes = data[:_PANEL_BYTES].hex(" ") + (" …" if len(data) > _PANEL_BYTES else "")
             marks += [
                 Label("panel bytes", MARGIN, y + 31, f"bytes  {shown_bytes}"),
                 Label("panel value", MARGIN, y + 48, f"value  {shorten(span.text)}", is_bold=True),
                 Label("panel meaning", MARGIN, y + 65, span.meaning),
-                *draw_reader(self._places, selected, len(bytes_by_part[span.part])),
+                *draw_reader(self._places, selected, len(parts[span.part])),
             ]
             text += [f"bytes: {shown_bytes}", f"value: {shorten(span.text)}", f"meaning: {span.meaning}"]
             caption = self._count_bytes(span, name)
@@ -392,7 +384,7 @@ def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list
         return ["A reader refuses the bytes ✗", *reason], Tone.ERROR, [f"refused: {' '.join(reason)}"]
     if not differences:
         return ["A reader accepts the bytes, with the same values ✓"], Tone.LIVE, []
-    shown = list(differences[:_SHOWN_DIFFERENCES])
+    shown = list(differences[:2])
     if len(differences) > len(shown):
         rest = len(differences) - len(shown)
         shown[-1] += f"   (and {rest} more)"

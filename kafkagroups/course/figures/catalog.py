@@ -37,9 +37,7 @@ def _make_record_ribbon() -> Figure:
 
 def _make_partition_grid() -> Figure:
     services = ["billing", "shipping", "mailer", "search", "ads", "stock", "login", "audit", "reports", "invoices"]
-    groups = [
-        f"{service}-{stage}-{part}" for service in services for stage in ("dev", "test", "prod") for part in range(4)
-    ]
+    groups = [f"{name}-{stage}-{part}" for name in services for stage in ("dev", "test", "prod") for part in range(4)]
     shop = ["billing", "fraud-check", "shipping", "mailer", "café-☕", "stock-audit", "promo", "dashboard"]
     return PartitionGrid(groups, shop)
 

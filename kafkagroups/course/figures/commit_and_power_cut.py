@@ -19,8 +19,6 @@ from kafkagroups.records.serde import decode
 
 _GROUP = "dashboard"
 _PARTITION = TopicPartition("orders", 0)
-_HEIGHT = 282
-_ROW_HEIGHT = 106
 _MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 500}
 """The middle of the slot of each place."""
 _CHIP_WIDTH = 38
@@ -117,15 +115,13 @@ def _read_log(broker: GroupCoordinator) -> str:
 class CommitAndPowerCut(Figure):
     def __init__(self) -> None:
         self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
-        controls = (
-            Control("step", "step", tuple(_STEPS), initial=2),
-            Control("power", "power", _POWER, is_sequence=False),
-        )
+        steps = Control("step", "step", tuple(_STEPS), initial=2)
+        powers = Control("power", "power", _POWER, is_sequence=False)
 
         def draw(step: int, power: int) -> Scene:
             return self._draw(step, is_cut=power == 1)
 
-        super().__init__(Content.draw("A commit, and a power cut at any step", _HEIGHT, controls, draw))
+        super().__init__(Content.draw("A commit, and a power cut at any step", 282, (steps, powers), draw))
 
     def _draw(self, step: int, *, is_cut: bool) -> Scene:
         name, sentence = list(_STEPS.items())[step]
@@ -136,7 +132,7 @@ class CommitAndPowerCut(Figure):
         text = [f"step: {name}"]
         for row, (kafka, moments) in enumerate(self.moments.items()):
             now = moments[step]
-            marks += _draw_broker(kafka, row * _ROW_HEIGHT, now, moments[max(0, step - 1)], is_cut=is_cut)
+            marks += _draw_broker(kafka, row * 106, now, moments[max(0, step - 1)], is_cut=is_cut)
             names = (*_MEMORY_NAMES[kafka], "log", "replica", "answer")
             values = (now.newest, now.fetched, now.log, now.replica, now.answer)
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
@@ -165,10 +161,8 @@ class CommitAndPowerCut(Figure):
             Label("sign", 280, 259, "≠" if differs else "=", "middle", size=20, is_bold=True),
             _draw_answer("confirmed", 302, ("if it has the confirmed records", confirmed), Tone.WAIT, differs=differs),
         ]
-        text += [
-            f"after a power cut, with the whole log: {whole}",
-            f"after a power cut, with the confirmed records: {confirmed}",
-        ]
+        text.append(f"after a power cut, with the whole log: {whole}")
+        text.append(f"after a power cut, with the confirmed records: {confirmed}")
         caption = f"The power fails after “{name}”, and the memory is lost. The next broker answers {either}."
         return Scene(tuple(marks), caption, tuple(text))
 

@@ -23,15 +23,11 @@ from kafkagroups.records.serde import ControlType
 _HEIGHT = 356
 _LEFT = 9
 _RIGHT = 549
-_PITCH = 30.2
 _CELL_WIDTH = 27
 _CELL_HEIGHT = 26
-_ROW_TOP = 76
-_ROW_HEIGHT = 77
 _SECONDS_PER_RECORD = 0.1
 _SECONDS_BEFORE_NEW = 0.3
 """How much later than marks that move new ones come."""
-_SEGMENT_LENGTH = 4
 _PASS_HOURS = (0, 25, 50)
 _RETENTION_MS = 24 * HOUR_MS
 _ACTIVE_STARTS = (16, 8)
@@ -110,7 +106,7 @@ def list_entries(is_open: bool) -> list[SmallRecord]:
 
 def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerPass]:
     log = folder / "log"
-    starts = range(0, active_start + 1, _SEGMENT_LENGTH)
+    starts = range(0, active_start + 1, 4)
     # All records are one hour old at the first pass.
     write_small_log(log, map(SmallRecord.encode, list_entries(is_open)), starts, START_MS - HOUR_MS)
     passes = []
@@ -196,11 +192,11 @@ def _name_entry(entry: SmallRecord) -> str:
 
 
 def _find_left(offset: float) -> float:
-    return _LEFT + offset * _PITCH
+    return _LEFT + offset * 30.2
 
 
 def _find_top(row: int) -> float:
-    return _ROW_TOP + row * _ROW_HEIGHT
+    return 76 + row * 77
 
 
 def _draw_frame(active_start: int) -> Iterator[Mark]:
@@ -243,9 +239,7 @@ def _draw_head(row: int, offset: int) -> Arrow:
     return Arrow(f"head {row}", x, y - 17, x, y - 1, Tone.NEW, duration=_SECONDS_PER_RECORD * offset)
 
 
-def _draw_verdicts(
-    row: int, entries: list[SmallRecord], results: dict[int, str], words: dict[int, str]
-) -> Iterator[Mark]:
+def _draw_verdicts(row: int, log: list[SmallRecord], results: dict[int, str], words: dict[int, str]) -> Iterator[Mark]:
     """Yield what the pass decides, each when its head passes: a hatched box for what it leaves out, or a word."""
     for word, run in groupby(results, words.__getitem__):
         offsets = list(run)
@@ -257,5 +251,5 @@ def _draw_verdicts(
             continue
         for offset in offsets:
             delay = max(0, _SECONDS_PER_RECORD * offset - _SECONDS_BEFORE_NEW)
-            box = _draw_record(row, row, offset, entries[offset])
+            box = _draw_record(row, row, offset, log[offset])
             yield replace(box, key=f"gone {row} {offset}", is_gone=True, tone=tone, delay=delay)

@@ -23,12 +23,8 @@ from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.serde import decode
 
-_EPOCH_LEFT = 8
-_AXIS_WIDTH = 138
 _TOKEN_SIZE = 28
-_CELLS_LEFT = 220
 _CELL_WIDTH = 108
-_CELL_HEIGHT = 50
 _GROUP_TOPS = (42, 96)
 _FREE_TOP = 48
 _DELAY = 0.6
@@ -167,20 +163,19 @@ def _draw(caption: str, state: _State, before: _State, shape: tuple[list[str], l
 
 
 def _find_token(epoch: int, epochs: list[int]) -> float:
-    return _EPOCH_LEFT + epochs.index(epoch) * _AXIS_WIDTH / max(len(epochs) - 1, 1)
+    return 8 + epochs.index(epoch) * 138 / max(len(epochs) - 1, 1)
 
 
 def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> Iterator[Mark]:
     tone = Tone.NEW if epoch != before else Tone.LIVE
     left = _find_token(epoch, epochs)
     yield Label(f"name {name}", 4, top - 6, name, is_bold=True, is_pinned=True)
-    yield Box(
-        f"token {name}", left, top + 4, _TOKEN_SIZE, _TOKEN_SIZE, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY
-    )
+    frame = (left, top + 4, _TOKEN_SIZE, _TOKEN_SIZE)
+    yield Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY)
 
 
 def _find_left(column: int) -> float:
-    return _CELLS_LEFT + column * (_CELL_WIDTH + 3)
+    return 220 + column * (_CELL_WIDTH + 3)
 
 
 def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member | None) -> Box:
@@ -195,7 +190,7 @@ def _draw_cell(name: str, column: int, top: float, partition: str, member: _Memb
         tone = Tone.ERROR
     key = f"cell {name} {partition}"
     is_dashed = "target" not in lines
-    return Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, is_dashed=is_dashed, delay=_DELAY)
+    return Box(key, _find_left(column), top, _CELL_WIDTH, 50, lines, tone, is_dashed=is_dashed, delay=_DELAY)
 
 
 def _draw_partition(column: int, partition: str, state: _State, tops: dict[str, int]) -> Iterator[Mark]:

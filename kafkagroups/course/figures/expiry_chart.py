@@ -95,8 +95,6 @@ def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
     return None
 
 
-_HEIGHT = 260
-_LEFT = 8
 _DAY_WIDTH = 26
 _AXIS_BASE = 18
 _MEMBERS_TOP = 48
@@ -110,7 +108,19 @@ _VERSIONS = ("1.0.1", "3.9.2")
 _VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.4+")
 _STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
 _HUES = {"commit clock": "A", "empty clock": "B"}
-_MEMBERS = (Members("orders", 4), Members("orders", 9), Members("orders"), Members("payments"), Members(""))
+_WORDS = {
+    Members("orders", 4): ("leaves on day 4", "Empty since day 4", "Its only member leaves on day 4."),
+    Members("orders", 9): ("leaves on day 9", "Empty since day 9", "Its only member leaves on day 9."),
+    Members("orders"): ("stays", "a member reads orders", "Its member reads orders and stays."),
+    Members("payments"): (
+        "stays, but reads only payments",
+        "a member reads payments",
+        "Its member reads payments and stays.",
+    ),
+    Members(""): ("no member at any time", "the group never has members", "It is a simple group, without members."),
+}
+"""For each choice of members: the option, the words in the picture, and the sentence of the caption."""
+_MEMBERS = tuple(_WORDS)
 _COMMIT_DAYS = (0, 2, 4)
 _RETENTIONS = (7, 3)
 
@@ -140,23 +150,15 @@ class ExpiryChart(Figure):
         controls = (
             Control("step", "step", _STEPS),
             choose("commit", "the commit is on", tuple(f"day {day}" for day in _COMMIT_DAYS)),
-            choose("members", "the member", tuple(map(_describe, _MEMBERS))),
+            choose("members", "the member", tuple(option for option, _, _ in _WORDS.values())),
             choose("retention", "retention", tuple(map(_format_days, _RETENTIONS))),
         )
         title = "The two clocks of an offset of a classic group (orders-0)"
-        super().__init__(Content.draw(title, _HEIGHT, controls, draw))
-
-
-def _describe(members: Members) -> str:
-    if not members.topic:
-        return "no member at any time"
-    if members.leaves_on is not None:
-        return f"leaves on day {members.leaves_on}"
-    return "stays" if members.topic == "orders" else f"stays, but reads only {members.topic}"
+        super().__init__(Content.draw(title, 260, controls, draw))
 
 
 def _find_x(day: float) -> float:
-    return _LEFT + day * _DAY_WIDTH
+    return 8 + day * _DAY_WIDTH
 
 
 def _format_days(days: int) -> str:
@@ -172,7 +174,7 @@ def _draw(step: int, case: _Case) -> Scene:
     text = [
         f"commit on day {case.commit_day}",
         f"retention of {_format_days(case.retention)}",
-        f"members: {_name_members(case.members)}",
+        f"members: {_WORDS[case.members][1]}",
     ]
     for number, name in enumerate(_VERSION_NAMES):
         y = _VERSION_TOPS[number]
@@ -201,14 +203,6 @@ def _draw_bar(key: str, x: float, top: float, width: float, lines: tuple[str, ..
     return Box(key, x, top, width, _BAR_HEIGHT, lines, size=_SIZE, **style)
 
 
-def _name_members(members: Members) -> str:
-    if not members.topic:
-        return "the group never has members"
-    if members.leaves_on is None:
-        return f"a member reads {members.topic}"
-    return f"Empty since day {members.leaves_on}"
-
-
 def _draw_members(members: Members) -> Iterator[Mark]:
     yield Label("members", 4, _MEMBERS_TOP - 6, "the group", is_bold=True, is_pinned=True)
     start = _find_x(0)
@@ -220,7 +214,7 @@ def _draw_members(members: Members) -> Iterator[Mark]:
         lines = fit_words(width, _SIZE, f"a member reads {members.topic}", "a member")
         yield _draw_bar("member", start, _MEMBERS_TOP, width, lines)
     if leaves_at < end:
-        words = _name_members(members)
+        words = _WORDS[members][1]
         yield _draw_bar("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, (words,), is_dashed=True)
 
 
@@ -285,7 +279,7 @@ def _explain(step: int, case: _Case) -> str:
     members = case.members
     if step == 0:
         return (
-            f"The group commits an offset of orders-0 on day {case.commit_day}. {_tell_members(members)} The retention "
+            f"The group commits an offset of orders-0 on day {case.commit_day}. {_WORDS[members][2]} The retention "
             f"is {_format_days(case.retention)}. On which day is the offset deleted?"
         )
     commit_end = case.commit_day + case.retention
@@ -309,11 +303,3 @@ def _explain(step: int, case: _Case) -> str:
     assert old_day is not None
     loss = " On this day, the group still has a member." if old_day < members.leaves_on else ""
     return f"{old}{loss} Since Kafka 2.1, the clock starts when the group becomes Empty: day {new_day}."
-
-
-def _tell_members(members: Members) -> str:
-    if not members.topic:
-        return "It is a simple group, without members."
-    if members.leaves_on is None:
-        return f"Its member reads {members.topic} and stays."
-    return f"Its only member leaves on day {members.leaves_on}."

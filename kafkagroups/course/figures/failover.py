@@ -12,13 +12,10 @@ from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
-_HEIGHT = 276
 _COLUMN_WIDTH = 176
 _COLUMN_LEFTS = (10, 192, 374)
 _PARTITION_OF_OFFSETS = 9
 _ORDERS_0 = TopicPartition("orders", 0)
-_LOADED = 3
-"""How many of its offsets the figure draws in a memory that is not complete."""
 
 
 _QUESTIONS = {
@@ -38,8 +35,8 @@ _ASKED_BROKERS = (0, 0, 1, 1, 1)
 """In each phase, the broker that a client asks: the one that it knows, and then the one that it has found."""
 _TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.ERROR}
 _NEXT = {
-    "no connection": "→ asks who coordinates",
-    "NOT_COORDINATOR": "→ asks who coordinates",
+    "no": "→ asks who coordinates",
+    "NOT": "→ asks who coordinates",
     "offset −1": "→ auto.offset.reset decides",
     "offset": "→ reads from there",
     "": "→ waits, and asks again",
@@ -77,7 +74,7 @@ class Failover(Figure):
             question = list(_QUESTIONS)[question_number]
             return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
 
-        super().__init__(Content.draw("A failover of partition 9, and a client that asks", _HEIGHT, controls, draw))
+        super().__init__(Content.draw("A failover of partition 9, and a client that asks", 276, controls, draw))
 
 
 def _change_state(broker: GroupCoordinator, state: str) -> None:
@@ -124,28 +121,18 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
     left = _COLUMN_LEFTS[asked] + 12
     middle = left + 76
     lost = states[asked] == "dead"
-    answer_from = f"asked {key}" if lost else f"memory {asked}"
+    next_words = next(words for start, words in _NEXT.items() if answer.startswith(start))
+    origin = f"asked {key}" if lost else f"memory {asked}"
+    style: dict[str, Any] = {"origin": origin, "delay": 0.9, "is_pinned": True}
     marks += [
         Box("client", 4, 200, 552, 72, tone=Tone.NEW, is_hollow=True),
         Label("client title", 14, 224, "client", is_bold=True, is_pinned=True),
         Label("answer title", 14, 256, "is told", is_pinned=True),
-        Label(f"next {key}", 316, 256, _find_next(answer), delay=1.4),
+        Label(f"next {key}", 316, 256, next_words, delay=1.4),
         Arrow("question", middle, 199, middle, 171, Tone.NEW, is_dashed=lost),
         Box("asks", 84, 208, 222, 24, (f"OffsetFetch {group}",), Tone.NEW, is_pinned=True),
         Box(f"asked {key}", left, 138, 152, 24, (f"{group}?",), Tone.NEW, origin="asks", is_dashed=lost),
-        Box(
-            f"answer {key}",
-            84,
-            240,
-            222,
-            24,
-            (answer,),
-            tone,
-            is_bold=True,
-            origin=answer_from,
-            delay=0.9,
-            is_pinned=True,
-        ),
+        Box(f"answer {key}", 84, 240, 222, 24, (answer,), tone, is_bold=True, **style),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase}"]
@@ -153,10 +140,6 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
         text += [f"broker {number}: {state}", f"memory of broker {number}: {_name_memory(state, size)}"]
     text += [f"group: {group}", f"broker {asked + 1} answers: {answer}"]
     return Scene(tuple(marks), f"{phase[0].upper()}{phase[1:]}. {meaning}", tuple(text))
-
-
-def _find_next(answer: str) -> str:
-    return next(words for start, words in _NEXT.items() if answer.startswith(start))
 
 
 def _name_memory(state: str, size: int | None) -> str:
@@ -178,7 +161,6 @@ def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
     words = f"memory: {_name_memory(state, size)}"
     yield Box(f"memory {number}", left + 12, 54, 152, 44, (words, ""), is_dashed=is_dead, is_hollow=True)
     yield Box(f"log {number}", left + 12, 106, 152, 24, ("log of partition 9",))
-    for cell in range(_LOADED if state == "loading" else size or 0):
-        delay = 0.2 * cell
+    for cell in range(3 if state == "loading" else size or 0):
         place = (left + 20 + cell * 20, 78)
-        yield Box(f"cell {number} {cell}", *place, 16, 14, tone=Tone.LIVE, origin=f"log {number}", delay=delay)
+        yield Box(f"cell {number} {cell}", *place, 16, 14, tone=Tone.LIVE, origin=f"log {number}", delay=0.2 * cell)

@@ -23,15 +23,12 @@ from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import ControlType, Record
 
-_HEIGHT = 312
 _LEFT = 10
 _PITCH = 60
 _CELL_WIDTH = 55
 _CELL_HEIGHT = 46
-_TAPE_TOP = 36
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
-_FOLDER_NAME = "__consumer_offsets-0"
 
 
 class _Entry(NamedTuple):
@@ -57,19 +54,13 @@ class _Entry(NamedTuple):
 
 
 _LOG = (
-    _Entry(
-        "billing", "sales", 10, "The offset goes into both memories. 4.3.1 creates its group at once, 3.9.2 not yet."
-    ),
-    _Entry(
-        "billing", "", 1, "The record of a finished rebalance: the group has a member, so for 4.3.1 it is now Stable."
-    ),
+    _Entry("billing", "sales", 10, "The offset goes into both memories. 4.3.1 creates its group now, 3.9.2 not yet."),
+    _Entry("billing", "", 1, "The record of a finished rebalance: the group has a member, so 4.3.1 now says Stable."),
     _Entry("promo", "ads", 3, "promo commits without members. In 3.9.2 nothing but this offset shows that it exists."),
     _Entry("billing", "sales", 17, "The same key as record 0, so 17 replaces 10 in both maps."),
     _Entry("mailer", "mail", 5, "A commit in a transaction is pending until the head reaches the marker.", 7),
     _Entry("audit", "till", 8, "Another producer's transaction, so this offset is pending as well.", 8),
-    _Entry(
-        "", "", None, "The marker commits: the offset of producer 7 moves to the committed ones.", 7, ControlType.COMMIT
-    ),
+    _Entry("", "", None, "The marker commits: producer 7's offset moves to the committed ones.", 7, ControlType.COMMIT),
     _Entry("", "", None, "The marker aborts: the pending offset of producer 8 is dropped.", 8, ControlType.ABORT),
     _Entry("promo", "ads", None, "A tombstone removes the offset of its key from both maps."),
 )
@@ -121,13 +112,11 @@ class _Memory:
 class LoadTape(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
-        controls = (
-            Control("step", "step", _STEPS, initial=7),
-            Control("ending", "record 8 has", _ENDINGS, is_sequence=False),
-        )
+        steps = Control("step", "step", _STEPS, initial=7)
+        endings = Control("ending", "record 8 has", _ENDINGS, is_sequence=False)
         memories = []
         for ending, _ in enumerate(_ENDINGS):
-            log = folder / str(ending) / _FOLDER_NAME
+            log = folder / str(ending) / "__consumer_offsets-0"
             write_small_log(log, [_encode(entry, is_broken=ending == 1) for entry in _LOG])
             memories.append([_list_memories(log, coordinator) for coordinator in (_CLASSIC, _NEW)])
 
@@ -136,7 +125,7 @@ class LoadTape(Figure):
             return _draw(step, classic[step], new[step], is_broken=ending == 1)
 
         title = "A load: the head moves, and the records drop into memory"
-        super().__init__(Content.draw(title, _HEIGHT, controls, draw))
+        super().__init__(Content.draw(title, 312, (steps, endings), draw))
 
 
 def _encode(entry: _Entry, *, is_broken: bool) -> tuple[KeyAndValue | ControlType, int]:
@@ -254,17 +243,15 @@ def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool, *, di
         yield Label(f"{name} frame title {column}", left + 6, coordinator.heading_base, title, tone=Tone.MUTED)
 
 
-def _draw_chips(
-    coordinator: _Coordinator, memory: _Memory, loaded: int, is_end: bool, is_broken: bool
-) -> Iterator[Mark]:
+def _draw_chips(coordinator: _Coordinator, memory: _Memory, read: int, is_end: bool, is_broken: bool) -> Iterator[Mark]:
     name = coordinator.name
     for column, (lines, record) in memory.chips.items():
         key = f"{name} {record}" if record is not None else f"{name} group {column}"
         is_pending = column in _PENDING_COLUMNS.values()
-        tone = Tone.NEW if record == loaded - 1 and not is_end else Tone.LIVE
+        tone = Tone.NEW if record == read - 1 and not is_end else Tone.LIVE
         style = {"is_dashed": is_pending, "hue": str(find_hue(lines[0])), "origin": f"cell {record}", "delay": _DELAY}
         yield _draw_card(key, column, coordinator.top, lines, Tone.WAIT if is_pending else tone, **style)
-    entry = _LOG[loaded - 1] if loaded and not is_end else _LOG[0]
+    entry = _LOG[read - 1] if read and not is_end else _LOG[0]
     if entry.ends is ControlType.ABORT:
         dropped = next(number for number, other in enumerate(_LOG) if other.producer == entry.producer)
         column = _PENDING_COLUMNS[_LOG[dropped].group, _LOG[dropped].topic]
@@ -272,8 +259,8 @@ def _draw_chips(
         yield _draw_card(f"{name} dropped", column, coordinator.top, _LOG[dropped].lines, Tone.DEAD, **looks)
     if entry.value is None and entry.topic and not is_broken:
         column = _COMMITTED_COLUMNS[entry.group, entry.topic]
-        origin = f"cell {loaded - 1}"
-        key = f"{name} {loaded - 1}"
+        origin = f"cell {read - 1}"
+        key = f"{name} {read - 1}"
         yield _draw_card(key, column, coordinator.top, entry.lines, Tone.MUTED, origin=origin, delay=_DELAY)
 
 
@@ -296,7 +283,7 @@ def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iter
         # A tombstone and a marker are hollow.
         hue = str(find_hue(entry.group)) if entry.group and entry.value is not None else ""
         style = {"is_bold": is_last, "is_dashed": bool(entry.producer), "is_gone": tone is Tone.DEAD, "hue": hue}
-        yield _draw_card(f"cell {offset}", offset, _TAPE_TOP, lines, tone, **style)
+        yield _draw_card(f"cell {offset}", offset, 36, lines, tone, **style)
         yield Label(f"offset {offset}", middle, 95, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
         if entry.producer and entry.ends is None:
             yield Label(f"producer {offset}", middle, 108, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)

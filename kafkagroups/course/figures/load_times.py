@@ -17,9 +17,7 @@ Result = TypeVar("Result")
 MILLION = 1_000_000
 # The width of the longest bar and of the names, in characters.
 _BAR_WIDTH = 40
-_NAME_WIDTH = 36
 # The drawn bars, in pixels of the picture.
-_LONGEST_BAR = 470
 _FIRST_BAR_TOP = 50
 _BAR_DISTANCE = 34
 
@@ -86,7 +84,7 @@ class LoadTimes:
         lines = ["seconds for a million records"]
         for time in self.times:
             bar = "█" * round(time.seconds / longest_seconds * _BAR_WIDTH) or "▏"
-            line = f"{time.name:<{_NAME_WIDTH}}{bar:<{_BAR_WIDTH}} {time.seconds:7.2f} s   {time.note}"
+            line = f"{time.name:<36}{bar:<{_BAR_WIDTH}} {time.seconds:7.2f} s   {time.note}"
             lines.append(line.rstrip())
         return lines
 
@@ -98,7 +96,7 @@ class LoadTimes:
         marks: list[Mark] = [Label("title", 10, 20, "seconds for a million records", is_bold=True)]
         for number, time in enumerate(self.times):
             top = _FIRST_BAR_TOP + number * _BAR_DISTANCE
-            width = max(2, time.seconds / longest_seconds * _LONGEST_BAR)
+            width = max(2, time.seconds / longest_seconds * 470)
             name = f"{time.name}   ({time.note})" if time.note else time.name
             marks.append(Label(f"name {number}", 10, top - 5, name, size=11))
             marks.append(Box(f"bar {number}", 10, top, width, 12, tone=Tone.NEW))

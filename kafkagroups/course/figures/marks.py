@@ -1,4 +1,4 @@
-"""The marks of a picture: boxes, labels, arrows and curves, and their colours, in light and in dark.
+"""The marks of a picture: boxes, labels and arrows, and their colours, in light and in dark.
 
 A tone says in which state a thing is, and colours its border and its words. A hue says which group or key it belongs
 to, and fills it.
@@ -189,16 +189,7 @@ class Arrow(_Timed):
     has_head: bool = True
 
 
-@dataclass(frozen=True)
-class Curve:
-    key: str
-    points: tuple[tuple[float, float], ...]
-    tone: Tone = Tone.PLAIN
-    is_dashed: bool = False
-    hue: str = ""
-
-
-Mark = Box | Label | Arrow | Curve
+Mark = Box | Label | Arrow
 
 
 @dataclass(frozen=True)
@@ -282,15 +273,11 @@ def _draw_mark(mark: Mark) -> Iterator[str]:
         yield from _draw_box(mark, colours)
     elif isinstance(mark, Label):
         yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark, colours.ink)
-    elif isinstance(mark, Arrow):
+    else:
         ends: dict[str, Any] = {"x1": mark.x1, "y1": mark.y1, "x2": mark.x2, "y2": mark.y2}
         yield _draw("line", **ends, stroke=colours.line, stroke_width=1.6, stroke_dasharray=dashes)
         if mark.has_head:
             yield _draw("polygon", points=_join(_find_head(mark)), fill=colours.line)
-    else:
-        line = LIGHT_HUES[find_hue(mark.hue)] if mark.hue else colours.line
-        points = _join(mark.points)
-        yield _draw("polyline", points=points, fill="none", stroke=line, stroke_width=2, stroke_dasharray=dashes)
 
 
 def _draw_box(box: Box, colours: Colours) -> Iterator[str]:

@@ -12,7 +12,6 @@ from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_
 from kafkagroups.log.cleaner import OffsetMap as CleanersMap
 from kafkagroups.log.folders import open_log
 
-_HEIGHT = 206
 _LEFT = 37
 _PITCH = 70
 _CELL_WIDTH = 64
@@ -49,15 +48,14 @@ class OffsetMap(Figure):
         survivors = _clean()
         steps = (Control("step", "step", _STEPS),)
         title = "One pass: fill the offset map, then copy"
-        super().__init__(Content.draw(title, _HEIGHT, steps, lambda step: _draw(step, survivors)))
+        super().__init__(Content.draw(title, 206, steps, lambda step: _draw(step, survivors)))
 
 
 def _clean() -> list[int]:
     folder = make_scratch_folder()
     log = folder / "log"
-    write_small_log(
-        log, (SmallRecord(*record).encode() for record in _RECORDS), [start for _, start, _ in _PARTS], START_MS
-    )
+    starts = [start for _, start, _ in _PARTS]
+    write_small_log(log, (SmallRecord(*record).encode() for record in _RECORDS), starts, START_MS)
     config = CleanerConfig(START_MS + HOUR_MS, first_dirty=_FIRST_DIRTY, producer_expiration_ms=0)
     compact(log, folder / "cleaned", config)
     return [record.offset for batch in open_log(folder / "cleaned") for record in batch.records]

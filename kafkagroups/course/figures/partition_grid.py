@@ -28,11 +28,9 @@ _STEPS = (
     "widened to 65, the consumers ask",
 )
 _COUNT_BY_STEP = (50, 60, 60, 60, 65)
-_COMMIT_STEP = 3
 _COORDINATORS = ("Kafka 4.x", "Kafka 3.9, one broker leads all partitions")
 _ORDERS_0 = TopicPartition("orders", 0)
 
-_HEIGHT = 360
 _COLUMNS = 10
 _LEFT = 6
 _TOP = 22
@@ -117,12 +115,9 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
         homes = {group: _list_homes(group, step) for group in [*groups, *named]}
         return _draw(_View(step, coordinator, groups, named, typed, homes, found))
 
-    controls = (
-        Control("step", "step", _STEPS),
-        Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False),
-    )
+    controls = (Control("step", "step", _STEPS), Control("coordinator", "coordinator", _COORDINATORS, False))
     free_input = FreeInput("mark a group id", "my-service")
-    return Content.draw("The partitions of __consumer_offsets", _HEIGHT, controls, draw, free_input)
+    return Content.draw("The partitions of __consumer_offsets", 360, controls, draw, free_input)
 
 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
@@ -195,12 +190,10 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
         width = _CELL_WIDTH - 2
         origin = f"cell {partition - _COLUMNS}"
         yield Box(f"cell {partition}", x, y, width, _CELL_HEIGHT - 2, tone=tone, is_dashed=is_added, origin=origin)
-        yield Label(f"number {partition}", x + 3, y + 10.5, str(partition), tone=Tone.MUTED, size=11)
+        yield Label(f"number {partition}", x + 3, y + 10, str(partition), tone=Tone.MUTED, size=11)
         size = sizes.get(partition, 0)
         if size:
-            yield Label(
-                f"size {partition}", x + width - 3, y + 10.5, str(size), "end", size=11, is_bold=True, delay=_END
-            )
+            yield Label(f"size {partition}", x + width - 3, y + 10, str(size), "end", size=11, is_bold=True, delay=_END)
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
@@ -229,7 +222,7 @@ def _draw_named(view: _View) -> Iterator[Mark]:
         x += 3 + column * 12
         y += 22 + row * 12
         yield _draw_named_dot(key, group, x, y, is_old=is_old)
-        if view.step == _COMMIT_STEP and not is_old:
+        if _STEPS[view.step] == "the groups commit" and not is_old:
             yield _draw_named_dot(f"commit {group}", group, x, y, origin=f"list {group}")
         placed[partition] += 1
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from textwrap import wrap
+from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words, measure_text
@@ -13,28 +14,17 @@ from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Dea
 from kafkagroups.course.group_life import format_count
 from kafkagroups.errors import UsageError
 
-_HEIGHT = 346
+_HEIGHT = 332
 _LEFT = 4
 _WIDTH = 552
-_SPAN_S = 24
-_ROOM_S = 4
 _EVENT_S = 0.34
-_GROUP_TOP = 80
-_LANE_TOPS = (141, 201)
-_AXIS_BASE = 252
-_LOG_TOP = 286
+_GROUP_TOP = 66
+_AXIS_BASE = 238
+_LOG_TOP = 272
 _SIZE = 11
-_RECORD_WIDTH = 59
 _RECORD_DISTANCE = 61.5
 _PADDING = 6
 _FAILOVER_COLUMNS = 36
-_VERBS = {
-    "JoinGroup": "joins",
-    "SyncGroup": "asks",
-    "Heartbeat": "heartbeat",
-    "OffsetCommit": "commits",
-    "LeaveGroup": "leaves",
-}
 _SIGNS = {"Heartbeat": "♥", "OffsetCommit": "●"}
 _LEGEND = "♥ heartbeat   ● commit   ○ refused commit   0 1 2: partitions of orders"
 _REFUSALS = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN")
@@ -109,10 +99,7 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
         Label("state", _LEFT, 16, f"{moment.time_s:g} s   {state}", size=13, is_bold=True, is_pinned=True),
         Label("action", _LEFT, 34, moment.action, tone=Tone.NEW, size=_SIZE, is_pinned=True),
     ]
-    if moment.late:
-        marks.append(Label("late", _LEFT, 49, moment.late[0], tone=Tone.NEW, size=_SIZE, is_pinned=True))
     text = [f"time: {moment.time_s:g} s", f"state: {state}", f"event: {moment.action}"]
-    text += [f"late response: {late}" for late in moment.late[:1]]
     if is_failover:
         marks += _draw_failover(moment)
         text += [f"the next coordinator loads: {moment.loaded}", f"a failover loses {moment.lost}"]
@@ -121,7 +108,8 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
         marks += [*_draw_axis(scale, len(moments)), *_draw_group(scale, moments)]
         for number, name in enumerate(MEMBERS):
             marks += _draw_lane(scale, number, moments)
-            text += [f"{name}: {_name_status(number, moments)}"] if _joins(number, moments) else []
+            if any(each.lanes[number].is_member for each in moments):
+                text.append(f"{name}: {_name_status(number, moments)}")
         marks.append(Label("legend", _LEFT, _HEIGHT - 6, _LEGEND, tone=Tone.MUTED, size=_SIZE))
     marks += _draw_log(moments)
     text += [f"append {number}, {lines[0]}: {lines[1]}" for number, lines in enumerate(moment.written)]
@@ -140,14 +128,13 @@ class _Scale:
         for moment in story:
             earlier = sum(other.time_s == moment.time_s for other in story[: len(self.seconds)])
             self.seconds.append(moment.time_s + earlier * _EVENT_S)
-        self.span_s = max(_SPAN_S, story[-1].time_s + _ROOM_S)
+        self.span_s = max(24, story[-1].time_s + 4)
 
     def find_x(self, second: float) -> float:
         return _LEFT + min(second / self.span_s, 1) * _WIDTH
 
     def find_event(self, number: int) -> float:
-        """Return the place of an event. Behind the last one is now."""
-        return self.find_x(self.seconds[number] if number < len(self.seconds) else self.seconds[-1] + _EVENT_S)
+        return self.find_x(self.seconds[number])
 
     def find_now(self, count: int) -> float:
         return self.find_x(self.seconds[count - 1] + _EVENT_S)
@@ -186,34 +173,33 @@ def _draw_group(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
     is_lost = not moment.lost.startswith("nothing")
-    tone = Tone.ERROR if is_lost else Tone.PLAIN
-    yield Box("lost", _LEFT, 70, _WIDTH, 74, tone=tone, is_dashed=is_lost)
-    yield Box("loaded", _LEFT, 154, _WIDTH, 74, tone=Tone.LIVE)
+    lost_tone = Tone.ERROR if is_lost else Tone.PLAIN
+    yield Box("lost", _LEFT, 54, _WIDTH, 74, tone=lost_tone, is_dashed=is_lost)
+    yield Box("loaded", _LEFT, 138, _WIDTH, 74, tone=Tone.LIVE)
     lost = ("lost with the coordinator's memory:", *wrap(moment.lost, _FAILOVER_COLUMNS))
     loaded = ("the next coordinator reads the log:", *wrap(moment.loaded, _FAILOVER_COLUMNS))
-    for y, tone, lines in ((90, tone, lost), (174, Tone.LIVE, loaded)):
+    for y, tone, lines in ((74, lost_tone, lost), (158, Tone.LIVE, loaded)):
         for number, line in enumerate(lines):
             yield Label(f"line {y} {number}", 14, y + 15 * number, line, tone=tone, is_bold=not number, is_pinned=True)
     x = _LEFT + (len(moment.written) - 0.5) * _RECORD_DISTANCE
-    yield Arrow("load", x, _LOG_TOP - 3, x, 228)
+    yield Arrow("load", x, _LOG_TOP - 3, x, 214)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment]) -> Iterator[Mark]:
     name = MEMBERS[number]
-    top = _LANE_TOPS[number]
+    top = (127, 187)[number]
     lane = moments[-1].lanes[number]
     title = f"{name} leads" if lane.is_leader else name
     yield Label(f"name {name}", _LEFT, top - 6, title, is_bold=True, is_pinned=True)
     yield Label(f"status {name}", 124, top - 6, _name_status(number, moments), size=_SIZE, is_pinned=True)
     yield Box(f"lane {name}", _LEFT, top, _WIDTH, 22, tone=Tone.MUTED)
-    for start, x, width, phase in scale.list_spans([*_list_phases(number, moments)]):
+    _, *phases = accumulate(moments, lambda before, moment: _find_phase(number, moment, before), initial="")
+    for start, x, width, phase in scale.list_spans(phases):
         lines = fit_words(width - _PADDING, _SIZE, phase, phase.removeprefix("reads "))
-        looks = {
-            "waits": {"is_dashed": True, "is_hollow": True},
-            "dead": {"is_gone": True, "tone": Tone.ERROR},
-        }.get(phase, {})
-        origin = f"request {start}" if start == len(moments) - 1 else ""
-        yield Box(f"{name} {start}", x, top, width, 22, lines, size=_SIZE, hue=name, origin=origin, **looks)
+        style: dict[str, Any] = {"is_dashed": phase == "waits", "is_hollow": phase == "waits"}
+        style |= {"is_gone": phase == "dead", "tone": Tone.ERROR if phase == "dead" else Tone.PLAIN}
+        style["origin"] = f"request {start}" if start == len(moments) - 1 else ""
+        yield Box(f"{name} {start}", x, top, width, 22, lines, size=_SIZE, hue=name, **style)
     if lane.session_end_s is not None:
         x = scale.find_x(lane.session_end_s - SESSION_S)
         width = scale.find_x(lane.session_end_s) - x
@@ -223,15 +209,8 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment]) -> Iterator[Ma
     yield from _draw_requests(scale, name, moments, top)
 
 
-def _list_phases(number: int, moments: list[Moment]) -> Iterator[str]:
-    """Yield what the member does at each moment. It waits from its JoinGroup to the answer to its SyncGroup."""
-    phase = ""
-    for moment in moments:
-        phase = _find_phase(number, moment, phase)
-        yield phase
-
-
 def _find_phase(number: int, moment: Moment, before: str) -> str:
+    """Return what the member does after an event. It waits from its JoinGroup to the answer to its SyncGroup."""
     name = MEMBERS[number]
     event = moment.events[-1]
     if not moment.lanes[number].is_member:
@@ -243,10 +222,6 @@ def _find_phase(number: int, moment: Moment, before: str) -> str:
         if "orders " in answer:
             return "reads " + answer.rpartition("orders ")[2]
     return "waits" if event.client == name and event.request.startswith("JoinGroup") else before
-
-
-def _joins(number: int, moments: list[Moment]) -> bool:
-    return any(moment.lanes[number].is_member for moment in moments)
 
 
 def _name_status(number: int, moments: list[Moment]) -> str:
@@ -272,11 +247,12 @@ def _draw_requests(scale: _Scale, name: str, moments: list[Moment], top: float) 
                 sign = "○" if request == "OffsetCommit" and is_refused else _SIGNS[request]
                 yield Label(f"sign {seen}", x, top + 34, sign)
             if number == len(moments) - 1 and event == moment.events[-1]:
-                verb = "assigns" if "assignments" in event.request else _VERBS[request]
+                verb = request.removesuffix("Group").removeprefix("Offset").lower()
+                verb = "assign" if "assignments" in event.request else verb
                 width = measure_text(verb, 12) + 12
                 x = min(scale.find_now(len(moments)) + 4, _LEFT + _WIDTH - width)
-                looks = {"is_bold": True, "is_dashed": is_refused, "origin": f"name {name}"}
-                yield Box(f"request {number}", x, top + 1, width, 20, (verb,), Tone.NEW, **looks)
+                style: dict[str, Any] = {"is_dashed": is_refused, "origin": f"name {name}"}
+                yield Box(f"request {number}", x, top + 1, width, 20, (verb,), Tone.NEW, is_bold=True, **style)
 
 
 def _draw_log(moments: list[Moment]) -> Iterator[Mark]:
@@ -286,5 +262,4 @@ def _draw_log(moments: list[Moment]) -> Iterator[Mark]:
         slot = next(slot for slot, moment in enumerate(moments) if len(moment.written) > number)
         tone = Tone.NEW if slot == len(moments) - 1 else Tone.PLAIN
         x = _LEFT + number * _RECORD_DISTANCE
-        origin = f"request {slot}"
-        yield Box(f"append {number}", x, _LOG_TOP, _RECORD_WIDTH, 32, lines, tone, _SIZE, origin=origin)
+        yield Box(f"append {number}", x, _LOG_TOP, 59, 32, lines, tone, _SIZE, origin=f"request {slot}")

@@ -17,6 +17,7 @@ from kafkagroups.course.group_life import (
     TWO_CONSUMERS,
     Event,
     GroupLife,
+    GroupState,
     ScriptRequest,
     continue_after_crash,
     describe_group,
@@ -54,7 +55,6 @@ class Moment:
 
     time_s: float
     action: str
-    late: tuple[str, ...]
     explanation: str
     state: str
     generation: int
@@ -65,9 +65,7 @@ class Moment:
     lost: str
 
 
-def take_moment(
-    life: GroupLife, state_before: tuple[str, int, tuple[str, ...]], dead: str | None, *, is_death: bool = False
-) -> Moment:
+def take_moment(life: GroupLife, state_before: GroupState, dead: str | None, *, is_death: bool = False) -> Moment:
     event = life.events[-1]
     follower = start_follower(life.coordinator, life.group_id)
     loaded = follower.manager.get_group(life.group_id)
@@ -90,7 +88,6 @@ def take_moment(
     return Moment(
         life.now_s,
         action,
-        () if is_death else event.late_responses,
         explanation,
         state,
         generation,
@@ -156,9 +153,7 @@ def _list_appends(coordinator: GroupCoordinator, group: str) -> Iterator[tuple[s
             yield "deleted", f"{len(keys)} keys"
 
 
-def _explain(
-    event: Event, state_before: tuple[str, int, tuple[str, ...]], life: GroupLife, removed: Sequence[str]
-) -> str:
+def _explain(event: Event, state_before: GroupState, life: GroupLife, removed: Sequence[str]) -> str:
     request = event.request.split()[0].removesuffix(",")
     state, generation, members = life.read_state()
     if not event.client:

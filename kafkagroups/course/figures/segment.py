@@ -18,7 +18,6 @@ from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.records.serde import decode
 
 _OFFSET_LEFT = 48
-_RESULT_LEFT = 92
 _BAR_LEFT = 214
 _BAR_WIDTH = 300
 _HEAD_HEIGHT = 62
@@ -107,9 +106,7 @@ class Segment(Figure):
             marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
             checked = min(number, kept_count) + 1
             delay = max(0, _SECONDS_PER_BATCH * checked - _SECONDS_OF_A_MOVE) if moment == 1 else 0
-            words = Label(
-                f"result {number}", _RESULT_LEFT, y + 14, result, "start", tone, 11, is_bold=True, delay=delay
-            )
+            words = Label(f"result {number}", 92, y + 14, result, "start", tone, 11, is_bold=True, delay=delay)
             marks.append(words)
             if broken and is_broken:
                 x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale

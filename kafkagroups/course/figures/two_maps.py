@@ -17,8 +17,6 @@ from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import ControlType
 
-_HEIGHT = 292
-_GROUP = "shop"
 _PARTITION = TopicPartition("orders", 0)
 _LOG_LEFT = 10
 _WAITS_LEFT = 226
@@ -26,16 +24,10 @@ _COUNTS_LEFT = 412
 _COUNTS_TOP = 70
 _BOX_WIDTH = 138
 _ROW_HEIGHT = 32
-_FIRST_ROW = 44
 _SLOT_TOPS = {1: 70, 2: 150}
 
 
-_COMMITS = (
-    SmallRecord("orders", 10),
-    SmallRecord("orders", 20, 1),
-    SmallRecord("orders", 25),
-    SmallRecord("orders", 30, 2),
-)
+_COMMITS = tuple(SmallRecord("orders", *each) for each in ((10,), (20, 1), (25,), (30, 2)))
 _1_COMMITS = SmallRecord(producer=1, ends=ControlType.COMMIT)
 _2_COMMITS = SmallRecord(producer=2, ends=ControlType.COMMIT)
 _2_ABORTS = SmallRecord(producer=2, ends=ControlType.ABORT)
@@ -71,7 +63,7 @@ class TwoMaps(Figure):
             count = len(logs[ending])
             return _draw(logs[ending], states[ending], min(step, count), step > count)
 
-        super().__init__(Content.draw("Two maps: what counts, and what waits for a marker", _HEIGHT, controls, draw))
+        super().__init__(Content.draw("Two maps: what counts, and what waits for a marker", 292, controls, draw))
 
 
 def _load_states(folder: Path, entries: _Entries) -> list[_State]:
@@ -81,7 +73,7 @@ def _load_states(folder: Path, entries: _Entries) -> list[_State]:
 
 
 def _load_state(log: Path, until: int) -> _State:
-    group = load(log, "new", until=until).get(_GROUP)
+    group = load(log, "new", until=until).get("shop")
     if group is None:
         return _State(None, None, {})
     committed = group.offsets.get(_PARTITION)
@@ -94,14 +86,10 @@ def _load_state(log: Path, until: int) -> _State:
 def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: bool) -> Scene:
     state = states[loaded]
     before = states[loaded - 1] if loaded else state
-    marks: list[Mark] = [
-        Label("log title", _LOG_LEFT, 20, "the log", is_bold=True),
-        Label("waits title", _WAITS_LEFT, 20, "waits, by producer", is_bold=True),
-        Label("counts title", _COUNTS_LEFT, 20, "counts", is_bold=True),
-        Label("producer 1", _WAITS_LEFT, 62, "producer 1", tone=Tone.MUTED, size=12),
-        Label("producer 2", _WAITS_LEFT, 142, "producer 2", tone=Tone.MUTED, size=12),
-        Label("partition", _COUNTS_LEFT, 62, "orders-0", tone=Tone.MUTED, size=12),
-    ]
+    titles = ((_LOG_LEFT, "the log"), (_WAITS_LEFT, "waits, by producer"), (_COUNTS_LEFT, "counts"))
+    marks: list[Mark] = [Label(f"{words} title", x, 20, words, is_bold=True) for x, words in titles]
+    notes = ((_WAITS_LEFT, 62, "producer 1"), (_WAITS_LEFT, 142, "producer 2"), (_COUNTS_LEFT, 62, "orders-0"))
+    marks += [Label(words, x, y, words, tone=Tone.MUTED) for x, y, words in notes]
     for producer, top in _SLOT_TOPS.items():
         marks.append(Box(f"slot {producer}", _WAITS_LEFT, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
     marks.append(Box("slot counts", _COUNTS_LEFT, _COUNTS_TOP, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
@@ -153,7 +141,7 @@ def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State,
 
 
 def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool) -> Mark:
-    top = _FIRST_ROW - 14 + offset * (_ROW_HEIGHT + 8)
+    top = 44 - 14 + offset * (_ROW_HEIGHT + 8)
     line = _name_record(offset, entry)
     is_last = offset == loaded - 1 and not is_past_end
     tone = Tone.NEW if is_last else Tone.PLAIN

@@ -49,6 +49,11 @@ _WORDS = {
 }
 
 
+_Pair = tuple[bytes | None, bytes | None]
+_Sides = dict[int, tuple[float, float]]
+"""The left and the right side of each byte of a value."""
+
+
 @dataclass(frozen=True)
 class Reader:
     """`words` is what the control shows.
@@ -110,9 +115,7 @@ def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
     return Reading(fields, error)
 
 
-def _draw(
-    records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader, readings: Sequence[Reading], cut: int
-) -> Scene:
+def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading], cut: int) -> Scene:
     marks: list[Mark] = []
     text = []
     results = []
@@ -163,8 +166,8 @@ def _list_columns(written: Reading) -> Iterator[tuple[float, float, list[Span]]]
             yield _LEFT + x, width, fields
 
 
-def _find_sides(written: Reading) -> dict[int, tuple[float, float]]:
-    sides: dict[int, tuple[float, float]] = {}
+def _find_sides(written: Reading) -> _Sides:
+    sides: _Sides = {}
     for x, width, fields in _list_columns(written):
         start = fields[0].start
         end = fields[-1].end
@@ -184,9 +187,7 @@ def _draw_written(number: int, y: float, record: Record, value: bytes, written: 
         yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE)
 
 
-def _draw_fields(
-    number: int, y: float, sides: dict[int, tuple[float, float]], fields: Sequence[Span], wrong: set[str]
-) -> Iterator[Box]:
+def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], wrong: set[str]) -> Iterator[Box]:
     for field in fields:
         name = find_name(field)
         x, width = _find_block(sides, field.start, field.end)
@@ -202,9 +203,7 @@ def _draw_fields(
         yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, is_dashed=is_wrong)
 
 
-def _draw_rest(
-    number: int, y: float, size: int, sides: dict[int, tuple[float, float]], reading: Reading
-) -> Iterator[Mark]:
+def _draw_rest(number: int, y: float, size: int, sides: _Sides, reading: Reading) -> Iterator[Mark]:
     """Yield the bytes that a reader did not read, or refused."""
     end = max((field.end for field in reading.spans), default=0)
     if end == size and reading.error is None:
@@ -224,7 +223,7 @@ def _list_shown(reading: Reading) -> list[Span]:
     return [field for field in reading.spans if find_name(field) not in hidden and field.end > field.start]
 
 
-def _find_block(sides: dict[int, tuple[float, float]], start: int, end: int) -> tuple[float, float]:
+def _find_block(sides: _Sides, start: int, end: int) -> tuple[float, float]:
     x = sides[start][0]
     return x, sides[end - 1][1] - x
 

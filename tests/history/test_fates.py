@@ -9,9 +9,10 @@ from kafkagroups import UsageError, explain
 from tests.captured import captured, folders
 from tests.cases import case, first_quickly
 from tests.command import ask_json
+from tests.fuzz.odd_logs import mend
 from tests.groups.small_logs import commit
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, crc32c, encode_batch, write_segment
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 LOGS = sorted({str(file.parents[1]) for family in ("runs", "crafted") for file in captured(family).rglob("*.log")})
 LOGS += [str(DATA / version) for version in ("1.0.1", "3.9.2", "4.3.1")]
@@ -136,8 +137,7 @@ def test_a_batch_without_readable_records_and_a_record_with_its_offset(engine, t
     good = encode_batch([commit(5)])
     bad = bytearray(good)
     bad[57:61] = (2).to_bytes(4, "big")  # The number of records. The batch has one.
-    bad[17:21] = crc32c(bytes(bad[21:])).to_bytes(4, "big")
-    folder = write_segment(tmp_path, bytes(bad) + good)
+    folder = write_segment(tmp_path, mend(bad) + good)
     rows = kg.record_table(folder, "fates", coordinator="classic", engine=engine).read_all().to_pylist()
     found = [(row["offset"], row["group"], row["committed_offset"]) for row in rows]
     assert found == [(5, None, None), (5, "g", 5)]

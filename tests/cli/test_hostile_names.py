@@ -31,7 +31,6 @@ from tests.html_report.hostile_names import NAMES, write_hostile_log
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 TERMINAL = NAMES[6]
 REVERSED = NAMES[7]
-OPTION = "--all"
 LONG = NAMES[-1]
 CASES = {
     "decode": [["decode", "KEY"], ["decode", TERMINAL]],

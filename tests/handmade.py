@@ -116,6 +116,13 @@ def message(offset, key, value, attributes=0, magic=1):
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
+def flip_bit(file, position):
+    """Change the lowest bit of a byte of a file."""
+    data = bytearray(file.read_bytes())
+    data[position] ^= 1
+    file.write_bytes(data)
+
+
 def write_segment(folder, data, partition=0, base_offset=0):
     """Write bytes as a segment of a partition below `folder`; return the path of the partition."""
     log = folder / f"__consumer_offsets-{partition}"

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from tests.captured import captured
+from tests.handmade import flip_bit
 
 CASE = captured("cleaner") / "cleaner" / "cases" / "03-overwrite-inside-batch"
 
@@ -46,12 +47,11 @@ def test_wrong_folders_are_one_line_and_2(path, tmp_path, run):
 def test_damage_ends_the_log_and_is_told(path, tmp_path, run):
     """A broker's recovery cuts segment 0 at its second batch and drops segment 6: nothing closed is left to clean."""
     segment = path / f"{0:020}.log"
-    data = bytearray(segment.read_bytes())
-    data[-1] ^= 1
-    segment.write_bytes(data)
+    data = segment.read_bytes()
+    flip_bit(segment, -1)
     status, out, err = run("compact", path, "--out", tmp_path / "out", "--json")
     assert status == 1 and "byte 281: the log ends here at offset 5" in err and err.count("\n") == 1
     size = {"segments": 1, "batches": 1, "records": 5, "bytes": 281}
     assert json.loads(out) == {"next_dirty_offset": 0, "groups": [], "before": size, "after": size}
     (left,) = (tmp_path / "out").iterdir()
-    assert left.read_bytes() == bytes(data[:281])
+    assert left.read_bytes() == data[:281]

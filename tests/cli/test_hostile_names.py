@@ -10,6 +10,7 @@ from itertools import product
 from unicodedata import category
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from tests.command import escape
@@ -31,7 +32,6 @@ from tests.html_report.hostile_names import NAMES, write_hostile_log
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 TERMINAL = NAMES[6]
 REVERSED = NAMES[7]
-OPTION = "--all"
 LONG = NAMES[-1]
 CASES = {
     "decode": [["decode", "KEY"], ["decode", TERMINAL]],
@@ -175,7 +175,8 @@ def test_the_columns_of_a_table_start_at_the_same_place(run, log):
 def test_a_command_in_a_remedy_has_the_name_as_one_argument(tmp_path, name):
     """A shell passes exactly the name. `--group=` in front keeps a name with -- from being an option."""
     day_ms = 86_400_000
-    group = generation(1, classic_member(topics=("other",)), group=name)
+    member = replace(classic_member(topics=("other",)), assignment=b"")
+    group = generation(1, member, group=name)
     batches = [(0, [commit_record(5, 0, name, group=name)]), (89 * day_ms, [group])]
     findings = kg.stats(write_batches(tmp_path, batches)).findings
     (found,) = [finding for finding in findings if finding.kind == "unsubscribed_offsets"]

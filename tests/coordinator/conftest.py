@@ -113,9 +113,6 @@ class NewBroker(Broker):
             self.logs, self.clock, self.settings, topics=TOPICS, new_member_id=self.new_member_id
         )
 
-    def read(self, partition):
-        return self.logs.read(partition)
-
     def hold(self):
         self.logs.holds_answers = True
 

@@ -35,63 +35,6 @@ def test_the_empty_group_id(kafka):
     assert {error for api, error in response.items() if api not in refused} == {Errors.NONE}
 
 
-def test_while_a_partition_is_loading(kafka):
-    """GCT.testRequestHandlingWhileLoadingInProgress: a Heartbeat is answered blindly, a rebalance is lost."""
-    kafka.coordinator.resign(0)
-    kafka.coordinator.manager.loading.add(0)
-    response = asked(kafka)
-    assert response.pop("Heartbeat") is Errors.NONE
-    assert response.pop("SyncGroup") is Errors.REBALANCE_IN_PROGRESS
-    assert set(response.values()) == {Errors.COORDINATOR_LOAD_IN_PROGRESS}
-    assert kafka.coordinator.list_groups()[0] is Errors.COORDINATOR_LOAD_IN_PROGRESS
-
-
-def test_a_partition_of_somebody_else(kafka):
-    """GC.validateGroupStatus; find_coordinator says who it is."""
-    kafka.coordinator.resign(0)
-    assert set(asked(kafka).values()) == {Errors.NOT_COORDINATOR}
-    assert kafka.coordinator.find_coordinator("g") == (Errors.COORDINATOR_NOT_AVAILABLE, 0)
-    kafka.elect(1)
-    assert kafka.coordinator.find_coordinator("g") == (Errors.NONE, 0)
-
-
-def test_a_coordinator_that_does_not_run(kafka):
-    """GC.validateGroupStatus, isActive."""
-    kafka.coordinator.shut_down()
-    assert set(asked(kafka).values()) == {Errors.COORDINATOR_NOT_AVAILABLE}
-    assert kafka.coordinator.list_groups()[0] is Errors.COORDINATOR_NOT_AVAILABLE
-
-
-def test_a_marker_after_the_group_moved_away(kafka):
-    """GMM.handleTxnCompletion ignores it; the new owner finds it in the log."""
-    kafka.txn_commit("g", 1)
-    kafka.coordinator.resign(0)
-    kafka.end()
-    assert kafka.group("g") is None
-    kafka.elect(1)
-    assert kafka.fetch("g") == {ORDERS: 1}
-
-
-def test_a_marker_after_the_group_came_back(kafka):
-    """GMM.doLoadGroupsAndOffsets: pending commits and their producers are known again from the log."""
-    kafka.txn_commit("g", 1)
-    kafka.start()
-    assert kafka.fetch("g", ORDERS, stable=True) == {ORDERS: "UNSTABLE_OFFSET_COMMIT"}
-    kafka.end()
-    assert kafka.fetch("g") == {ORDERS: 1}
-
-
-def test_an_old_leader_epoch_changes_nothing(kafka):
-    """GMM.maybeUpdateCoordinatorEpoch: a late request to load or unload is ignored."""
-    kafka.commit("g", 1)
-    kafka.coordinator.resign(0, 5)
-    kafka.coordinator.elect(0, 4)
-    assert kafka.coordinator.find_coordinator("g")[0] is Errors.COORDINATOR_NOT_AVAILABLE
-    kafka.coordinator.elect(0, 6)
-    kafka.coordinator.resign(0, 5)
-    assert kafka.fetch("g") == {ORDERS: 1}
-
-
 def test_unloading_sends_everybody_away(kafka, caplog):
     """GC.onGroupUnloaded: hanging requests are answered NOT_COORDINATOR; the line counts offsets and groups."""
     member_id = kafka.stable("g")

@@ -29,10 +29,6 @@ def segment():
 # Lessons 01 and 03, the ribbons of a record and of a batch.
 
 
-KEY, VALUE = course.read_record(str(DATA / "__consumer_offsets-9"), 38)
-COMMIT_POSITION = 406
-
-
 def read_text(lines):
     """Return the text form as a dict of the last line of each name."""
     return dict(line.split(": ", 1) for line in lines)

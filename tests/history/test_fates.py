@@ -1,13 +1,18 @@
 """What became of each record, checked against what brokers answered."""
 
+from dataclasses import asdict
+
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import explain
-from tests.captured import captured
-from tests.cases import case
+from kafkagroups import UsageError, explain
+from tests.captured import captured, folders
+from tests.cases import case, first_quickly
 from tests.command import ask_json
+from tests.fuzz.odd_logs import mend
+from tests.groups.small_logs import commit
 from tests.groups.test_load_runs import DATA
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 LOGS = sorted({str(file.parents[1]) for family in ("runs", "crafted") for file in captured(family).rglob("*.log")})
 LOGS += [str(DATA / version) for version in ("1.0.1", "3.9.2", "4.3.1")]
@@ -87,3 +92,98 @@ def fates_of(case, coordinator):
 def test_fates_where_the_coordinators_differ(case, coordinator, expected):
     """FACTS.md of the crafted logs, 3 and 4: C commit, X transactional, T tombstone, D group tombstone, M/A markers."""
     assert fates_of(case, coordinator) == expected
+
+
+# The tables `records` and `fates`
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_the_fates_are_those_of_explain(coordinator):
+    """Every group of the captured runs: the table has the records of `explain`, with the same fates.
+
+    `explain` also shows a record that the coordinator cannot read, if its key names the group. The table has no group
+    for such a record.
+    """
+    for folder in folders("runs"):
+        with case(folder.relative_to(captured("runs"))):
+            rows = kg.record_table(folder, coordinator=coordinator).read_all().to_pylist()
+            for group in sorted({row["group"] for row in rows if row["group"] is not None}):
+                history = kg.explain(folder, group, coordinator=coordinator, engine="python").history
+                wanted = [
+                    (entry.partition, entry.offset, entry.fate.value, entry.by, entry.member_id, entry.committed)
+                    for entry in history
+                    if entry.group is not None
+                ]
+                given = [
+                    (row["partition"], row["offset"], row["fate"], row["by"], row["member_id"], row["committed_offset"])
+                    for row in rows
+                    if row["group"] == group
+                ]
+                without_group = {(row["partition"], row["offset"]) for row in rows if row["error"] is not None}
+                assert given == [row for row in wanted if row[:2] not in without_group], group
+
+
+def test_a_table_that_does_not_exist():
+    with pytest.raises(UsageError, match="no table 'offset': expected one of records, fates, offsets"):
+        kg.record_table("data/harbour/3.9.2", "offset")
+    with pytest.raises(UsageError, match="key"):
+        kg.record_table("data/harbour/3.9.2", "fates", columns=["key"])
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_batch_without_readable_records_and_a_record_with_its_offset(engine, tmp_path):
+    """The batch has a row of its own, which has nothing of the record at the same offset."""
+    good = encode_batch([commit(5)])
+    bad = bytearray(good)
+    bad[57:61] = (2).to_bytes(4, "big")  # The number of records. The batch has one.
+    folder = write_segment(tmp_path, mend(bad) + good)
+    rows = kg.record_table(folder, "fates", coordinator="classic", engine=engine).read_all().to_pylist()
+    found = [(row["offset"], row["group"], row["committed_offset"]) for row in rows]
+    assert found == [(5, None, None), (5, "g", 5)]
+
+
+# `explain` of one group with both engines, and of many groups
+
+
+def explain_both(path, group, coordinator, kafka, **options):
+    """Return what `explain` gives with the readable engine, and with the native one."""
+    options |= {"coordinator": coordinator, "kafka": kafka}
+    return [asdict(kg.explain(path, group, engine=engine, **options)) for engine in ("python", "compiled")]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("ending", [b"\0\0\0\1", b"\0\0\0\0"])
+def test_a_transaction_without_a_producer_id(ending, tmp_path):
+    """The classic coordinator decides by the transactional bit: the marker of producer -1 ends its transaction."""
+    marker = LogRecord(1, 5, ending, b"\0\0\0\0\0\0")
+    log = encode_batch([commit(0, "g")], attributes=0x10) + encode_batch([marker], attributes=0x30)
+    folder = write_segment(tmp_path, log)
+    for coordinator, kafka in (("classic", "3.9.2"), ("new", "4.3.1")):
+        readable, compiled = explain_both(folder, "g", coordinator, kafka)
+        assert compiled == readable
+    assert [entry["fate"].value for entry in explain_both(folder, "g", "classic", "3.9.2")[1]["history"]][1] == "marker"
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("group", ["\ufffd", "\ud800", "", "a" * 40_000, "a" * 70_000], ids=lambda group: group[:2])
+def test_a_group_id_that_has_no_single_encoding(group, tmp_path):
+    """Java reads different wrong bytes as U+FFFD, so no bytes can be searched for it. No key has a very long id."""
+    wrong = commit(0, "ab")
+    records = [wrong._replace(key=wrong.key.replace(b"ab", b"\xff\xfe")), commit(1, "\ufffd"), commit(2, "")]
+    folder = write_segment(tmp_path, encode_batch(records))
+    readable, compiled = explain_both(folder, group, "new", "4.3.1")
+    assert compiled == readable and bool(compiled["history"]) == (group in ("\ufffd", ""))
+
+
+@pytest.mark.parametrize("engine", first_quickly(["python", "compiled"], pytest.mark.slow))
+@pytest.mark.parametrize("family", first_quickly(["dumplog", "crafted"], pytest.mark.slow))
+def test_each_group_of_a_pattern_is_explained_as_if_it_was_asked_about_alone(family, engine):
+    """Every crafted log, and the logs that other programs' texts come from, with both coordinators."""
+    for folder in folders(family):
+        for coordinator in ("classic", "new"):
+            topic = kg.Topic(folder, coordinator, engine=engine)
+            with case(f"{folder.name} {coordinator}"):
+                together = topic.explain_groups("*")
+                alone = [topic.explain(each.group) for each in together]
+                assert list(map(asdict, together)) == list(map(asdict, alone))

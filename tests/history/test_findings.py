@@ -11,7 +11,7 @@ from kafkagroups.cli import main
 from tests.captured import captured
 from tests.cases import case
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, encode_batch, encode_end_transaction_marker, generation
+from tests.handmade import LogRecord, encode_batch, encode_end_transaction_marker, flip_bit, generation
 from tests.history.logs import DAY, ENGINES, START, commit, find, find_and_check, rules_of, write, write_each
 from tests.history.test_static_members import FENCED_GROUP
 
@@ -502,10 +502,8 @@ def test_damage_in_the_middle_is_found_with_what_would_be_lost(tmp_path):
     """With past_damage, the gap is a finding too: CONTRACT.md 27b."""
     folder = write_each(tmp_path, [commit(offset, START, group=f"g{offset}") for offset in range(4)])
     (segment,) = folder.glob("*.log")
-    data = bytearray(segment.read_bytes())
-    size = len(data) // 4
-    data[2 * size - 1] ^= 1
-    segment.write_bytes(data)
+    size = segment.stat().st_size // 4
+    flip_bit(segment, 2 * size - 1)
     (damage,) = find(folder)
     assert (damage.kind, damage.offset) == ("damage", 1)
     assert "2 readable batches of g2, g3 are lost" in damage.remedy

@@ -17,7 +17,7 @@ from kafkagroups.log.fork import find_fork
 from tests import cases
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, LogWriter, commit_record, encode_batch, offset_tombstone
+from tests.handmade import LogRecord, LogWriter, commit_record, encode_batch, flip_bit, offset_tombstone
 
 LOG = DATA / "4.3.1" / "__consumer_offsets-9"
 COMMIT_TIME = 1795256200000
@@ -92,9 +92,7 @@ def test_the_text_names_the_fork_of_two_replicas(run, replicas):
 def test_a_damaged_replica_is_not_called_older(run, replicas):
     """A 4.3.1 broker that was stopped cleanly goes on behind a flipped bit, where a reader of its log ends."""
     (segment,) = replicas[1].glob("*.log")
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
+    flip_bit(segment, segment.stat().st_size // 2)
     status, out, _ = run("diff", *replicas, "--coordinator", "classic")
     text = " ".join(out.split())
     assert status == 1 and "Partition 9: b is damaged: " in text and "compared only up to there" in text

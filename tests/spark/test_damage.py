@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from crc32c import crc32c
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
@@ -21,6 +20,7 @@ from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.session import scratch_folder
 from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.spark.tasks import task_errors
+from tests.fuzz.odd_logs import mend
 from tests.handmade import segment_name
 from tests.loading.test_topic_partitions import widened
 from tests.snapshots.forged import Snapshot, take_snapshot
@@ -250,8 +250,7 @@ def with_bad_record(data, position):
     (size,) = [frame.size for frame in find_frames(data) if frame.position == position]
     batch = bytearray(data[position : position + size])
     batch[61] = 1
-    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    return data[:position] + bytes(batch) + data[position + size :]
+    return data[:position] + mend(batch) + data[position + size :]
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])

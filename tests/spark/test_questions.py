@@ -11,7 +11,7 @@ import kafkagroups as kg
 from kafkagroups import UsageError, spark as kgs
 from tests.cases import case
 from tests.command import main
-from tests.handmade import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch, flip_bit
 from tests.loading.test_topic_partitions import widened
 from tests.spark.test_spark import DATA, RUNS, STORY
 
@@ -130,9 +130,7 @@ def bad_topic(tmp_path):
     topic = tmp_path / "topic"
     shutil.copytree(DATA / "3.9.2", topic)
     segment = topic / "__consumer_offsets-9" / SEGMENT
-    content = bytearray(segment.read_bytes())
-    content[-1] ^= 1
-    segment.write_bytes(content)
+    flip_bit(segment, -1)
     failing = next(
         log
         for run in RUNS

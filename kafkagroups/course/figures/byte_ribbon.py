@@ -218,9 +218,7 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
 
 
 _PANEL_BYTES = 16
-_SHOWN_CHARACTERS = 34
 _LINE_CHARACTERS = int((WIDTH - 4 * MARGIN) / (12 * CHARACTER_WIDTH))
-_MOST_SCENES = 160
 
 
 class ByteRibbon(Figure):
@@ -235,7 +233,7 @@ class ByteRibbon(Figure):
         self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
         self._height = self._panel_y + 88
-        self.changes = self.choose_changes()[: max(_MOST_SCENES // len(self.spans) - 1, 1)]
+        self.changes = self.choose_changes()[: max(160 // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
 
     @abstractmethod
@@ -285,10 +283,8 @@ class ByteRibbon(Figure):
         where = f"{change.part} byte" if len(self.bytes_by_part) > 1 else "byte"
         return f"{where} {change.position}: {old:02x} becomes {change.byte:02x} ({name})"
 
-    def _find_span(self, change: ByteChange) -> Span:
-        return next(
-            span for span in self.spans if span.part == change.part and span.start <= change.position < span.end
-        )
+    def _find_span(self, byte: ByteChange) -> Span:
+        return next(span for span in self.spans if span.part == byte.part and span.start <= byte.position < span.end)
 
     def _read(self, bytes_by_part: Mapping[str, bytes]) -> Reading:
         try:
@@ -398,7 +394,7 @@ def _format_range(span: Span) -> str:
     return f"bytes {span.start} to {span.end - 1}"
 
 
-def shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
+def shorten(text: str, limit: int = 34) -> str:
     if not text:
         return "“”"
     visible = escape(text)

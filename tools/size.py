@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 521,
     "cli": 3060,
     "coordinator": 5821,
-    "course": 6997,
+    "course": 6996,
     "engine": 2548,
     "groups": 2154,
     "history": 5088,

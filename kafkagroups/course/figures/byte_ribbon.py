@@ -260,8 +260,9 @@ class ByteRibbon(Figure):
         return f"{prefix}{change.position}={change.byte:02x}"
 
     def _make_content(self, changes: Sequence[ByteChange | None]) -> Content:
-        several_parts = len(self.bytes_by_part) > 1
-        fields = tuple((f"{span.part}: " if several_parts else "") + find_name(span) for span in self.spans)
+        has_parts = len(self.bytes_by_part) > 1
+        fields = tuple((f"{span.part}: " if has_parts else "") + find_name(span) for span in self.spans)
+        first = next((number for number, span in enumerate(self.spans) if span.field == "crc"), 0)
         options = tuple("none" if change is None else self._describe_change(change) for change in changes)
         bytes_after = [change.apply(self.bytes_by_part) if change else self.bytes_by_part for change in changes]
         readings = [self._read(bytes_by_part) for bytes_by_part in bytes_after]
@@ -271,11 +272,11 @@ class ByteRibbon(Figure):
 
         jumps = [("field", self.spans.index(self._find_span(change))) if change else None for change in changes]
         controls = (
-            Control("field", "field", fields),
+            Control("field", "field", fields, initial=first),
             Control("change", "changed byte", options, is_sequence=False, jumps=tuple(jumps), is_answer=True),
         )
-        free_input = FreeInput("change a byte (position=hex)", self._example)
-        return Content.draw(self._title, self._height, controls, draw, free_input)
+        typed = FreeInput("change a byte (position=hex)", self._example)
+        return Content.draw(self._title, self._height, controls, draw, typed)
 
     def _describe_change(self, change: ByteChange) -> str:
         old = self.bytes_by_part[change.part][change.position]
@@ -358,10 +359,8 @@ class ByteRibbon(Figure):
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
         size = len(self.bytes_by_part[span.part])
         counted = _find_end(span, size) - span.end
-        reach = ""
-        if counted > 0:
-            verb = "covers" if span.field == "crc" else "counts"
-            reach = f" What it {verb} has the strip below it: {counted} bytes."
+        verb = "covers" if span.field == "crc" else "counts"
+        reach = f" What it {verb} has the strip below it: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 
     def _list_differences(self, reading: Reading) -> list[str]:

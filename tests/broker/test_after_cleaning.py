@@ -11,7 +11,7 @@ import pytest
 import kafkagroups as kg
 from tests.broker.broker import Broker, need_jars
 from tests.command import main
-from tests.history.test_check import STREAMS_OVER_CONSUMER, record_event, write_log
+from tests.history.test_check import STREAMS_OVER_CONSUMER, streams_epoch, write_log
 from tests.releases.cases import loads
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -26,7 +26,7 @@ log.cleaner.backoff.ms=200
 log.cleaner.min.cleanable.ratio=0.0
 log.cleaner.delete.retention.ms=0
 """
-DELETED_STREAMS = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], record_event(17, "g", None)]
+DELETED_STREAMS = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], streams_epoch(None)]
 
 
 @pytest.fixture

@@ -185,5 +185,5 @@ def test_each_group_of_a_pattern_is_explained_as_if_it_was_asked_about_alone(fam
             topic = kg.Topic(folder, coordinator, engine=engine)
             with case(f"{folder.name} {coordinator}"):
                 together = topic.explain_groups("*")
-                alone = [topic.explain(each.group) for each in together]
-                assert list(map(asdict, together)) == list(map(asdict, alone))
+                alone = [topic.explain(each.group) for each in together if each.record_partitions]
+                assert list(map(asdict, alone)) == [asdict(each) for each in together if each.record_partitions]

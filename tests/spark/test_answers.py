@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli.load import to_json
 from tests.captured import captured, rows
 from tests.cases import case
 from tests.groups.test_load_runs import cases
@@ -59,7 +58,7 @@ def test_the_tables_have_the_answers_of_a_load():
             groups = kg.load(folder, coordinator, kafka)
             tables = {table: loaded_rows(groups, table) for table in LOADED}
             assert in_order(read(folder, coordinator=coordinator, kafka=kafka)) == tables["offsets"]
-            for name, expected in expected_rows(to_json(groups)).items():
+            for name, expected in expected_rows(groups.to_json()).items():
                 columns = expected[0] if expected else ()
                 assert in_order(shown_rows(tables[name], columns)) == in_order(expected), name
             for row in [row for table in tables.values() for row in table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Tone
-from lesson_pictures.shared import LARGE, LINE_BOX_HEIGHT, MARGIN, RIGHT, SIZE, Picture, draw_line_box
+from lesson_pictures.shared import LARGE, LINE_BOX_HEIGHT, MARGIN, RIGHT, SIZE, Picture, draw_large_box, draw_line_box
 
 EFFECTS = (
     (" 3: billing orders-0 = 5", "set", Tone.LIVE),
@@ -30,7 +30,7 @@ def draw_load() -> Picture:
             Box(f"record {number}", MARGIN, y, 364, LINE_BOX_HEIGHT),
             Label(f"record {number} words", 18, middle + 6, record, size=LARGE),
             Arrow(f"to effect {number}", 374, middle, 412, middle),
-            draw_line_box(f"effect {number}", 416, y, RIGHT - 416, effect, tone, size=LARGE),
+            draw_large_box(f"effect {number}", 416, y, RIGHT - 416, effect, tone),
         ]
         y += LINE_BOX_HEIGHT
     marks += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Tone
-from lesson_pictures.shared import LARGE, LINE_BOX_HEIGHT, MARGIN, RIGHT, SIZE, Picture, draw_line_box
+from lesson_pictures.shared import LARGE, LINE_BOX_HEIGHT, MARGIN, RIGHT, SIZE, Picture, draw_large_box, draw_line_box
 
 STEPS = (
     ("1 check", "is this commit allowed?", Tone.PLAIN),
@@ -51,9 +51,7 @@ def draw_storing() -> Picture:
 
 def draw_fetching() -> Picture:
     """Return the picture of lesson 05: the three questions of a consumer that starts."""
-    marks: list[Mark] = [
-        draw_line_box("start", MARGIN, 6, RIGHT - MARGIN, "a consumer of billing starts", Tone.NEW, size=LARGE)
-    ]
+    marks: list[Mark] = [draw_large_box("start", MARGIN, 6, RIGHT - MARGIN, "a consumer of billing starts", Tone.NEW)]
     y = 54.0
     above = 40.0
     for request, broker, lines in QUESTIONS:
@@ -64,16 +62,14 @@ def draw_fetching() -> Picture:
         above = middle + LINE_BOX_HEIGHT / 2
         y += height + 16
     marks.append(Arrow("down to end", 124, above + 2, 124, y - 2))
-    marks.append(
-        draw_line_box("end", MARGIN, y, RIGHT - MARGIN, "the consumer reads from offset 50", Tone.LIVE, size=LARGE)
-    )
+    marks.append(draw_large_box("end", MARGIN, y, RIGHT - MARGIN, "the consumer reads from offset 50", Tone.LIVE))
     return Picture("The three questions of a consumer that starts", y + 40, tuple(marks))
 
 
 def draw_question(request: str, broker: str, lines: tuple[str, ...], y: float, height: float) -> Iterator[Mark]:
     """Yield the marks of one request: its name on the left, and on the right who answers it and how."""
     middle = y + height / 2
-    yield draw_line_box(request, MARGIN, middle - LINE_BOX_HEIGHT / 2, 232, request, size=LARGE)
+    yield draw_large_box(request, MARGIN, middle - LINE_BOX_HEIGHT / 2, 232, request)
     yield Arrow(f"to {broker}", 242, middle, 258, middle)
     yield Box(f"answer of {broker}", 262, y, RIGHT - 262, height, tone=Tone.MUTED)
     yield Label(f"name of {broker}", 272, y + 26, broker, size=LARGE, is_bold=True)
@@ -84,15 +80,15 @@ def draw_question(request: str, broker: str, lines: tuple[str, ...], y: float, h
 def draw_checks() -> Picture:
     """Return the picture of lesson 07: the checks of a commit, and the error of each check."""
     request = "OffsetCommit {orders-0: 8}"
-    marks: list[Mark] = [draw_line_box("request", MARGIN, 6, RIGHT - MARGIN, request, Tone.NEW, size=LARGE)]
+    marks: list[Mark] = [draw_large_box("request", MARGIN, 6, RIGHT - MARGIN, request, Tone.NEW)]
     for number, (check, error) in enumerate(CHECKS):
         y = 64 + number * 58
         marks += [
             Arrow(f"to {check}", 108, y - 22, 108, y - 2),
-            draw_line_box(check, MARGIN, y, 226, check, size=LARGE),
+            draw_large_box(check, MARGIN, y, 226, check),
             Arrow(f"no {check}", 236, y + 17, 298, y + 17),
             Label(f"no words {check}", 265, y + 10, "no", "middle", size=LARGE),
-            draw_line_box(error, 302, y, RIGHT - 302, error, Tone.ERROR, size=LARGE),
+            draw_large_box(error, 302, y, RIGHT - 302, error, Tone.ERROR),
         ]
         if number:
             marks.append(Label(f"yes words {check}", 120, y - 6, "yes", size=LARGE))
@@ -100,6 +96,6 @@ def draw_checks() -> Picture:
     marks += [
         Arrow("to log", 108, last - 22, 108, last - 2),
         Label("yes words log", 120, last - 6, "yes", size=LARGE),
-        draw_line_box("log", MARGIN, last, 226, "log", Tone.LIVE, size=LARGE),
+        draw_large_box("log", MARGIN, last, 226, "log", Tone.LIVE),
     ]
     return Picture("The checks of a commit, and the error of each check", last + 42, tuple(marks))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Mark, Tone
+from kafkagroups.course.figures.marks import WIDTH, Box, Mark, Tone
 
 MARGIN = 8
 RIGHT = WIDTH - MARGIN
@@ -38,21 +37,14 @@ def draw_row(
 
 
 def draw_line_box(
-    key: str,
-    x: float,
-    y: float,
-    width: float,
-    text: str,
-    tone: Tone = Tone.PLAIN,
-    *,
-    is_dashed: bool = False,
-    size: float = SIZE,
+    key: str, x: float, y: float, width: float, text: str, tone: Tone = Tone.PLAIN, is_dashed: bool = False
 ) -> Box:
     """Return a box with one line of text."""
-    return Box(key, x, y, width, LINE_BOX_HEIGHT, (text,), tone, size, is_dashed=is_dashed)
+    return Box(key, x, y, width, LINE_BOX_HEIGHT, (text,), tone, SIZE, is_dashed=is_dashed)
 
 
-def draw_way(key: str, points: tuple[tuple[float, float], ...]) -> Iterator[Mark]:
-    """Yield lines from point to point."""
-    for number, (start, end) in enumerate(pairwise(points)):
-        yield Arrow(f"{key} {number}", *start, *end, has_head=False)
+def draw_large_box(
+    key: str, x: float, y: float, width: float, text: str, tone: Tone = Tone.PLAIN, is_dashed: bool = False
+) -> Box:
+    """Return a box with one line of large text."""
+    return replace(draw_line_box(key, x, y, width, text, tone, is_dashed), size=LARGE)

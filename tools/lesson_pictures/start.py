@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Tone
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Curve, Label, Mark, Tone
 from lesson_pictures.shared import (
     LINE_BOX_HEIGHT,
     MARGIN,
@@ -14,7 +14,6 @@ from lesson_pictures.shared import (
     Picture,
     draw_line_box,
     draw_row,
-    draw_way,
 )
 
 PARTITIONS = 50
@@ -76,7 +75,7 @@ def draw_partition() -> Picture:
         Box("abs", 364, 8, 64, ROW_HEIGHT, ("abs",), size=SIZE),
         Arrow("to modulo", 430, 31, 462, 31),
         Box("modulo", 466, 8, 86, ROW_HEIGHT, ("% 50",), size=SIZE),
-        *draw_way("way", ((509, 54), (509, 76), (middle, 76))),
+        Curve("way", ((509, 54), (509, 76), (middle, 76))),
         Arrow("to partition", middle, 76, middle, 126),
         Label("partition", middle + 14, 108, "partition 9", size=SIZE, is_bold=True),
         *(draw_cell(number, cell_width) for number in range(PARTITIONS)),

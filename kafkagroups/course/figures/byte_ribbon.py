@@ -218,9 +218,7 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
 
 
 _PANEL_BYTES = 16
-_SHOWN_CHARACTERS = 34
 _LINE_CHARACTERS = int((WIDTH - 4 * MARGIN) / (12 * CHARACTER_WIDTH))
-_MOST_SCENES = 160
 
 
 class ByteRibbon(Figure):
@@ -235,7 +233,7 @@ class ByteRibbon(Figure):
         self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
         self._height = self._panel_y + 88
-        self.changes = self.choose_changes()[: max(_MOST_SCENES // len(self.spans) - 1, 1)]
+        self.changes = self.choose_changes()[: max(160 // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
 
     @abstractmethod
@@ -262,8 +260,9 @@ class ByteRibbon(Figure):
         return f"{prefix}{change.position}={change.byte:02x}"
 
     def _make_content(self, changes: Sequence[ByteChange | None]) -> Content:
-        several_parts = len(self.bytes_by_part) > 1
-        fields = tuple((f"{span.part}: " if several_parts else "") + find_name(span) for span in self.spans)
+        has_parts = len(self.bytes_by_part) > 1
+        fields = tuple((f"{span.part}: " if has_parts else "") + find_name(span) for span in self.spans)
+        first = next((number for number, span in enumerate(self.spans) if span.field == "crc"), 0)
         options = tuple("none" if change is None else self._describe_change(change) for change in changes)
         bytes_after = [change.apply(self.bytes_by_part) if change else self.bytes_by_part for change in changes]
         readings = [self._read(bytes_by_part) for bytes_by_part in bytes_after]
@@ -273,11 +272,11 @@ class ByteRibbon(Figure):
 
         jumps = [("field", self.spans.index(self._find_span(change))) if change else None for change in changes]
         controls = (
-            Control("field", "field", fields),
+            Control("field", "field", fields, initial=first),
             Control("change", "changed byte", options, is_sequence=False, jumps=tuple(jumps), is_answer=True),
         )
-        free_input = FreeInput("change a byte (position=hex)", self._example)
-        return Content.draw(self._title, self._height, controls, draw, free_input)
+        typed = FreeInput("change a byte (position=hex)", self._example)
+        return Content.draw(self._title, self._height, controls, draw, typed)
 
     def _describe_change(self, change: ByteChange) -> str:
         old = self.bytes_by_part[change.part][change.position]
@@ -285,10 +284,8 @@ class ByteRibbon(Figure):
         where = f"{change.part} byte" if len(self.bytes_by_part) > 1 else "byte"
         return f"{where} {change.position}: {old:02x} becomes {change.byte:02x} ({name})"
 
-    def _find_span(self, change: ByteChange) -> Span:
-        return next(
-            span for span in self.spans if span.part == change.part and span.start <= change.position < span.end
-        )
+    def _find_span(self, byte: ByteChange) -> Span:
+        return next(span for span in self.spans if span.part == byte.part and span.start <= byte.position < span.end)
 
     def _read(self, bytes_by_part: Mapping[str, bytes]) -> Reading:
         try:
@@ -362,10 +359,8 @@ class ByteRibbon(Figure):
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
         size = len(self.bytes_by_part[span.part])
         counted = _find_end(span, size) - span.end
-        reach = ""
-        if counted > 0:
-            verb = "covers" if span.field == "crc" else "counts"
-            reach = f" What it {verb} has the strip below it: {counted} bytes."
+        verb = "covers" if span.field == "crc" else "counts"
+        reach = f" What it {verb} has the strip below it: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 
     def _list_differences(self, reading: Reading) -> list[str]:
@@ -398,7 +393,7 @@ def _format_range(span: Span) -> str:
     return f"bytes {span.start} to {span.end - 1}"
 
 
-def shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
+def shorten(text: str, limit: int = 34) -> str:
     if not text:
         return "“”"
     visible = escape(text)

@@ -24,7 +24,6 @@ _MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 
 _CHIP_WIDTH = 38
 _DELAY = 0.7
 """The seconds until the replica has the record. Only then it counts."""
-_POWER = ("on", "cut after this step")
 _MEMORY_NAMES = {"4.3.1": ("memory", "snapshot"), "3.9.2": ("in flight", "cache")}
 """For each Kafka version: where a commit in flight is in memory, and what a fetch reads."""
 _STEPS = {
@@ -116,7 +115,7 @@ class CommitAndPowerCut(Figure):
     def __init__(self) -> None:
         self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
         steps = Control("step", "step", tuple(_STEPS), initial=2)
-        powers = Control("power", "power", _POWER, is_sequence=False)
+        powers = Control("power", "power", ("on", "cut after this step"), is_sequence=False)
 
         def draw(step: int, power: int) -> Scene:
             return self._draw(step, is_cut=power == 1)

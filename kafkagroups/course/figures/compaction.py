@@ -29,9 +29,7 @@ _SECONDS_PER_RECORD = 0.1
 _SECONDS_BEFORE_NEW = 0.3
 """How much later than marks that move new ones come."""
 _PASS_HOURS = (0, 25, 50)
-_RETENTION_MS = 24 * HOUR_MS
 _ACTIVE_STARTS = (16, 8)
-_TRANSACTIONS = ("committed by record 7", "still open")
 
 
 _MARKER = SmallRecord(producer=7, ends=ControlType.COMMIT)
@@ -84,7 +82,12 @@ class Compaction(Figure):
         controls = (
             Control("pass", "step", _STEPS, initial=1),
             Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
-            Control("transaction", "the transaction of records 5 and 6 is", _TRANSACTIONS, is_sequence=False),
+            Control(
+                "transaction",
+                "the transaction of records 5 and 6 is",
+                ("committed by record 7", "still open"),
+                is_sequence=False,
+            ),
         )
         passes = {
             (start, is_open): _run_passes(folder / f"{start}-{is_open}", start, is_open)
@@ -113,7 +116,7 @@ def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerP
     for number, hour in enumerate(_PASS_HOURS, 1):
         cleaned = folder / f"cleaned-{number}"
         now_ms = START_MS + hour * HOUR_MS
-        result = compact(log, cleaned, CleanerConfig(now_ms, _RETENTION_MS, producer_expiration_ms=0))
+        result = compact(log, cleaned, CleanerConfig(now_ms, 24 * HOUR_MS, producer_expiration_ms=0))
         passes.append(CleanerPass(f"pass {number}", log, cleaned, result.next_dirty_offset))
         log = cleaned
     return passes

@@ -31,12 +31,9 @@ _PHASES = {
     "broker 2 has loaded": ("dead", "leader", "follower"),
     "broker 1 is back, as a follower": ("follower", "leader", "follower"),
 }
-_ASKED_BROKERS = (0, 0, 1, 1, 1)
-"""In each phase, the broker that a client asks: the one that it knows, and then the one that it has found."""
 _TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.ERROR}
 _NEXT = {
     "no": "→ asks who coordinates",
-    "NOT": "→ asks who coordinates",
     "offset −1": "→ auto.offset.reset decides",
     "offset": "→ reads from there",
     "": "→ waits, and asks again",
@@ -69,7 +66,8 @@ class Failover(Figure):
                 answers[phase, asked, question] = _ask(brokers[asked], states[asked], *_QUESTIONS[question])
 
         def draw(phase_number: int, chosen: int, question_number: int) -> Scene:
-            asked = chosen - 1 if chosen else _ASKED_BROKERS[phase_number]
+            # A client asks the broker that it knows, and then the one that it has found.
+            asked = chosen - 1 if chosen else (0, 0, 1, 1, 1)[phase_number]
             phase = list(_PHASES)[phase_number]
             question = list(_QUESTIONS)[question_number]
             return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
@@ -121,7 +119,7 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
     left = _COLUMN_LEFTS[asked] + 12
     middle = left + 76
     lost = states[asked] == "dead"
-    next_words = next(words for start, words in _NEXT.items() if answer.startswith(start))
+    next_words = next(words for start, words in _NEXT.items() if answer.lower().startswith(start))
     origin = f"asked {key}" if lost else f"memory {asked}"
     style: dict[str, Any] = {"origin": origin, "delay": 0.9, "is_pinned": True}
     marks += [

@@ -67,7 +67,6 @@ _LOG = (
 _GROUPS = ("billing", "promo", "mailer", "audit")
 _COMMITTED_COLUMNS = {("billing", "sales"): 4, ("promo", "ads"): 5, ("mailer", "mail"): 6}
 _PENDING_COLUMNS = {("mailer", "mail"): 7, ("audit", "till"): 8}
-_START = "One partition's log, and the empty memories of two coordinators. Move the head with the next step."
 _BUILT = (
     "Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these do not exist; "
     "4.3.1 had created both groups on the way."
@@ -320,7 +319,7 @@ def _describe(loaded: int, classic: _Memory, new: _Memory) -> Iterator[str]:
 
 def _explain(step: int, is_broken: bool) -> str:
     if step == 0:
-        return _START
+        return "One partition's log, and the empty memories of two coordinators. Move the head with the next step."
     if step > len(_LOG):
         return _FAILED if is_broken else _BUILT
     offset = step - 1

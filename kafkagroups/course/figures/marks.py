@@ -1,4 +1,4 @@
-"""The marks of a picture: boxes, labels and arrows, and their colours, in light and in dark.
+"""The marks of a picture: boxes, labels, arrows and curves, and their colours, in light and in dark.
 
 A tone says in which state a thing is, and colours its border and its words. A hue says which group or key it belongs
 to, and fills it.
@@ -56,7 +56,6 @@ _DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e",
 LIGHT_HUES = ("#0072b2", "#a86500", "#00785a", "#b04f87", "#c44e00", "#5a4fb0", "#007b85", "#4d5866", "#7d7000")
 _DARK_HUES = ("#5ab4ea", "#f0ad33", "#35c79a", "#e59cc6", "#ff8f4d", "#a79df2", "#4fd0da", "#a9b4c2", "#e0d64a")
 _NAMES = ("billing", "fraud-check", "shipping", "loyalty", "mailer", "promo", "dashboard", "stock-audit", "café-☕")
-_KEYS = "ABCDEFGH"
 
 
 def find_hue(name: str) -> int:
@@ -64,7 +63,7 @@ def find_hue(name: str) -> int:
     number = name.rpartition("-")[2]
     if number.isdecimal():
         return int(number) % len(LIGHT_HUES)
-    for names in (_NAMES, _KEYS):
+    for names in (_NAMES, "ABCDEFGH"):
         if name in names:
             return names.index(name)
     return crc32(name.encode()) % len(LIGHT_HUES)
@@ -189,7 +188,16 @@ class Arrow(_Timed):
     has_head: bool = True
 
 
-Mark = Box | Label | Arrow
+@dataclass(frozen=True)
+class Curve:
+    key: str
+    points: tuple[tuple[float, float], ...]
+    tone: Tone = Tone.PLAIN
+    is_dashed: bool = False
+    hue: str = ""
+
+
+Mark = Box | Label | Arrow | Curve
 
 
 @dataclass(frozen=True)
@@ -273,11 +281,15 @@ def _draw_mark(mark: Mark) -> Iterator[str]:
         yield from _draw_box(mark, colours)
     elif isinstance(mark, Label):
         yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark, colours.ink)
-    else:
+    elif isinstance(mark, Arrow):
         ends: dict[str, Any] = {"x1": mark.x1, "y1": mark.y1, "x2": mark.x2, "y2": mark.y2}
         yield _draw("line", **ends, stroke=colours.line, stroke_width=1.6, stroke_dasharray=dashes)
         if mark.has_head:
             yield _draw("polygon", points=_join(_find_head(mark)), fill=colours.line)
+    else:
+        line = LIGHT_HUES[find_hue(mark.hue)] if mark.hue else colours.line
+        points = _join(mark.points)
+        yield _draw("polyline", points=points, fill="none", stroke=line, stroke_width=2, stroke_dasharray=dashes)
 
 
 def _draw_box(box: Box, colours: Colours) -> Iterator[str]:

@@ -136,19 +136,17 @@ def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_fill
         yield Box(f"entry {offset}", left, _MAP_TOP, _CELL_WIDTH, _CELL_HEIGHT, words, tone, hue=key)
 
 
-def _draw_record(
-    offset: int, column: int, current: int | None, entries: dict[str, int], survivors: list[int]
-) -> Iterator[Mark]:
-    """Yield a record, with what the map says about it if there are entries."""
+def _draw_record(offset: int, column: int, head: int | None, known: dict[str, int], kept: list[int]) -> Iterator[Mark]:
+    """Yield a record, with what the map says about it if there are known."""
     left = _find_left(column)
     key = "" if offset >= _ACTIVE_START else _RECORDS[offset][0]
-    is_gone = bool(entries) and offset not in survivors
+    is_gone = bool(known) and offset not in kept
     lines = [_name(offset)]
-    tone = Tone.NEW if offset == current else Tone.PLAIN
-    if entries and key:
+    tone = Tone.NEW if offset == head else Tone.PLAIN
+    if known and key:
         tone = Tone.DEAD if is_gone else Tone.LIVE
         sign = ">" if is_gone else "="
-        comparison = f"{entries[key]} {sign} {offset}" if key in entries else f"no {key}"
+        comparison = f"{known[key]} {sign} {offset}" if key in known else f"no {key}"
         lines.append(f"{comparison} {'✗' if is_gone else '✓'}")
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
     yield Box(f"record {offset}", *frame, tuple(lines), tone, is_gone=is_gone, hue=_RECORDS[offset][0])

@@ -32,8 +32,7 @@ _STATE_WORDS = {"Stable": "stable", "Empty": "empty", "Dead": ""}
 _STATE_TONES = {"stable": Tone.LIVE, "rebalance": Tone.WAIT}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
-_DYING = (("billing-1", 8), ("billing-1", 12), ("billing-2", 7), ("billing-2", 15))
-_DEATHS = (None, *(Death(member, step) for member, step in _DYING))
+_DEATHS = (None, Death("billing-1", 8), Death("billing-1", 12), Death("billing-2", 7), Death("billing-2", 15))
 
 
 class RebalanceLanes(Figure):
@@ -58,7 +57,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     names = tuple(map(_name_death, stories, moments_of_death))
     jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
     controls = (
-        Control("event", "event", events, initial=13),
+        Control("event", "event", events, initial=15),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
@@ -173,7 +172,7 @@ def _draw_group(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
     is_lost = not moment.lost.startswith("nothing")
-    lost_tone = Tone.ERROR if is_lost else Tone.PLAIN
+    lost_tone = Tone.ERROR if is_lost else Tone.LIVE
     yield Box("lost", _LEFT, 54, _WIDTH, 74, tone=lost_tone, is_dashed=is_lost)
     yield Box("loaded", _LEFT, 138, _WIDTH, 74, tone=Tone.LIVE)
     lost = ("lost with the coordinator's memory:", *wrap(moment.lost, _FAILOVER_COLUMNS))

@@ -27,7 +27,6 @@ _FALL = 20
 """How far the batches that recovery removes fall."""
 _SECONDS_PER_BATCH = 0.25
 _SECONDS_OF_A_MOVE = 0.4
-_MOMENTS = ("the file", "the broker checks", "after recovery")
 _EXAMPLE = "690=00"
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
 # The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
@@ -74,7 +73,7 @@ class Segment(Figure):
         first = len(_BROKEN_FIELDS) if choices[0] is None else 0  # The wrong checksum, unless a byte was typed.
         controls = (
             Control("byte", "broken byte", options, is_sequence=False, is_answer=True, initial=first),
-            Control("moment", "moment", _MOMENTS),
+            Control("moment", "moment", ("the file", "the broker checks", "after recovery")),
         )
         height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + _FALL
         title = "A segment: batches and what their checksums cover"

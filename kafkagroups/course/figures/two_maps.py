@@ -38,8 +38,6 @@ _ENDINGS = {
     "2 commits, 1 stays open": (_2_COMMITS,),
 }
 _Entries = tuple[SmallRecord, ...]
-_STEP_COUNT = 7
-"""Nothing is loaded, and then one step for each of up to six records."""
 
 
 class _State(NamedTuple):
@@ -51,7 +49,7 @@ class _State(NamedTuple):
 class TwoMaps(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
-        after_records = [f"after record {offset}" for offset in range(_STEP_COUNT - 2)]
+        after_records = [f"after record {offset}" for offset in range(5)]
         controls = (
             Control("step", "step", ("nothing is loaded", *after_records, "the end of the log"), initial=2),
             Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),

@@ -71,9 +71,9 @@ def add_segment(broker, tmp_path):
 def test_what_the_cleaner_does_to_the_next_load(broker, tmp_path):
     same_drop = next(each for each in loads() if each.case["id"] == "r19862-same-drop")
     sources = [
-        write_log(tmp_path / "__consumer_offsets-0", STREAMS_OVER_CONSUMER),
+        write_log(tmp_path / "replaced", STREAMS_OVER_CONSUMER),
         same_drop.folder,
-        write_log(tmp_path / "__consumer_offsets-2", DELETED_STREAMS),
+        write_log(tmp_path / "deleted", DELETED_STREAMS),
     ]
     kinds = [{finding.kind for finding in kg.check(source, kafka=KAFKA).findings} for source in sources]
     assert ["fails_after_cleaning" in each for each in kinds] == [True, False, False]

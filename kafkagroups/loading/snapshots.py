@@ -410,9 +410,9 @@ class KeptPartition:
         *earlier, last = log.segments[: len(saved.ends)]
         if any(log.segment_size(segment) != ranges[segment].start for segment in earlier):
             return None
-        if log.segment_size(last) < ranges[last].start:
-            return None
         position, checksum = saved.last_batch
+        if not position <= ranges[last].start <= log.segment_size(last):
+            return None
         batch = log.select_ranges({last: ByteRange(position, ranges[last].start)}).read(last)
         return ranges if crc32c(batch) == checksum else None
 

@@ -313,12 +313,16 @@ def test_a_forged_manifest(saved):
     assert ROUNDS * 0.3 < refused < ROUNDS
 
 
-def test_a_position_far_behind_the_log(save):
+@pytest.mark.parametrize("name", ["ends", "last_batch"])
+def test_a_position_far_behind_the_log(save, name):
     """A position says that the log was read up to a byte that it does not have. All of the log is read (by fuzzing)."""
     saved = save("all types")
     content = forged.read_manifest(saved.folder)
     for partition in content["partitions"]:
-        partition["ends"] = dict.fromkeys(partition["ends"], 2**53 - 1)
+        if name == "ends":
+            partition["ends"] = dict.fromkeys(partition["ends"], 2**53 - 1)
+        elif partition["last_batch"]:
+            partition["last_batch"][0] = 2**53 - 1
     forged.write_manifest(saved.folder, content)
     assert not saved.check()
 

@@ -135,7 +135,10 @@ def _list_epochs(state: _State) -> list[int]:
 def _draw(caption: str, state: _State, before: _State, shape: tuple[list[str], list[str], list[int]]) -> Scene:
     members, partitions, epochs = shape
     tops = {name: _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT for number, name in enumerate(members)}
-    marks: list[Mark] = [Label("epoch title", 212, 16, "epoch", "end", Tone.MUTED)]
+    marks: list[Mark] = [
+        Label("epoch title", 212, 16, "epoch", "end", Tone.MUTED),
+        Label("free title", _find_left(0), 38, "no member has:", tone=Tone.MUTED),
+    ]
     for epoch in epochs:
         x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
         marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
@@ -204,7 +207,7 @@ def _draw_partition(column: int, partition: str, state: _State, tops: dict[str, 
             tone = Tone.ERROR if partition in member.revoking else Tone.LIVE
     style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "hue": partition, "delay": _DELAY}
     frame = (left, _FREE_TOP - 4, _CELL_WIDTH, 32)
-    yield Box(f"free {partition}", *frame, ("no member has",), Tone.MUTED, 11, is_dashed=True)
+    yield Box(f"free {partition}", *frame, tone=Tone.MUTED, is_dashed=True)
     yield Box(f"chip {partition}", left + 3, top, _CELL_WIDTH - 6, 24, (partition,), tone, **style)
 
 

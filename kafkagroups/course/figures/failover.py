@@ -40,7 +40,7 @@ _NEXT = {
 }
 """What the client does after an answer that starts like this."""
 _MEANINGS = {
-    "no connection": "The client asks any other broker: who is the coordinator of this group?",
+    "no connection": "No answer comes. So next, the client asks any other broker who the group's coordinator is.",
     "NOT_COORDINATOR": "This broker does not lead the group's partition. The client asks FindCoordinator again.",
     "COORDINATOR_LOAD_IN_PROGRESS": "The memory is not complete yet. The client waits, and asks the same broker again.",
     "UNSTABLE_OFFSET_COMMIT": "A transaction with this offset is still open. The client waits, and asks again.",

@@ -125,10 +125,11 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         y = number * _ROW_HEIGHT
         title = f"version {record.value_version}"
         first, _, last = describe_writers([writers_of(record)]).partition(" – ")
-        writers = f"Kafka {first} to {last}" if last else f"Kafka {first} and newer"
+        writers = f"written by Kafka {first} to {last}" if last else f"written by Kafka {first} and newer"
+        place = (WIDTH - _LEFT, y + 15)
         marks += [
             Label(f"title {number}", _LEFT, y + 15, title, is_bold=True, is_pinned=True),
-            Label(f"writers {number}", WIDTH - _LEFT, y + 15, f"written by {writers}", "end", Tone.MUTED, 11),
+            Label(f"writers {number}", *place, writers, "end", Tone.MUTED, 11, is_pinned=True),
         ]
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)

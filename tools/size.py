@@ -20,18 +20,18 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 528,
-    "cli": 2980,
+    "cli": 2981,
     "coordinator": 5821,
-    "course": 7000,
+    "course": 6981,
     "engine": 2548,
     "groups": 2154,
-    "history": 5148,
+    "history": 5149,
     "html_report": 495,
     "kafka_tools": 414,
     "loading": 2150,
     "log": 2496,
-    "records": 1872,
-    "repair": 2236,
+    "records": 1874,
+    "repair": 2235,
     "spark": 1705,
     "synth": 621,
 }

@@ -10,13 +10,14 @@ from typing import Any
 
 from kafkagroups.api import diff
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import Options, rules_to_json
+from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import count_of, describe_time, list_names
 from kafkagroups.history.replicas import Change, Replicas, Truncation
 from kafkagroups.log.batches import Damage
 from kafkagroups.log.fork import Branch, Fork
+from kafkagroups.records.dialects import rules_to_json
 from kafkagroups.topic import Topic
 
 ARGUMENTS = """
@@ -80,7 +81,8 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
             _print_hiding(partition, hiding)
         else:
             _print_fork(partition, fork, result.truncations[partition])
-            changes += [] if _are_strangers(fork, result.truncations[partition]) else result.changes[partition]
+            if not _are_strangers(fork, result.truncations[partition]):
+                changes += result.changes[partition]
     if result.topic_ids is not None and result.is_created_again:
         print_text(
             "The topic was deleted and created again: its id is {} in a and {} in b. So these are two logs and no "

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import Options, parse_hex, parse_json, rules_to_json
+from kafkagroups.cli.options import Options, parse_hex, parse_json
 from kafkagroups.cli.output import format_time_ms, print_as_tool, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES
@@ -28,7 +28,7 @@ from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batches import OffsetGaps
 from kafkagroups.log.segments import Log, Notes, RecordRange, Stop, batches_until
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.dialects import Dialect, parse_release
+from kafkagroups.records.dialects import Dialect, parse_release, rules_to_json
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode_control_key, decode_key, decode_with_key, encode

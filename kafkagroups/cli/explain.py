@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import SPARK, Options, rules_to_json
+from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time_ms, print_table, print_text
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import Fate, TopicPartition
@@ -18,6 +18,7 @@ from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.finding import count_of, name_record
 from kafkagroups.loading.partition_count import has_wildcard
+from kafkagroups.records.dialects import rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import SPARK, Options, rules_to_json
+from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time_ms, print_line, print_table, print_text, progress_bar, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expiration import find_expirations
@@ -20,7 +20,7 @@ from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_m
 from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
 from kafkagroups.log.batches import Start, judge_start
 from kafkagroups.log.folders import open_logs
-from kafkagroups.records.dialects import dialect
+from kafkagroups.records.dialects import dialect, rules_to_json
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:

@@ -279,10 +279,6 @@ def _print_rules(rules: Dialect) -> None:
         print_error(f"{start}; the rules {origin}")
 
 
-def rules_to_json(rules_of: str | None) -> dict[str, str]:
-    return {} if rules_of is None else {"kafka_rules": rules_of}
-
-
 def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
     """Print one line of JSON for each line of stdin, which is UTF-8 in every locale, and return the exit code.
 

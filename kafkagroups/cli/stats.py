@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import SPARK, Options, rules_to_json
+from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history import stats
@@ -19,7 +19,7 @@ from kafkagroups.history.finding import count_of, describe_duration, describe_ti
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.records.dialects import Version
+from kafkagroups.records.dialects import Version, rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 

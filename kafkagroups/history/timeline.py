@@ -35,6 +35,7 @@ from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
 from kafkagroups.log.batches import DamagedHole, Gap, Hole
+from kafkagroups.records.dialects import rules_to_json
 from kafkagroups.records.wire import UUID
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Timeline(GroupHistory):
 
         The last ones have the event "standing_still": one for each position that stands still at the end of the log.
         """
-        rules = {} if self.kafka_rules is None else {"kafka_rules": self.kafka_rules}
+        rules = rules_to_json(self.kafka_rules)
         standing = [position.to_event() for position in self.positions if position.stands_still]
         return [event_json(event) | rules for event in [*self.events, *standing]]
 

@@ -27,7 +27,7 @@ from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.loading.partition_count import FoundPartitions, TopicPartitions
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.consumer_protocol import TopicAndPartitions
-from kafkagroups.records.dialects import dialect
+from kafkagroups.records.dialects import dialect, rules_to_json
 from kafkagroups.records.structs import to_json
 
 _MEMBER_FIELDS = "member_id group_instance_id client_id client_host rebalance_timeout_ms session_timeout_ms"
@@ -433,7 +433,7 @@ class Groups(Mapping[str, AnyGroup]):
             "path": self.path,
             "coordinator": self.coordinator,
             "kafka": self.kafka,
-            **({} if self.kafka_rules is None else {"kafka_rules": self.kafka_rules}),
+            **rules_to_json(self.kafka_rules),
             "partitions": {number: _partition_json(loaded) for number, loaded in self.partitions.items()},
             "groups": {group_id: group_json(self[group_id]) for group_id in sorted(self)},
             "orphans": {group_id: orphan_json(orphan) for group_id, orphan in sorted(self.orphans.items())},

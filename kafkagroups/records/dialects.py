@@ -486,5 +486,9 @@ def _find_max_value_version(version: Version, max_by_first_version: dict[Version
     return next(value_version for first, value_version in max_by_first_version.items() if version >= first)
 
 
+def rules_to_json(rules_of: str | None) -> dict[str, str]:
+    return {} if rules_of is None else {"kafka_rules": rules_of}
+
+
 DEFAULT_DIALECT = dialect()
 """The reading rules of Kafka 4.3.1's new coordinator."""

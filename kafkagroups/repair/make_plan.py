@@ -26,7 +26,7 @@ from kafkagroups.loading.partition_count import match_groups
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
-from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect
+from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect, rules_to_json
 from kafkagroups.records.serde import decode
 from kafkagroups.records.share_group import ShareGroupStatePartitionMetadataValue
 from kafkagroups.repair.plan import GroupPlan, LeftOut, PlannedOffset, RescuePlan, Why, check_targets
@@ -169,10 +169,9 @@ def _filter_topics(plan: RescuePlan, patterns: Sequence[str], path: str) -> None
 
 
 def _describe_origin(groups: Groups, selection: Selection, topic: OpenTopic) -> dict[str, Any]:
-    rules = {} if groups.kafka_rules is None else {"kafka_rules": groups.kafka_rules}
     return {
         "path": topic.path,
-        **rules,
+        **rules_to_json(groups.kafka_rules),
         "partitions": sorted(number for number in groups.partitions if number is not None),
         "groups": list(selection.groups),
         "topics": list(selection.topics),

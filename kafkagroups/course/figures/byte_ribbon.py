@@ -233,6 +233,7 @@ class ByteRibbon(Figure):
         self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
         self._height = self._panel_y + 88
+        # At most 160 scenes are drawn.
         self.changes = self.choose_changes()[: max(160 // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
 

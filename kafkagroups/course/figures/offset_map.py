@@ -137,7 +137,7 @@ def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_fill
 
 
 def _draw_record(offset: int, column: int, head: int | None, known: dict[str, int], kept: list[int]) -> Iterator[Mark]:
-    """Yield a record, with what the map says about it if there are known."""
+    """Yield a record, with what the map says about it if it has entries."""
     left = _find_left(column)
     key = "" if offset >= _ACTIVE_START else _RECORDS[offset][0]
     is_gone = bool(known) and offset not in kept

@@ -115,7 +115,8 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
         homes = {group: _list_homes(group, step) for group in [*groups, *named]}
         return _draw(_View(step, coordinator, groups, named, typed, homes, found))
 
-    controls = (Control("step", "step", _STEPS), Control("coordinator", "coordinator", _COORDINATORS, False))
+    steps = Control("step", "step", _STEPS)
+    controls = (steps, Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False))
     free_input = FreeInput("mark a group id", "my-service")
     return Content.draw("The partitions of __consumer_offsets", 360, controls, draw, free_input)
 
@@ -248,18 +249,9 @@ def _draw_list(view: _View) -> Iterator[Mark]:
             width = measure_text(answer, 11) + 6
             tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
             key = f"answer {group} {view.step}"
-            yield Box(
-                key,
-                x,
-                y + 3,
-                width,
-                17,
-                (answer,),
-                tone,
-                11,
-                origin=view.find_source(group),
-                delay=_END * (view.step > 2),
-            )
+            delay = _END if view.step > 2 else 0.0
+            frame = (x, y + 3, width, 17)
+            yield Box(key, *frame, (answer,), tone, 11, origin=view.find_source(group), delay=delay)
 
 
 def _explain(view: _View, sizes: Mapping[int, int]) -> str:

@@ -49,7 +49,7 @@ class _State(NamedTuple):
 class TwoMaps(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
-        after_records = [f"after record {offset}" for offset in range(5)]
+        after_records = [f"after record {offset}" for offset in range(5)]  # The sixth is the end of the log.
         controls = (
             Control("step", "step", ("nothing is loaded", *after_records, "the end of the log"), initial=2),
             Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),

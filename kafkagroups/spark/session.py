@@ -61,7 +61,7 @@ LOCAL_ADDRESS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
     "Debian and Ubuntu: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
-    "conda: `conda install openjdk=17`. In the lessons, only the Spark cells (in 00, 03, 09 and 10) need Java"
+    "conda: `conda install openjdk=17`. In the lessons, only the Spark cells of 12 and the real broker of 14 need Java"
 )
 
 _applications_with_package: set[str] = set()

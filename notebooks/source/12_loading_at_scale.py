@@ -7,7 +7,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | estimate and shorten a failover, and restart brokers in the right order; divide a load and merge the results; decide when one process is enough | {{minutes}} | two cells |
+# | estimate and shorten a failover, and restart brokers in the right order; divide a load and merge the results; decide when one process is enough | {{minutes}} | only the cells with Spark |
 #
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 

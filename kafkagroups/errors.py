@@ -85,7 +85,7 @@ class InvalidRecord(BadBytes):
     """A key or a value that cannot be read. A strict reader (`decode` with `strict=True`) also refuses bytes that Kafka
     reads but never writes, which are in `deviations`.
 
-    `cause` is what kafka_tools/dump_text.py needs to build Kafka's own message: a short name of the problem, then the
+    `cause` is what kafka_tools/formatters.py needs to build Kafka's own message: a short name of the problem, then the
     numbers in the message. For example, `("version", 9, 1)`: value version 9 of record type 1 does not exist. It is
     empty if Kafka's exception has no message, for example because the bytes end too early.
     """

@@ -23,8 +23,8 @@ from kafkagroups.log.cleaner import CleanerConfig
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
-from kafkagroups.records.dialects import dialect
 from kafkagroups.records.record_json import from_json, to_json
+from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.spans import Span, annotate, decode, deviations
 from kafkagroups.records.written_versions import value_version

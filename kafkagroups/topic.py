@@ -20,7 +20,7 @@ from kafkagroups.log.cleaner import CleanerConfig, Compaction, Progress, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segments import NO_STOP, Log, Stop
-from kafkagroups.records import dialects
+from kafkagroups.records import releases
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,9 +95,9 @@ class Topic:
     max_batch_bytes: int = MAX_BATCH_BYTES
 
     @property
-    def dialect(self) -> dialects.Dialect:
+    def dialect(self) -> releases.Dialect:
         """The rules by which the coordinator reads records."""
-        return dialects.dialect(self.coordinator, self.kafka)
+        return releases.dialect(self.coordinator, self.kafka)
 
     def open(self, stop: Stop = NO_STOP, find_logs: Callable[[str | Path], list[Log]] = open_logs) -> OpenTopic:
         """Return the logs, opened by `find_logs`, with the rules. `stop` says where reading ends (log/segments.py)."""

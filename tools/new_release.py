@@ -21,7 +21,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkagroups.records.dialects import NEWEST_PATCHES
+from kafkagroups.records.releases import NEWEST_PATCHES
 
 ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkagroups"

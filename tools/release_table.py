@@ -1,10 +1,10 @@
-"""Prints the table of docs/releases.md from kafkagroups/records/dialects.py; --write writes it into the page."""
+"""Prints the table of docs/releases.md from kafkagroups/records/releases.py; --write writes it into the page."""
 
 import sys
 from itertools import groupby
 from pathlib import Path
 
-from kafkagroups.records.dialects import CHECKED_VERSIONS, REFUSALS, parse_release
+from kafkagroups.records.releases import CHECKED_VERSIONS, REFUSALS, parse_release
 
 PAGE = Path(__file__).parents[1] / "docs" / "releases.md"
 BEGIN = "<!-- table: python tools/release_table.py --write -->"

@@ -13,8 +13,8 @@ from kafkagroups.cli import options
 from kafkagroups.cli.options import Options, parse_hex, parse_json
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.dialects import Dialect, rules_to_json
 from kafkagroups.records.record_json import from_json, to_json
+from kafkagroups.records.releases import Dialect, rules_to_json
 from kafkagroups.records.serde import encode
 from kafkagroups.records.spans import Span, annotate, decode, split_before_error
 

@@ -17,7 +17,7 @@ from kafkagroups.history.finding import count_of, describe_time, list_names
 from kafkagroups.history.replicas import Change, Replicas, Truncation
 from kafkagroups.log.batches import Damage
 from kafkagroups.log.fork import Branch, Fork
-from kafkagroups.records.dialects import rules_to_json
+from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
 
 ARGUMENTS = """

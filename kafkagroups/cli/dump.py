@@ -22,15 +22,15 @@ from kafkagroups.groups.modern_group import MEMBER_STATES
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.replay import OFFSET_KEYS, describe_rest, find_group_id
 from kafkagroups.helpers import parse_whole_number
-from kafkagroups.kafka_tools import dump_log, dump_text
-from kafkagroups.kafka_tools.dump_text import ToolCrashed
+from kafkagroups.kafka_tools import dump_log, formatters
+from kafkagroups.kafka_tools.formatters import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batches import OffsetGaps
 from kafkagroups.log.segments import Log, Notes, RecordRange, Stop, batches_until
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.dialects import Dialect, parse_release, rules_to_json
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
+from kafkagroups.records.releases import Dialect, parse_release, rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode_control_key, decode_key, decode_with_key, encode
 from kafkagroups.records.structs import to_json
 
@@ -197,7 +197,7 @@ def run(args: Options) -> int:
 def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], log: Log) -> None:
     version = parse_release(args.kafka or NEWEST_TOOL)
     notes = Notes()
-    texts = dump_text.format_lines(log, version, record_range, notes)
+    texts = formatters.format_lines(log, version, record_range, notes)
     if args.format == "dump-log":
         texts = dump_log.dump(log, version, record_range)
     try:

@@ -8,8 +8,8 @@ from typing import Any
 
 from kafkagroups.cli.options import Options, convert_lines, print_newer
 from kafkagroups.errors import UsageError
-from kafkagroups.records.dialects import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, build_dialect
 from kafkagroups.records.record_json import from_json
+from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, build_dialect
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.written_versions import parse_writer, value_version, writers_of
 

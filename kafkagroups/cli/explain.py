@@ -18,7 +18,7 @@ from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.finding import count_of, name_record
 from kafkagroups.loading.partition_count import has_wildcard
-from kafkagroups.records.dialects import rules_to_json
+from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 

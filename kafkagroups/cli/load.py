@@ -20,7 +20,7 @@ from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_m
 from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
 from kafkagroups.log.batches import Start, judge_start
 from kafkagroups.log.folders import open_logs
-from kafkagroups.records.dialects import dialect, rules_to_json
+from kafkagroups.records.releases import dialect, rules_to_json
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:

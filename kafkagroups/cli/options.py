@@ -33,7 +33,7 @@ from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.helpers import parse_whole_number, read_lines
 from kafkagroups.loading.load import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect, is_newer, parse_release
+from kafkagroups.records.releases import DEFAULT_KAFKA, Dialect, dialect, is_newer, parse_release
 from kafkagroups.repair.client import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
 Options = argparse.Namespace

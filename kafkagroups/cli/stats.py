@@ -19,7 +19,7 @@ from kafkagroups.history.finding import count_of, describe_duration, describe_ti
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.records.dialects import Version, rules_to_json
+from kafkagroups.records.releases import Version, rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 

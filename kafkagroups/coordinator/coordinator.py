@@ -1,7 +1,7 @@
 """The group coordinator: the requests about groups, and the start of a broker.
 
 `GroupCoordinator` has one method for each client request. Those about members, offsets and consumer groups are in
-membership.py, offset_requests.py and consumer_coordinator.py. All share the checks in request_validation.py, and one
+classic_requests.py, offset_requests.py and consumer_requests.py. All share the checks in request_validation.py, and one
 manager, which holds the groups and writes to the log.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
@@ -19,12 +19,12 @@ from typing import Unpack
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.classic_members import ConvertibleGroups
+from kafkagroups.coordinator.classic_requests import MemberRequests
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_targets import TopicImage
 from kafkagroups.coordinator.group_store import Result, is_empty
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.membership import MemberRequests
 from kafkagroups.coordinator.messages import Errors, ResponseFuture
 from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
@@ -40,7 +40,7 @@ from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import LogKeys, read_keys
-from kafkagroups.records.dialects import dialect
+from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import decode_with_key
 
 logger = logging.getLogger("kafkagroups.coordinator")

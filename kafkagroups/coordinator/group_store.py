@@ -30,9 +30,9 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, Topic
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records import consumer_group
-from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import RECORD_TYPES, Record
 from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import value_version

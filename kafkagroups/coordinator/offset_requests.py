@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from kafkagroups.coordinator import messages
-from kafkagroups.coordinator.consumer_coordinator import ConsumerGroupRequests
+from kafkagroups.coordinator.consumer_requests import ConsumerGroupRequests
 from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Producer, Result
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, ListOf, check_fields, take_fields

@@ -16,8 +16,8 @@ A request that only reads looks at the state within `GroupStore.committed`, whic
 a new record changes is said in groups/modern_replay.py: nothing else applies it.
 
 Classic groups are the exception, in Kafka as here: their joins and rebalances are those of the classic coordinator
-(membership.py, rebalance.py), which change members and state, plain memory, at once. `append_group_records` writes
-their record without applying it (Kafka: replayRecords = false).
+(classic_requests.py, rebalance.py), which change members and state, plain memory, at once. `append_group_records`
+writes their record without applying it (Kafka: replayRecords = false).
 
 Simpler than Kafka: there are no threads, so an event is a call. Each write is a batch of its own, as it is for a client
 that waits for each answer, so `append.linger.ms` has no effect.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import messages
-from kafkagroups.coordinator.consumer_coordinator import DescribedConsumer, DescribedConsumerGroup
+from kafkagroups.coordinator.consumer_requests import DescribedConsumer, DescribedConsumerGroup
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
 from kafkagroups.groups.offsets import TopicPartition

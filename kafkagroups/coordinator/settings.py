@@ -10,7 +10,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.records.dialects import FIRST_WITHOUT_CLASSIC_COORDINATOR, Coordinator, parse_release
+from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR, Coordinator, parse_release
 
 MINUTE_MS = 60_000
 CHECKED_VERSIONS = ("1.0.1", "2.8.2", "3.9.2", "4.3.1", "4.4.0")

@@ -17,7 +17,7 @@ from kafkagroups.coordinator import (
     ResponseFuture,
     TopicPartition,
 )
-from kafkagroups.coordinator.consumer_coordinator import DescribedConsumerGroup
+from kafkagroups.coordinator.consumer_requests import DescribedConsumerGroup
 from kafkagroups.coordinator.messages import (
     ConsumerHeartbeatResult,
     DescribedGroup,

@@ -18,7 +18,7 @@ from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_b
 from kafkagroups.course.log_lines import Lines
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.living_groups import ClassicGroup
-from kafkagroups.records.dialects import parse_release
+from kafkagroups.records.releases import parse_release
 from kafkagroups.records.serde import Record, decode
 
 

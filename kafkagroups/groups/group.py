@@ -16,8 +16,8 @@ from kafkagroups.errors import InvalidRecord, LoadFailed
 from kafkagroups.groups.map_orders import hash_map_order, java_map_order
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.dialects import UNREADABLE_SUBSCRIPTION, Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.releases import UNREADABLE_SUBSCRIPTION, Dialect
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.structs import read_message
 

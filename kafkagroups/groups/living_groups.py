@@ -321,8 +321,8 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next((follower.member_id for follower in self.ordered_members()), None)
         self.pending_sync.discard(member_id)
-        # If a group is full, membership.py removes the pending member id of a refused member with this method. Up to
-        # 2.8 Kafka keeps this pending member id.
+        # If a group is full, classic_requests.py removes the pending member id of a refused member with this method.
+        # Up to 2.8 Kafka keeps this pending member id.
         if self.kafka >= (3, 0):
             self.remove_pending_member(member_id)
 

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from kafkagroups.records.dialects import FIRST_WITHOUT_CLASSIC_COORDINATOR
+from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR
 from kafkagroups.records.wire import java_hash, uuid_bytes
 
 Key = TypeVar("Key")

@@ -5,7 +5,7 @@ computed; the member's own assignment follows it step by step.
 
 Partitions belong to members of consumer groups; tasks are the units of work in a streams group, and belong to the
 processes of its members. A record with a member's assignment replaces the previous one: the coordinator first takes the
-previous partitions or tasks from the member and then gives it the new ones. In some releases (records/dialects.py), a
+previous partitions or tasks from the member and then gives it the new ones. In some releases (records/releases.py), a
 second owner makes the load fail:
 
     with SECOND_OWNER          A partition has at most one owner. The load fails if the coordinator removes a member
@@ -34,7 +34,7 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.records import consumer_group, streams_group
-from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, SECOND_OWNER, SECOND_TASK_OWNER, Version
+from kafkagroups.records.releases import AFTER_ALL_VERSIONS, SECOND_OWNER, SECOND_TASK_OWNER, Version
 from kafkagroups.records.streams_group import (
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,

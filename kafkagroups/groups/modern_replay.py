@@ -33,9 +33,9 @@ from typing import Any, NamedTuple, cast
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.modern_group import DELETED_EPOCH, ModernGroup, ModernMember
-from kafkagroups.records import dialects
+from kafkagroups.records import releases
 from kafkagroups.records.consumer_group import MemberIdKey
-from kafkagroups.records.dialects import Dialect, Refusal, Version
+from kafkagroups.records.releases import Dialect, Refusal, Version
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import UUID
 
@@ -55,18 +55,18 @@ class UniqueField(NamedTuple):
 
 
 UNIQUE_FIELD_BY_RECORD_TYPE: dict[int, UniqueField] = {
-    7: UniqueField("topic_id", dialects.DOUBLE_ENTRY, ("topic_partitions",)),
+    7: UniqueField("topic_id", releases.DOUBLE_ENTRY, ("topic_partitions",)),
     8: UniqueField(
-        "topic_id", dialects.DOUBLE_ASSIGNED_TOPIC, ("assigned_partitions", "partitions_pending_revocation")
+        "topic_id", releases.DOUBLE_ASSIGNED_TOPIC, ("assigned_partitions", "partitions_pending_revocation")
     ),
-    13: UniqueField("topic_id", dialects.DOUBLE_ENTRY, ("topic_partitions",)),
-    14: UniqueField("topic_id", dialects.DOUBLE_ENTRY, ("assigned_partitions",)),
-    15: UniqueField("topic_id", dialects.DOUBLE_ENTRY, ("initializing_topics", "initialized_topics")),
-    17: UniqueField("key", dialects.DOUBLE_ENTRY, ("last_assignment_configs",)),
-    19: UniqueField("key", dialects.DOUBLE_ENTRY, ("client_tags",)),
-    21: UniqueField("subtopology_id", dialects.DOUBLE_ENTRY, _TASK_LISTS),
-    22: UniqueField("subtopology_id", dialects.DOUBLE_ASSIGNED_SUBTOPOLOGY, _TASK_LISTS + _REVOKED_TASK_LISTS),
-    23: UniqueField("subtopology_id", dialects.DOUBLE_ENTRY, ("subtopologies",)),
+    13: UniqueField("topic_id", releases.DOUBLE_ENTRY, ("topic_partitions",)),
+    14: UniqueField("topic_id", releases.DOUBLE_ENTRY, ("assigned_partitions",)),
+    15: UniqueField("topic_id", releases.DOUBLE_ENTRY, ("initializing_topics", "initialized_topics")),
+    17: UniqueField("key", releases.DOUBLE_ENTRY, ("last_assignment_configs",)),
+    19: UniqueField("key", releases.DOUBLE_ENTRY, ("client_tags",)),
+    21: UniqueField("subtopology_id", releases.DOUBLE_ENTRY, _TASK_LISTS),
+    22: UniqueField("subtopology_id", releases.DOUBLE_ASSIGNED_SUBTOPOLOGY, _TASK_LISTS + _REVOKED_TASK_LISTS),
+    23: UniqueField("subtopology_id", releases.DOUBLE_ENTRY, ("subtopologies",)),
 }
 
 
@@ -74,14 +74,14 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
     unique = UNIQUE_FIELD_BY_RECORD_TYPE.get(record_type)
     if unique is not None and unique.refusal.applies_to(kafka):
         _check_unique(group, value, unique)
-    if record_type == 22 and dialects.ASSIGNMENT_EPOCH_COUNT.applies_to(kafka):
+    if record_type == 22 and releases.ASSIGNMENT_EPOCH_COUNT.applies_to(kafka):
         _check_epoch_counts(group, value.active_tasks)
         _check_epoch_counts(group, value.active_tasks_pending_revocation)
-    if record_type in (6, 12, 20) and dialects.NEGATIVE_ASSIGNMENT_EPOCH.applies_to(kafka):
+    if record_type in (6, 12, 20) and releases.NEGATIVE_ASSIGNMENT_EPOCH.applies_to(kafka):
         _check_assignment_epoch(group, value.assignment_epoch, value.assignment_timestamp)
-    if record_type == 23 and dialects.NEGATIVE_TOPOLOGY_EPOCH.applies_to(kafka) and value.epoch < 0:
+    if record_type == 23 and releases.NEGATIVE_TOPOLOGY_EPOCH.applies_to(kafka) and value.epoch < 0:
         raise LoadFailed(f"{group} has a topology of epoch {value.epoch}: expected 0 or above")
-    if record_type in (4, 9) and dialects.INCOMPLETE_TOPIC.applies_to(kafka):
+    if record_type in (4, 9) and releases.INCOMPLETE_TOPIC.applies_to(kafka):
         for topic in value.topics:
             is_incomplete = topic.topic_id == UUID.default or not topic.topic_name or topic.num_partitions < 0
             if is_incomplete:
@@ -216,7 +216,7 @@ def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
 
 
 def _check_unknown_member(group: ModernGroup, member_id: str) -> None:
-    refusals = {"consumer": dialects.CONSUMER_RECORD_WITHOUT_MEMBER, "share": dialects.SHARE_RECORD_WITHOUT_MEMBER}
+    refusals = {"consumer": releases.CONSUMER_RECORD_WITHOUT_MEMBER, "share": releases.SHARE_RECORD_WITHOUT_MEMBER}
     if group.type in refusals and refusals[group.type].applies_to(group.kafka):
         raise LoadFailed(f"{group} has no member {member_id!r}")
 

@@ -54,11 +54,11 @@ from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord, record_count
 from kafkagroups.log.batches import Damage, Gap, StartFailure
 from kafkagroups.log.segment_file import Zeros, base_offset_of
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
-from kafkagroups.records import dialects, serde
+from kafkagroups.records import releases, serde
 from kafkagroups.records.consumer_group import GroupIdKey
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, OffsetCommitKey
+from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import ControlType, Record, decode_control_key
 from kafkagroups.records.structs import Message, read_message
 
@@ -343,14 +343,14 @@ Some releases refuse other records of these groups if the group does not exist (
 releases, and in streams groups, a record of any type creates the group.
 """
 REFUSALS_WITHOUT_GROUP = {
-    "consumer": dialects.CONSUMER_RECORD_WITHOUT_GROUP,
-    "share": dialects.SHARE_RECORD_WITHOUT_GROUP,
+    "consumer": releases.CONSUMER_RECORD_WITHOUT_GROUP,
+    "share": releases.SHARE_RECORD_WITHOUT_GROUP,
 }
-"""For each group type: the refusal (records/dialects.py) of a record whose group does not exist."""
+"""For each group type: the refusal (records/releases.py) of a record whose group does not exist."""
 REFUSALS_AFTER_COMMIT = {
-    "consumer": dialects.CONSUMER_RECORD_AFTER_COMMIT,
-    "share": dialects.SHARE_RECORD_AFTER_COMMIT,
-    "streams": dialects.STREAMS_RECORD_AFTER_COMMIT,
+    "consumer": releases.CONSUMER_RECORD_AFTER_COMMIT,
+    "share": releases.SHARE_RECORD_AFTER_COMMIT,
+    "streams": releases.STREAMS_RECORD_AFTER_COMMIT,
 }
 """For each group type: the refusal of a record whose group is a simple group (created by an offset commit)."""
 
@@ -415,7 +415,7 @@ class NewShard(Shard):
         stored = self.groups.get(group_id)
         group = stored.decode() if isinstance(stored, GroupRecord) else stored
         # Type 15: the partition states of a share group.
-        if record.type == 15 and dialects.SHARE_PARTITION_STATES.applies_to(self.dialect.version):
+        if record.type == 15 and releases.SHARE_PARTITION_STATES.applies_to(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
         if group is None:
             is_tombstone = record.value is None

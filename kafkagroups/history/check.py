@@ -48,8 +48,8 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batches import Damage, Gap, StartFailure
 from kafkagroups.log.segments import Log
-from kafkagroups.records import dialects as versions
-from kafkagroups.records.dialects import LARGE_DECOMPRESSED_RECORD, REFUSALS, Dialect, dialect
+from kafkagroups.records import releases as versions
+from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, REFUSALS, Dialect, dialect
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")

@@ -37,7 +37,7 @@ from kafkagroups.log.cleaner import DELETE_RETENTION_MS, CleanerConfig, LogToCle
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import is_segment_name, segment_name
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import READ_TYPES, Dialect
+from kafkagroups.records.releases import READ_TYPES, Dialect
 
 MAX_SIZE = 8 * 2**20
 """Each log is written and loaded. A log of this size takes about 5 s, measured on one core."""

@@ -43,7 +43,7 @@ from kafkagroups.loading.load import Engine, OpenTopic, WholeTopic
 from kafkagroups.loading.rows import partition_number, record_rows
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log, Notes, Stop
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import ControlType, Record, UnknownContent, decode_control_key, decode_with_key
 from kafkagroups.records.written_versions import describe_readers
 

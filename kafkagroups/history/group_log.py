@@ -31,7 +31,7 @@ from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import (
+from kafkagroups.records.releases import (
     EVERY_VERSION,
     FIRST_WITH_NEW_COORDINATOR,
     Dialect,

@@ -39,7 +39,7 @@ from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.totals import describe_settings
 from kafkagroups.loading.groups import GroupParts
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.releases import Dialect
 
 MIN_LARGE_BYTES = 100_000
 LARGE_RECORD_BYTES = 1_000

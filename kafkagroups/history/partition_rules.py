@@ -63,7 +63,7 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import LARGE_DECOMPRESSED_RECORD, Dialect
+from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, Dialect
 
 MIN_DIRTY_SEGMENTS = 2
 MIN_UNCLEANED_MS = 3_600_000

@@ -31,7 +31,7 @@ from kafkagroups.loading.load import Engine, OpenTopic
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
 from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records.dialects import CHECKED_VERSIONS, DEFAULT_DIALECT, Dialect, dialect
+from kafkagroups.records.releases import CHECKED_VERSIONS, DEFAULT_DIALECT, Dialect, dialect
 from kafkagroups.records.serde import RECORD_TYPES, ControlType, decode_control_key, decode_key
 
 

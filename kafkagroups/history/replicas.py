@@ -34,7 +34,7 @@ from kafkagroups.loading.groups import Groups, description_json, offsets_json, p
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Fork, find_fork, read_topic_id
 from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.releases import Dialect
 
 _FIELDS = {
     "groups": ("type", "state", "protocol_type", "protocol", "members"),

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
-from kafkagroups.history import failures, group_rules, partition_rules
+from kafkagroups.history import group_rules, load_rules, partition_rules
 from kafkagroups.history.event import describe_skips, join_skips
 from kafkagroups.history.fates import ObservedLoad
 from kafkagroups.history.finding import Finding, count_of, describe_time, sort_findings
@@ -109,7 +109,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
 
 MAX_BYTES_IN_MEMORY = 32 * 2**20
 """Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
-RULES = (*failures.RULES, partition_rules.describe_misplaced, *group_rules.RULES, *partition_rules.RULES)
+RULES = (*load_rules.RULES, partition_rules.describe_misplaced, *group_rules.RULES, *partition_rules.RULES)
 """What is asked about each partition, apart from the rules that follow the second pass."""
 
 
@@ -161,7 +161,7 @@ class CountedTopic:
             ranges = WriterRanges(partition)
             version_counter = VersionCounter()
             writers = WriterCounter(partition.dialect)
-            failure = failures.FailedLoad(partition)
+            failure = load_rules.FailedLoad(partition)
             followers = [details, ranges, failure, EndlessCommits(partition), partition_rules.ClockJump(partition)]
             followers += [version_counter] if self.by == "type" else []
             followers += [writers] if self.by == WRITER else []

@@ -28,7 +28,7 @@ from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.batches import Gap
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS
-from kafkagroups.records.dialects import VersionRange
+from kafkagroups.records.releases import VersionRange
 
 NO_TRACE = -1
 MAX_DIRTY_SHARE = 0.5

@@ -35,7 +35,7 @@ from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
 from kafkagroups.log.batches import DamagedHole, Gap, Hole
-from kafkagroups.records.dialects import rules_to_json
+from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.wire import UUID
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Notes
 from kafkagroups.records.consumer_protocol import decode_subscription
-from kafkagroups.records.dialects import EVERY_VERSION, Dialect, VersionRange
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.releases import EVERY_VERSION, Dialect, VersionRange
 from kafkagroups.records.serde import Record, decode, has_type
 from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import writers_of

@@ -37,7 +37,7 @@ from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaner import ProducerStates, add_batch, read_marker
-from kafkagroups.records.dialects import Version
+from kafkagroups.records.releases import Version
 from kafkagroups.records.serde import ControlType, decode_end_transaction_marker
 
 HANGING_MS = 60_000

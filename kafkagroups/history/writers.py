@@ -25,7 +25,7 @@ from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.passes import Follower, Partition, list_readable
 from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterKey, WriterRange
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
-from kafkagroups.records.dialects import EVERY_VERSION, Dialect, VersionRange
+from kafkagroups.records.releases import EVERY_VERSION, Dialect, VersionRange
 from kafkagroups.records.serde import decode
 from kafkagroups.records.written_versions import describe_writers, writers_of
 

@@ -12,7 +12,7 @@ also at a record that it cannot read. Each line of the table begins with the fir
     3.0     the record's line has no fields of the batch; names of codecs are in lower case
     3.2     the batch's line contains deleteHorizonMs
     3.3     the first line of a file is "Log starting offset: …" instead of "Starting offset: …"
-    3.8     key and value are printed as Kafka's JSON; before 3.8, as another text (dump_text.py)
+    3.8     key and value are printed as Kafka's JSON; before 3.8, as another text (formatters.py)
 
 Source: DumpLogSegments (tags 0.10.2.2 to 3.9.0, class files of 4.0.2 to 4.3.1); the tools' captured output.
 """
@@ -24,13 +24,13 @@ import re
 from collections.abc import Iterator
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.kafka_tools.dump_text import ToolCrashed, Version, format_json_pair, format_nullable, format_text_pair
+from kafkagroups.kafka_tools.formatters import ToolCrashed, Version, format_json_pair, format_nullable, format_text_pair
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.segment_file import Frame, FrameState, SegmentFile, open_segment, read_frames
 from kafkagroups.log.segments import WHOLE_LOG, Log, RecordRange
-from kafkagroups.records.dialects import Dialect, build_dialect
+from kafkagroups.records.releases import Dialect, build_dialect
 from kafkagroups.records.serde import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.wire import decode_utf8
 

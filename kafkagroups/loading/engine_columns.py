@@ -25,8 +25,8 @@ from kafkagroups.loading.columns import (
     to_arrow_array,
 )
 from kafkagroups.loading.groups import GroupParts
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
+from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import RECORD_TYPES, ControlType, decode
 from kafkagroups.records.wire import decode_utf8
 

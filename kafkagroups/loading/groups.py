@@ -27,7 +27,7 @@ from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.loading.partition_count import FoundPartitions, TopicPartitions
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.consumer_protocol import TopicAndPartitions
-from kafkagroups.records.dialects import dialect, rules_to_json
+from kafkagroups.records.releases import dialect, rules_to_json
 from kafkagroups.records.structs import to_json
 
 _MEMBER_FIELDS = "member_id group_instance_id client_id client_host rebalance_timeout_ms session_timeout_ms"

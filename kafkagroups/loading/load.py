@@ -62,7 +62,7 @@ from kafkagroups.loading.partition_count import NO_TIMES, FoundPartitions, LogTi
 from kafkagroups.log.cleaner import Progress
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.releases import Dialect
 
 ENGINES = ("auto", "python", "compiled")
 """The names that `choose_engine` accepts."""

@@ -33,8 +33,8 @@ from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, parse_record_b
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, check_regular, segment_errors
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import RECORD_TYPES, has_type, newest_value_version
 
 INTERFACE = 4

@@ -30,7 +30,7 @@ from kafkagroups.loading import native
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, hash_group, partition_for
 from kafkagroups.log.segments import Log, Stop, batches_until
-from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
+from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
 
 _MAX_OLD_COUNT = 10_000
 _MAX_PLACES = 1000

@@ -22,8 +22,8 @@ from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, r
 from kafkagroups.loading.groups import GroupParts, Groups, description_json, member_rows, offset_json, sorted_pending
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.folders import file_system, local_path, new_folder, public_uri, remote_errors
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
+from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import ControlType, decode, decode_control_key
 
 if TYPE_CHECKING:

@@ -63,9 +63,9 @@ from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import list_folder, open_logs
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment, read_segment
 from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records import dialects
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records import releases
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import Record, encode
 
 FORMAT = 11
@@ -123,7 +123,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def dialect(self) -> Dialect:
-        return dialects.dialect(self.coordinator, self.kafka)
+        return releases.dialect(self.coordinator, self.kafka)
 
     def compute_checksum(self) -> int:
         content = msgspec.to_builtins(msgspec.structs.replace(self, checksum=0))
@@ -204,7 +204,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise describe_damage(path, str(error)) from None
     try:
-        dialects.dialect(manifest.coordinator, manifest.kafka)
+        releases.dialect(manifest.coordinator, manifest.kafka)
     except UsageError as error:
         raise describe_damage(path, error.reason) from None
     return manifest
@@ -633,4 +633,4 @@ def take_snapshot(
 
     The parameters and the errors are those of `kafkagroups.load`.
     """
-    return Snapshot(dialects.dialect(coordinator, kafka)).advance(path, engine=engine, max_batch_bytes=max_batch_bytes)
+    return Snapshot(releases.dialect(coordinator, kafka)).advance(path, engine=engine, max_batch_bytes=max_batch_bytes)

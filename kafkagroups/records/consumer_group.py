@@ -12,7 +12,7 @@ protocol has many records, so that the broker writes only the records that chang
     16      the topics that match a pattern (a member can subscribe to a pattern of topic names), since 4.0
 
 A tombstone is a record with a null value. Other records can come in any order, because any of them creates the group
-(except in the releases that dialects.py lists). The tombstone of a member must come before the tombstone of the group,
+(except in the releases that releases.py lists). The tombstone of a member must come before the tombstone of the group,
 because a coordinator refuses to delete a group that has members.
 
 The group epoch is a number that increases with each change of the group. The epoch of a member is the group epoch that

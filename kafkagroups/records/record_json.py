@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
+from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent, newest_value_version
 from kafkagroups.records.structs import Message, from_json as fields_from_json, to_json as fields_to_json
 

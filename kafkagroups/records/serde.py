@@ -17,7 +17,6 @@ from typing import NamedTuple
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.consumer_group import TopicPartitions
-from kafkagroups.records.dialects import DEFAULT_DIALECT, EVERY_VERSION, READ_TYPES, Dialect, VersionRange
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -25,6 +24,7 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kafkagroups.records.releases import DEFAULT_DIALECT, EVERY_VERSION, READ_TYPES, Dialect, VersionRange
 from kafkagroups.records.structs import Message, has_structs, make_format, read_message, read_struct, write_message
 from kafkagroups.records.wire import INT32, MessageFormat
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import Deviation, InvalidRecord, join_path
 from kafkagroups.records import serde
-from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, DEFAULT_DIALECT, Dialect
+from kafkagroups.records.releases import AFTER_ALL_VERSIONS, DEFAULT_DIALECT, Dialect
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode_key
 from kafkagroups.records.structs import TAG_LIMIT, FieldSpec, Message, Struct, field_specs, make_format, present_fields
 from kafkagroups.records.wire import Array, MessageFormat, Sized, String, Wire, encode_utf8, read_uvarint, uvarint_bytes

@@ -39,7 +39,7 @@ import msgspec
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.helpers import MAX_INT32
-from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, TOO_MANY_TAGS, Version, parse_release
+from kafkagroups.records.releases import AFTER_ALL_VERSIONS, TOO_MANY_TAGS, Version, parse_release
 from kafkagroups.records.wire import LARGEST_VERSION, MessageFormat, Wire, read_uvarint, uvarint_bytes
 
 

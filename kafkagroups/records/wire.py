@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.records.dialects import TOO_MANY_ELEMENTS
+from kafkagroups.records.releases import TOO_MANY_ELEMENTS
 
 JAVA_ERROR_HANDLER = "kafkagroups.java"
 _LONE_SURROGATE_HANDLER = "kafkagroups.half"

@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.records import dialects
-from kafkagroups.records.dialects import AFTER_ALL_VERSIONS, EVERY_VERSION, Version, VersionRange
+from kafkagroups.records import releases
+from kafkagroups.records.releases import AFTER_ALL_VERSIONS, EVERY_VERSION, Version, VersionRange
 from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent, decode
 from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs
 from kafkagroups.records.wire import UUID, Array, Wire
@@ -97,9 +97,9 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
     first = ""
     last = ""
     if common.since > (0,):
-        first = next((text for text, version in dialects.feature_releases().items() if version >= common.since), "")
+        first = next((text for text, version in releases.feature_releases().items() if version >= common.since), "")
     if common.until != AFTER_ALL_VERSIONS:
-        last = [text for text, version in dialects.feature_releases().items() if version < common.until][-1]
+        last = [text for text, version in releases.feature_releases().items() if version < common.until][-1]
     return f"{first} – {last}"
 
 
@@ -125,23 +125,23 @@ class WrittenValue(NamedTuple):
     needs_retention_time: bool = False
 
 
-_WRITERS_BY_TYPE = {4: VersionRange(dialects.FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1))}
+_WRITERS_BY_TYPE = {4: VersionRange(releases.FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1))}
 """The Kafka versions that write types 4 and 15. Each other type above 2 is written by the versions that read it."""
 
 WRITTEN_VALUES = (
     WrittenValue(0, 0, VersionRange((0, 8, 2), (0, 9))),
-    WrittenValue(1, 1, VersionRange((0, 9), dialects.VERSION_2_1_IV0)),
-    WrittenValue(1, 1, VersionRange(dialects.VERSION_2_1_IV0), needs_retention_time=True),
-    WrittenValue(1, 2, VersionRange(dialects.VERSION_2_1_IV0, (2, 1))),
+    WrittenValue(1, 1, VersionRange((0, 9), releases.VERSION_2_1_IV0)),
+    WrittenValue(1, 1, VersionRange(releases.VERSION_2_1_IV0), needs_retention_time=True),
+    WrittenValue(1, 2, VersionRange(releases.VERSION_2_1_IV0, (2, 1))),
     WrittenValue(1, 3, VersionRange((2, 1), (4, 1))),
     WrittenValue(1, 4, VersionRange((4, 1))),
     WrittenValue(2, 0, VersionRange((0, 9), (0, 10, 1))),
-    WrittenValue(2, 1, VersionRange((0, 10, 1), dialects.VERSION_2_1_IV0)),
-    WrittenValue(2, 2, VersionRange(dialects.VERSION_2_1_IV0, (2, 3))),
+    WrittenValue(2, 1, VersionRange((0, 10, 1), releases.VERSION_2_1_IV0)),
+    WrittenValue(2, 2, VersionRange(releases.VERSION_2_1_IV0, (2, 3))),
     WrittenValue(2, 3, VersionRange((2, 3))),
     *(
         WrittenValue(type_id, 0, _WRITERS_BY_TYPE.get(type_id, read_by))
-        for type_id, read_by in dialects.READ_TYPES.items()
+        for type_id, read_by in releases.READ_TYPES.items()
     ),
 )
 
@@ -152,7 +152,7 @@ def find_written_values(record_type: int) -> tuple[WrittenValue, ...]:
 
 
 def parse_writer(text: str) -> Version:
-    return dialects.VERSION_2_1_IV0 if text == "2.1-IV0" else dialects.parse_release(text)
+    return releases.VERSION_2_1_IV0 if text == "2.1-IV0" else releases.parse_release(text)
 
 
 def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int:
@@ -177,7 +177,7 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
 def describe_readers(key: bytes | None, value: bytes | None) -> str:
     """Return which coordinators read a record, for example "read by the classic coordinator of 2.3.1 to 3.9.2"."""
     parts = []
-    for coordinator, versions in dialects.CHECKED_VERSIONS.items():
+    for coordinator, versions in releases.CHECKED_VERSIONS.items():
         ranges = list(_find_ranges(coordinator, versions, key, value))
         if ranges:
             parts.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
@@ -185,7 +185,7 @@ def describe_readers(key: bytes | None, value: bytes | None) -> str:
 
 
 def _find_ranges(
-    coordinator: dialects.Coordinator, versions: tuple[str, ...], key: bytes | None, value: bytes | None
+    coordinator: releases.Coordinator, versions: tuple[str, ...], key: bytes | None, value: bytes | None
 ) -> Iterator[str]:
     for can_read, run in groupby(versions, lambda kafka: _can_read(coordinator, kafka, key, value)):
         if can_read:
@@ -193,9 +193,9 @@ def _find_ranges(
             yield readers[0] if len(readers) == 1 else f"{readers[0]} to {readers[-1]}"
 
 
-def _can_read(coordinator: dialects.Coordinator, kafka: str, key: bytes | None, value: bytes | None) -> bool:
+def _can_read(coordinator: releases.Coordinator, kafka: str, key: bytes | None, value: bytes | None) -> bool:
     try:
-        record = decode(key, value, dialects.dialect(coordinator, kafka))
+        record = decode(key, value, releases.dialect(coordinator, kafka))
     except BadBytes:
         return False
     return not isinstance(record.key, UnknownContent)

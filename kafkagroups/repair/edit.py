@@ -51,8 +51,8 @@ from kafkagroups.log.folders import new_folder, open_logs
 from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
-from kafkagroups.records.dialects import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, dialect, parse_release
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, dialect, parse_release
 from kafkagroups.records.serde import (
     RECORD_TYPES,
     ControlType,

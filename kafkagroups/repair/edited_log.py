@@ -30,8 +30,8 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import base_offset_of, segment_name
 from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.dialects import DEFAULT_DIALECT, Coordinator, Dialect, dialect
 from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.records.releases import DEFAULT_DIALECT, Coordinator, Dialect, dialect
 from kafkagroups.records.serde import ControlType, decode, decode_end_transaction_marker
 from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_versions import value_version

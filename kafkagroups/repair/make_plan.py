@@ -26,7 +26,7 @@ from kafkagroups.loading.partition_count import match_groups
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
-from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect, rules_to_json
+from kafkagroups.records.releases import CHECKED_VERSIONS, Dialect, dialect, rules_to_json
 from kafkagroups.records.serde import decode
 from kafkagroups.records.share_group import ShareGroupStatePartitionMetadataValue
 from kafkagroups.repair.plan import GroupPlan, LeftOut, PlannedOffset, RescuePlan, Why, check_targets

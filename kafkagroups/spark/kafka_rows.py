@@ -44,7 +44,7 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.log.segments import Log, log_of_buffers
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.dialects import DEFAULT_DIALECT
+from kafkagroups.records.releases import DEFAULT_DIALECT
 from kafkagroups.spark.tasks import RESULTS, collect_results, pack_result
 from kafkagroups.topic import Topic
 

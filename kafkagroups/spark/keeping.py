@@ -26,8 +26,8 @@ from kafkagroups.log.batches import Damage
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import WHOLE_FILE
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records import dialects
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.records import releases
+from kafkagroups.records.releases import Dialect
 from kafkagroups.spark.session import register, session as get_session
 from kafkagroups.spark.tasks import is_remote, task_errors, warn_of_damage
 
@@ -93,7 +93,7 @@ def keep(
             "keep runs on the driver, which writes the snapshot; on Spark Connect that is another machine: run it with "
             "spark-submit, or in a classic session"
         )
-    dialect = dialects.dialect(coordinator, kafka)
+    dialect = releases.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
     snapshots.prepare_folder(directory)
     snapshot = snapshots.Snapshot.resume(directory, dialect)

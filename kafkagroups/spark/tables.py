@@ -28,7 +28,7 @@ from kafkagroups.loading.partition_count import choose_log
 from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
 from kafkagroups.log.folders import local_path
 from kafkagroups.log.segments import NO_STOP, Log, Stop
-from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
+from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
 from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import prepare, register, session as get_session
 from kafkagroups.spark.tasks import open_topic, run_for_each_log, task_errors

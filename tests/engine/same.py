@@ -13,7 +13,7 @@ from kafkagroups import Groups, KafkagroupsError, load, stats
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading import native
 from kafkagroups.loading.rows import read_table
-from kafkagroups.records.dialects import CHECKED_VERSIONS
+from kafkagroups.records.releases import CHECKED_VERSIONS
 
 RULES = [(name, kafka) for name, versions in CHECKED_VERSIONS.items() for kafka in versions]
 """Each coordinator with each release whose loads were compared with a broker's."""

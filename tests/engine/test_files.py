@@ -171,7 +171,7 @@ MEASURE = """
 import resource, sys
 from kafkagroups.loading import native
 from kafkagroups.log.folders import open_logs
-from kafkagroups.records.dialects import dialect
+from kafkagroups.records.releases import dialect
 rules = dialect("new", None)
 (log,) = open_logs(sys.argv[1])
 native.find_module()

@@ -12,7 +12,7 @@ from kafkagroups.groups import replay as readable
 from kafkagroups.loading import native
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segments import NO_STOP
-from kafkagroups.records.dialects import DEFAULT_KAFKA
+from kafkagroups.records.releases import DEFAULT_KAFKA
 from tests.captured import captured
 from tests.engine.same import shape
 from tests.fuzz.odd_logs import mend

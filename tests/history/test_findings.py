@@ -534,10 +534,10 @@ def test_a_changed_partition_count_is_found(tmp_path):
 @pytest.mark.parametrize(("kafka", "found"), [("4.0.1", True), ("4.0.2", False), ("4.1.0", True), ("4.1.1", False)])
 def test_a_large_log_with_transactions_can_take_the_heap_of_some_releases(kafka, found, tmp_path, monkeypatch):
     """KAFKA-19716, fixed in 4.0.2 and 4.1.1: a load keeps every state of the groups until its end."""
-    monkeypatch.setattr("kafkagroups.history.failures.LARGE_LOAD_RECORDS", 1000)
+    monkeypatch.setattr("kafkagroups.history.load_rules.LARGE_LOAD_RECORDS", 1000)
     synth.write(tmp_path, 1000, groups=50, partitions=1, transactional=0.5, seed=7)
     assert ("load_memory" in kinds(tmp_path, kafka=kafka)) == found
     verdict = kg.check(tmp_path, kafka="4.3.1", to=kafka)
     assert ("load_memory" in [finding.kind for finding in verdict.findings]) == found
-    monkeypatch.setattr("kafkagroups.history.failures.LARGE_LOAD_RECORDS", 2000)
+    monkeypatch.setattr("kafkagroups.history.load_rules.LARGE_LOAD_RECORDS", 2000)
     assert "load_memory" not in kinds(tmp_path, kafka=kafka)

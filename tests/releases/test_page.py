@@ -1,4 +1,4 @@
-"""docs/releases.md has the table of kafkagroups/records/dialects.py."""
+"""docs/releases.md has the table of kafkagroups/records/releases.py."""
 
 import runpy
 from pathlib import Path

@@ -19,14 +19,14 @@ from handbook_pages.markdown import (
 from kafkagroups.records import (
     consumer_group,
     consumer_protocol,
-    dialects,
     group_metadata,
     offset_commit,
+    releases,
     share_group,
     streams_group,
     wire,
 )
-from kafkagroups.records.dialects import (
+from kafkagroups.records.releases import (
     AFTER_ALL_VERSIONS,
     EVERY_VERSION,
     VERSION_2_1_IV0,
@@ -144,8 +144,8 @@ def _write_overview() -> str:
         "Only Kafka 4.0 has type 9. There is no type 18.",
         make_table(("type", "name", "about", "what it stores", "written by"), rows),
         "## Which coordinator reads what",
-        *read_paragraphs(dialects.__doc__)[1:2],
-        read_table(dialects.__doc__),
+        *read_paragraphs(releases.__doc__)[1:2],
+        read_table(releases.__doc__),
         "[Releases of Kafka](../releases.md) lists the records that a release refuses, although it can decode them.",
         "## Types on the wire",
         "All integers are big-endian. A uuid has 16 bytes. A flexible version has compact lengths, and ends with a "

@@ -20,7 +20,7 @@ from kafkagroups.groups.replay import find_group_id, fold_batches
 from kafkagroups.loading.load import combine_shards
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.folders import open_logs
-from kafkagroups.records.dialects import dialect
+from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import decode
 
 _TOKEN_SIZE = 28

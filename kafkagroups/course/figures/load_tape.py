@@ -19,8 +19,8 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import fold_batches
 from kafkagroups.log.folders import open_log
-from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import ControlType, Record
 
 _LEFT = 10

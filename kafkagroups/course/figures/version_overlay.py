@@ -13,7 +13,7 @@ from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Ton
 from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import read_record
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
+from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect, dialect
 from kafkagroups.records.serde import VERSION_BYTES, Record, decode
 from kafkagroups.records.spans import Span, annotate, split_before_error
 from kafkagroups.records.written_versions import describe_writers, writers_of

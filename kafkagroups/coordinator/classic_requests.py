@@ -15,7 +15,7 @@ from copy import copy
 from functools import partial
 
 from kafkagroups.coordinator import messages
-from kafkagroups.coordinator.consumer_coordinator import Requests
+from kafkagroups.coordinator.consumer_requests import Requests
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.request_validation import (

@@ -31,7 +31,7 @@ from kafkagroups.log.batch import Batch, LogRecord, record_count
 from kafkagroups.log.batches import Outcome, Start, judge_start
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, VersionRange, dialect
+from kafkagroups.records.releases import CHECKED_VERSIONS, Coordinator, VersionRange, dialect
 from kafkagroups.records.serde import RECORD_TYPES, DecodedKey, decode_key
 
 LEAKY_RELEASES = (VersionRange((4, 0), (4, 0, 2)), VersionRange((4, 1), (4, 1, 1)))

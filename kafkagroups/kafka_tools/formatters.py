@@ -56,9 +56,9 @@ from kafkagroups.groups.map_orders import FIRST_WITH_SCALA_2_13, hash_map_order
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import WHOLE_LOG, Log, Notes, RecordRange, batches_until
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.record_json import key_to_json, value_to_json
+from kafkagroups.records.releases import Dialect, build_dialect
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode, decode_key, decode_with_key
 from kafkagroups.records.structs import Message, read_message, to_json
 

@@ -2,8 +2,8 @@
 
 One record:
 
-- `decode` and `encode` convert a record's bytes to a dataclass and back.
-- `to_json` and `from_json` convert the dataclass to Kafka's JSON and back.
+- `decode` and `encode` convert a record's bytes to a `Record` and back.
+- `to_json` and `from_json` convert the `Record` to Kafka's JSON and back.
 - `annotate` explains every byte, and `deviations` finds encodings that Kafka reads but never writes.
 - `decode_subscription` and `decode_assignment` decode what a classic consumer group stores for a member.
 - `dialect` returns the rules by which a Kafka version reads records, and `value_version` the value layout that it

@@ -198,12 +198,14 @@ def test_the_notebooks_have_no_saved_outputs(workshop):
     assert removed > 100
 
 
-def test_the_lessons_find_their_pictures_and_data(workshop):
-    """Each picture that a lesson shows is in the copy. The first lesson's data is found from the notebooks' folder."""
+def test_the_lessons_find_their_pictures_pages_and_data(workshop):
+    """Each picture and page that a lesson links is in the copy, except solutions. The first lesson's data is found from
+    the notebooks' folder.
+    """
     for path in (workshop / "notebooks").glob("*.ipynb"):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            for part in "".join(cell["source"]).split("](pictures/")[1:]:
-                assert (path.parent / "pictures" / part.partition(")")[0]).exists(), (path.name, part)
+            for link in re.findall(r"\]\((?!http|#|solutions/)([^)#]+)", "".join(cell["source"])):
+                assert cell["cell_type"] == "code" or (path.parent / link).exists(), (path.name, link)
     code = "from kafkagroups import course; print(course.find_data('harbour/1.0.1'))"
     env = {**os.environ, "PYTHONPATH": str(workshop)}
     done = subprocess.run(

@@ -1,6 +1,6 @@
 """The tour of `make demo`: a record of a real broker, a shop's groups on three brokers, a million records on Spark.
 
-python tools/demo.py [RECORDS]      ends by itself after about a minute; without Java, it leaves out Spark and says so
+python tools/demo.py [RECORDS]      ends by itself after half a minute; without Java, it says so and leaves out Spark
 """
 
 import json

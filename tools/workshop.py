@@ -49,13 +49,11 @@ COPIED = (
     "tools/jupyter",
     "benchmarks/measured.json",  # A figure of lesson 12 shows these measurements.
     "data",
-    "docs/handbook/glossary.md",  # The lessons link to it.
-    "docs/handbook/errors.md",  # The glossary leads to this page and the next two.
-    "docs/handbook/events.md",
-    "docs/handbook/tombstones.md",
+    "docs/handbook",  # The lessons link to it, and to the pages below.
     "docs/terms.md",
-    "docs/operator.md",  # Lesson 14 names it.
-    "docs/releases.md",  # The page above links to it.
+    "docs/operator.md",
+    "docs/releases.md",
+    "docs/spark.md",
     "notebooks",
     ":(exclude)notebooks/solutions",
     ":(exclude)notebooks/source",
@@ -68,7 +66,7 @@ Run this in this folder:
 make lab     # set everything up, check it, and open the lessons in JupyterLab
 ```
 
-You need make, Python 3.11 to 3.13 and 3 GB of disk, on Debian or macOS. The set-up downloads about 750 MB, so do it
+You need make, Python 3.11 to 3.13 and 3 GB of disk, on Debian or macOS. The set-up downloads about 720 MB, so do it
 before the workshop. You can repeat the command at any time. If you have a folder `wheelhouse` from your instructor, you
 need no network: `WHEELHOUSE=../wheelhouse make lab`, with the path of your folder.
 

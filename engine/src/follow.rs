@@ -78,7 +78,7 @@ pub struct Extent {
 }
 
 /// For one segment: the bytes of its batches; the bytes of records that are replaced, counted in the later one of the
-/// two segments; and the traces of the log cleaner (`history/cleaning_traces.py`): end, horizon and newest time.
+/// two segments; and the traces of the log cleaner (`history/stats.py`): end, horizon and newest time.
 pub type SegmentTotals = [i64; 5];
 const BYTES: usize = 0;
 const REPLACED: usize = 1;

@@ -18,13 +18,13 @@ PATH  a partition directory
 --now-ms N  the time of the pass in ms since 1970 (default: the newest timestamp in the log)
 --delete-retention-ms N  how long tombstones and markers stay after their first pass, in ms (default: 86400000, a day)
 --first-dirty N  the first offset that no earlier pass has cleaned (default, or if N is outside the log: its start)
---first-uncleanable N  the pass stops at the start of the segment that contains this offset (default: the start of the
-    active segment or the last stable offset, whichever comes first)
+--first-uncleanable N  the pass stops at this offset's segment (default: the active one, or the last stable offset's)
 --segment-bytes N  the largest size of a merged segment in bytes (default: 104857600)
 --map-entries N  the number of keys that fit in the offset map (default: {DEFAULT_CAPACITY}, as in a broker)
 --producer-expiration-ms N  the time in ms after which an idle producer expires (default: 86400000, one day; -1: never)
 --max-decompressed-message-bytes N  the setting max.decompressed.message.bytes of 4.2.2 and 4.4.0 (default: 2 GB)
---engine --max-batch-bytes --json
+--engine auto|python|compiled=auto  changes nothing: there is one cleaner, the readable one
+--max-batch-bytes --json
 """
 EXAMPLES = """\
   kafkagroups compact data/harbour/3.9.2/__consumer_offsets-9 --out cleaned

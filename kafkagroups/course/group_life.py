@@ -53,7 +53,7 @@ def format_count(count: int, noun: str) -> str:
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]
 Step = tuple[str, str]
-"""The request, and what it changed: see `Event.step`."""
+"""The request, and what it changed: see `Event.make_step`."""
 
 
 class GroupLife:

@@ -1,1 +1,1 @@
-"""One record of the topic: bytes, dataclasses and JSON."""
+"""One record of the topic: bytes, structs and JSON."""

@@ -56,7 +56,7 @@ course.RecordRibbon(key, value)
 # %% [markdown]
 # ## Exercise: a commit on paper
 #
-# This is the value of another commit of the 4.3.1 broker. Two fields are special here: the leader epoch `ff ff ff ff` is −1, which means *unknown*, and there are no tagged fields (lesson 08 says why):
+# This is the value of another commit of the 4.3.1 broker. Two fields are special here: the leader epoch `ff ff ff ff` is −1, which means *unknown*, and there are no tagged fields, because before Kafka 4.4 a commit in a transaction has no topic id:
 
 # %%
 course.hexdump(course.read_record(log, 33)[1])

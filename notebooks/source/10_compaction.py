@@ -245,7 +245,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner is the same, but its effect is not. In 4.x, a pass changes no answer as long as only brokers write the log; we tested this with 2,000 random logs. In 3.9 there is one exception, an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs).
+# The cleaner is the same, but its effect is not. In 4.x, a pass changes no answer as long as only brokers write the log; we tested this with thousands of random logs. In 3.9 there is one exception, an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs).
 #
 # ## In five lines
 #

@@ -131,7 +131,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # %% [markdown]
 # ## A second member joins
 #
-# Records 5 to 7 are commits. Then `loyalty-2` joined, and the broker wrote one batch of six records. The first five plan the change:
+# After three commits, `loyalty-2` joined, and the broker wrote one batch of six records. The first five plan the change:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=8, last_offset=12)
@@ -167,7 +167,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 # - Record 16: its next heartbeat no longer lists `orders-2`, so it enters member epoch 3.
 # - Record 17: `orders-2` is free, and `loyalty-2` receives it with its next heartbeat.
 #
-# The current assignment also contains the *state* of the member. (The group has its own, below.)
+# The current assignment also contains the *state* of the member.
 #
 # | state | name | meaning |
 # |---|---|---|
@@ -210,7 +210,7 @@ for name, start, end in fields:
 # %% [markdown]
 # ## Exercise: a member in hex, on paper
 #
-# A 4.4.0 broker wrote this record for a member of the group `up`. Here are its first bytes, in groups of four:
+# A 4.4.0 broker wrote this record for a member of the group `up`. Its first bytes, in groups of four:
 #
 # ```
 # key    00080002 75700016 636f6e73 756d6572 2d632d30 …
@@ -331,7 +331,7 @@ log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-3")
 course.print_protocol_lines(log, "s2", first_offset=37)
 
 # %% [markdown]
-# At record 40, `s2` is an Empty **streams** group. From record 42 on, it is a **consumer** group. The tombstones of the streams group should stand between the two.
+# At record 40, `s2` is an Empty **streams** group, and from record 42 on a **consumer** group. The tombstones of the streams group should stand between.
 #
 # <details><summary>Why are they missing?</summary>
 #

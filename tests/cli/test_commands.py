@@ -31,7 +31,7 @@ def jsonl(text):
     ],
 )
 def test_a_result_is_the_json_of_its_command(run, command, ask):
-    """CONTRACT.md 38. Only a load knows its path itself. What a notebook shows of a result is one line."""
+    """Only a load knows its path itself. What a notebook shows of a result is one line."""
     answer = ask(DATA / "3.9.2", kafka="3.9.2")
     (line,) = jsonl(run(command[0], DATA / "3.9.2", *command[1:], "--kafka", "3.9.2", "--json")[1])
     path = {"path": str(DATA / "3.9.2")}
@@ -301,7 +301,7 @@ CUT = pytest.mark.parametrize("arguments", [["load"], ["dump"], ["explain", "--g
 
 @CUT
 def test_until_takes_whole_batches_and_names_the_first_offset_after_the_cut(arguments, run, tmp_path):
-    """CONTRACT 22: --until 5 keeps the batch with offsets 0 to 9 as a whole, and says that 10 is the next offset."""
+    """--until 5 keeps the batch with offsets 0 to 9 as a whole, and says that 10 is the next offset."""
     data = b"".join(
         encode_batch([LogRecord(offset, 5, b"\0\x02\0\x01g", None) for offset in range(base, base + 10)])
         for base in (0, 10)
@@ -316,7 +316,7 @@ def test_until_takes_whole_batches_and_names_the_first_offset_after_the_cut(argu
 
 @CUT
 def test_until_time_names_the_cut_of_every_partition(arguments, run, tmp_path):
-    """CONTRACT 22: partition 3 has no batch before the cut, and partition 7 has one."""
+    """Partition 3 has no batch before the cut, and partition 7 has one."""
     for number, time in ((3, 9), (7, 5)):
         records = [LogRecord(offset, time, b"\0\x02\0\x01g", None) for offset in range(10)]
         write_segment(tmp_path, encode_batch(records), number)

@@ -66,7 +66,7 @@ def test_damage_is_an_error_on_stderr(run, tmp_path):
     ],
 )
 def test_a_name_with_two_readings(run, text, topic, partition, reading, tmp_path):
-    """CONTRACT 17: `foo--1` is the topic `foo-`, as in a rescue plan, and the line of the step says so."""
+    """`foo--1` is the topic `foo-`, as in a rescue plan, and the line of the step says so."""
     out_folder = tmp_path / "out"
     _, out, err = run("edit", CLASSIC, "--out", out_folder, f"--commit=billing:{text}=5", f"--tombstone=g:{text}")
     assert kg.load(out_folder, "classic")["billing"].offsets[kg.TopicPartition(topic, partition)].offset == 5

@@ -29,7 +29,7 @@ LOG = DATA / "3.9.2"
 
 
 def test_explain_prints_the_life_of_an_offset_as_the_contract_has_it(run):
-    """CONTRACT.md 19: history in the order of the log, one winner, and the answer of load."""
+    """History in the order of the log, one winner, and the answer of load."""
     arguments = ("--group", "billing", "--topic", "orders", "--partition", "0", "--coordinator", "classic", "--json")
     status, out, _ = run("explain", LOG, *arguments)
     told = json.loads(out)
@@ -64,7 +64,7 @@ def test_until_ends_with_a_whole_batch(run):
 
 
 def test_until_finds_the_partition_of_the_group(run, tmp_path):
-    """CONTRACT 22: an offset belongs to one partition. billing is stored in partition 9 of 50 (partition_for.jsonl)."""
+    """An offset belongs to one partition. billing is stored in partition 9 of 50 (partition_for.jsonl)."""
     expected = run("explain", LOG / "__consumer_offsets-9", "--group", "billing", "--until", "20")[1]
     assert "in partition 9." in expected
     for count in ((), ("--partitions", "50")):
@@ -204,7 +204,7 @@ SURVIVORS = {
 
 @pytest.mark.parametrize("name", SURVIVORS)
 def test_a_record_that_counts_although_a_tombstone_follows_says_why(run, tmp_path, name):
-    """SEMANTICS.md 7 and 8: the classic coordinator keeps pending commits, and the offsets of a deleted group."""
+    """The classic coordinator keeps pending commits, and the offsets of a deleted group."""
     steps, reason = SURVIVORS[name]
     folder = write(tmp_path / "__consumer_offsets-0", steps, set())
     row = explain_json(run, folder, "g", "classic")["history"][0]
@@ -226,7 +226,7 @@ def shown_offsets(out):
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_records_that_matter_are_never_cut(run, long_log, coordinator):
-    """CONTRACT 32: rows that win, wait or were deleted stay, and the group's own records; --all shows all rows."""
+    """Rows that win, wait or were deleted stay, and the group's own records; --all shows all rows."""
     rows = explain_json(run, long_log, "g", coordinator)["history"]
     must = {
         row["offset"]
@@ -243,7 +243,7 @@ def test_records_that_matter_are_never_cut(run, long_log, coordinator):
 
 
 def test_a_topic_alone_a_time_and_a_pattern(run):
-    """CONTRACT 32: a topic without a partition, records since a time, and one object for each group of a pattern."""
+    """A topic without a partition, records since a time, and one object for each group of a pattern."""
     everything = explain_json(run, LOG, "billing", "classic")
     told = explain_json(run, LOG, "billing", "classic", "--topic", "orders")
     of_topic = [row for row in everything["history"] if (row["key"] or "").startswith("orders-")]
@@ -264,7 +264,7 @@ def test_a_topic_alone_a_time_and_a_pattern(run):
 
 
 def test_a_group_whose_id_looks_like_a_pattern_is_that_group(run, tmp_path):
-    """CONTRACT 32: a pattern only if no group has exactly that name."""
+    """A pattern only if no group has exactly that name."""
     records = [LogRecord(offset, 5, *kg.encode(group_tombstone(group))) for offset, group in enumerate(("a*", "ab"))]
     folder = write_segment(tmp_path, encode_batch(records))
     for pattern, groups in (("a*", ["a*"]), ("?b", ["ab"]), ("?*", ["a*", "ab"]), ("[ab]*", ["[ab]*"])):
@@ -273,7 +273,7 @@ def test_a_group_whose_id_looks_like_a_pattern_is_that_group(run, tmp_path):
 
 
 def test_a_batch_of_a_producer_without_a_transaction_says_that_no_marker_comes(run, tmp_path):
-    """SEMANTICS.md 10 and CONTRACT 13: only the new coordinator takes these commits as pending."""
+    """Only the new coordinator takes these commits as pending."""
     folder = write(tmp_path / "__consumer_offsets-0", [("V", 5, 0)], set())
     _, out, _ = run("explain", folder, "--group", "g", "--coordinator", "new")
     assert "pending for good: no marker will come" in " ".join(out.split())
@@ -282,7 +282,7 @@ def test_a_batch_of_a_producer_without_a_transaction_says_that_no_marker_comes(r
 
 
 def test_a_record_that_cannot_be_read_is_shown_with_the_releases_that_read_it(run, tmp_path):
-    """CONTRACT 9: 2.8.2 reads group values up to version 3, and 3.9.2 up to 4. No release reads version 99."""
+    """2.8.2 reads group values up to version 3, and 3.9.2 up to 4. No release reads version 99."""
     key, value = group_record(GroupMetadataValue("consumer", 4, None, None, 5, ()))
     newer = b"\0\x04" + kg.encode(kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 4), 4))[1][2:]
     records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, newer), LogRecord(2, 5, key, b"\0\x63")]
@@ -312,7 +312,7 @@ EXPIRE = 1_700_000_500_000
     ],
 )
 def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
-    """SEMANTICS.md 14: an expire timestamp decides; the rest has the retention time, if nothing protects it."""
+    """An expire timestamp decides; the rest has the retention time, if nothing protects it."""
     group = GroupMetadataValue("consumer", 4, "range" if members else None, "m" if members else None, START + 7)
     if members:
         group = replace(group, members=(MEMBER,))
@@ -342,7 +342,7 @@ def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
 
 
 def test_a_pattern_finds_groups_behind_damage(run, tmp_path):
-    """CONTRACT 27b: the first batch of partition 9 is damaged, and billing and fraud-check are behind it."""
+    """The first batch of partition 9 is damaged, and billing and fraud-check are behind it."""
     content = bytearray((LOG / "__consumer_offsets-9" / f"{0:020}.log").read_bytes())
     content[70] ^= 1
     folder = write_segment(tmp_path, content, 9)
@@ -382,7 +382,7 @@ def test_commits_of_different_partitions_of_the_topic_are_not_compared(run, tmp_
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_an_answer_from_a_damaged_partition_says_where_the_log_is_cut(run, tmp_path, engine):
-    """SEMANTICS.md: a recovery cuts the log at the first damaged batch. A clean start reads the damaged bytes."""
+    """A recovery cuts the log at the first damaged batch. A clean start reads the damaged bytes."""
     source = LOG / "__consumer_offsets-9"
     content = bytearray((source / f"{0:020}.log").read_bytes())
     damaged = next(batch for batch in kg.open_log(source) if batch.base_offset >= 20)

@@ -1,4 +1,4 @@
-"""`decode` takes bytes in the forms in which other tools print them (CONTRACT 45)."""
+"""`decode` takes bytes in the forms in which other tools print them."""
 
 import base64
 import json

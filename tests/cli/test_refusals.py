@@ -138,7 +138,7 @@ def test_a_name_that_is_near_nothing_gets_none(run):
 
 @pytest.mark.parametrize("command", ["load", "explain --group billing", "timeline --group billing", "stats", "check"])
 def test_a_path_that_is_wrong_stops_no_other(run, command):
-    """CONTRACT.md 2 and 3: each object or line names its path, and the worst exit code counts."""
+    """Each object or line names its path, and the worst exit code counts."""
     name, *options = command.split()
     paths = [FOLDER, "nowhere", str(HARBOUR / "1.0.1")]
     status, out, err = run(name, *paths, *options, "--json", "--kafka", "3.9.2")

@@ -59,7 +59,7 @@ def test_a_damaged_log(run, tmp_path):
 
 
 def test_the_plan_names_the_rules(run):
-    """CONTRACT 9: the rules of another version are named, in the JSON and in one line on stderr."""
+    """The rules of another version are named, in the JSON and in one line on stderr."""
     _, out, err = run("rescue", "plan", "data/harbour/1.0.1", "--kafka", "2.7.2", "--json")
     assert json.loads(out)["made_from"]["kafka_rules"] == "2.8.2" and err.endswith("the rules are those of 2.8.2\n")
 
@@ -74,7 +74,7 @@ def test_an_assumed_partition_count_is_not_silent(run, foreign):
 
 
 def test_a_planned_offset_below_that_of_another_partition_is_named(run, tmp_path):
-    """The new coordinator answers from the first partition if the partition count is unknown: CONTRACT 10."""
+    """The new coordinator answers from the first partition if the partition count is unknown."""
     for partition, offset in ((1, 40), (3, 55)):
         commit = commit_record(offset, 0, "orders", group="billing")
         write_batches(tmp_path, [(offset, [commit])], partition)

@@ -1,4 +1,4 @@
-"""`kafkagroups stats`: CONTRACT.md 24, exit codes, and what it promises of a cleaning pass."""
+"""`kafkagroups stats`: its JSON, exit codes, and what it promises of a cleaning pass."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_stats_prints_what_the_contract_names(run):
 
 
 def test_a_folder_without_a_partition_number_has_a_row_of_its_own(run, tmp_path):
-    """CONTRACT.md 2: the partition of a segment outside a folder __consumer_offsets-N is null."""
+    """The partition of a segment outside a folder __consumer_offsets-N is null."""
     (segment, *_) = sorted((DATA / "1.0.1").glob("*/*.log"))
     copy = tmp_path / segment.name
     copy.write_bytes(segment.read_bytes())

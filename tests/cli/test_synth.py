@@ -6,7 +6,7 @@ import kafkagroups as kg
 
 
 def test_json_is_what_was_written(tmp_path, run):
-    """One line, as CONTRACT.md 24 has it; a load finds the same."""
+    """One line; a load finds the same."""
     options = ["--partitions", 3, "--groups", 40, "--tombstones", 0.1, "--transactional", 0.5, "--seed", 7]
     more = ["--keys", 20, "--width", "varied", "--skew", 0.5, "--hot", 0.3, "--modern", 0.2, "--members", 2]
     rest = ["--generations", "--metadata", 0.1, "--aborts", 0.2, "--hanging", 0.05, "--prefix", "shop."]

@@ -11,7 +11,7 @@ from tests.groups.test_load_runs import DATA
 
 
 def test_the_command_prints_what_the_function_returns(run):
-    """CONTRACT.md 30 and 38: JSON lines, equal to `.to_json()`."""
+    """JSON lines, equal to `.to_json()`."""
     for options in ((), ("--all",)):
         status, out, err = run(
             "timeline", DATA / "3.9.2", "--group", "billing", "--coordinator", "classic", "--json", *options

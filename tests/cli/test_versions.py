@@ -1,4 +1,4 @@
-"""`--kafka VERSION`: every command refuses other texts, and prints what the version has (CONTRACT.md 4 and 9)."""
+"""`--kafka VERSION`: every command refuses other texts, and prints what the version has."""
 
 import json
 
@@ -24,7 +24,7 @@ def test_dump_prints_a_share_group_with_the_fields_of_its_version(run, tmp_path)
 
 
 def test_a_version_that_was_not_compared_with_a_broker_uses_the_rules_of_the_nearest_one(run):
-    """CONTRACT.md 9: `kafka_rules` in the JSON and a line on stderr. A feature release is its newest patch release."""
+    """`kafka_rules` in the JSON and a line on stderr. A feature release is its newest patch release."""
     for coordinator, kafka, rules in (
         ("classic", "2.4.0", "2.3.1"),
         ("classic", "2.7.2", "2.8.2"),
@@ -63,7 +63,7 @@ def test_a_version_that_was_not_compared_with_a_broker_uses_the_rules_of_the_nea
     ids=lambda arguments: arguments[0],
 )
 def test_the_json_of_every_command_names_the_rules(run, arguments):
-    """CONTRACT.md 9: each line of JSON has `kafka_rules`, and stderr has a line, if the version was not compared."""
+    """Each line of JSON has `kafka_rules`, and stderr has a line, if the version was not compared."""
     _, out, err = run(*arguments, "--json", "--kafka", "2.7.2")
     assert out and all(json.loads(line)["kafka_rules"] == "2.8.2" for line in out.splitlines())
     assert err.startswith("kafkagroups: Kafka 2.7.2: ") and err.endswith("the rules are those of 2.8.2\n")

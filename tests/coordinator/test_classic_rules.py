@@ -61,7 +61,7 @@ def test_null_metadata_is_stored_as_an_empty_string(kafka):
 
 
 def test_negative_offsets_are_stored(kafka):
-    """FACTS-legacy 1: an answered -1 is not "nothing stored"."""
+    """An answered -1 is not "nothing stored"."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(-1, "neg")})
     there = kafka.coordinator.offset_fetch("g").value.offsets[ORDERS]
     assert (there.offset, there.metadata) == (-1, "neg")
@@ -69,7 +69,7 @@ def test_negative_offsets_are_stored(kafka):
 
 @pytest.mark.parametrize(("version", "error"), [("1.0.1", Errors.NONE), ("3.9.2", Errors.UNSUPPORTED_VERSION)])
 def test_version_0_goes_to_zookeeper(broker, version, error):
-    """FACTS-legacy 1: no record, no metadata, invisible to version 1. 3.9.2-retention 31, 32: unsupported."""
+    """No record, no metadata, invisible to version 1. 3.9.2-retention 31, 32: unsupported."""
     kafka = broker(version, zookeeper=version == "1.0.1")
     response = kafka.coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(777, "lost")}).value
     assert (response, kafka.records(), kafka.fetch("g", ORDERS)) == ({ORDERS: error}, [], {ORDERS: -1})

@@ -31,7 +31,7 @@ def test_since_when_a_group_is_stable(kafka):
 
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
 def test_a_group_with_only_aborted_commits_is_gone(broker, version):
-    """Listed Empty until the next sweep or start (txn, `only-aborted`; FACTS-legacy 4; runs/README-modern, mid)."""
+    """Listed Empty until the next sweep or start (txn, `only-aborted`; runs/README-modern, mid)."""
     kafka = broker(version)
     kafka.txn_commit("only-aborted", 5)
     kafka.end(commits=False)

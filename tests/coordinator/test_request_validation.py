@@ -1,4 +1,4 @@
-"""Who may ask, and whom: rows E18 to E20, authorisation, loading and unloading.
+"""Who may ask, and whom: authorisation, loading and unloading.
 
 Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadataManager (GMM), KafkaApis, T at the end: their tests.
 """

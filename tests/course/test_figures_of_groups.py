@@ -286,7 +286,7 @@ def test_the_last_scene_is_what_the_broker_answered_after_its_restart():
 
 
 def test_a_partition_has_one_owner_in_every_scene():
-    """A member receives orders-2 only after the other member has revoked it (FACTS: rebalance 9 to 20)."""
+    """A member receives orders-2 only after the other member has revoked it (run rebalance, 9 to 20)."""
     for scene in epochs().content.scenes.values():
         owned = [line for line in scene.text if " has: " in line or " must revoke: " in line]
         partitions = [line.partition(": ")[2] for line in owned]

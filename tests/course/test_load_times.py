@@ -1,4 +1,4 @@
-"""The tools of lesson 12: bars and curves of loading times, parts of a log, and a topic at an earlier time."""
+"""The tools of lesson 12: bars of loading times, parts of a log, and a topic at an earlier time."""
 
 import json
 from pathlib import Path

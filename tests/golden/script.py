@@ -294,7 +294,7 @@ class Broker:
     def _verify(self, transactional_id, producer_id, epoch, partition):
         manager = self.coordinator.manager
         if any(manager.partition_for(each) == partition for each in manager.open_groups.get(producer_id, ())):
-            return Errors.NONE  # as replay/player.py: the partition already contains the transaction
+            return Errors.NONE  # as coordinator/player.py: the partition already contains the transaction
         return self.transactions.verify(transactional_id, producer_id, epoch, partition)
 
     def txncommit(self, producer, group, generation="-1", member="", instance=None, version="4", **offsets):

@@ -1,7 +1,7 @@
 """Loading and compaction: what a coordinator answers before and after the log cleaner, on logs made of small steps.
 
 Other tests compare the cleaner (tests/log/test_cleaner.py) and the loaders with Kafka. These tests check whether the
-two fit together. In Kafka they do not always (FACTS.md of the crafted logs, 3; SEMANTICS.md, 16).
+two fit together. In Kafka they do not always (the crafted logs have examples).
 """
 
 import itertools

@@ -105,7 +105,7 @@ def test_a_classic_coordinator_reads_the_versions_of_its_time(record, readable, 
 
 
 def test_a_group_without_members_lost_its_protocol_type_from_0_10_1_to_1_0_0(tmp_path):
-    """GroupMetadata.loadGroup, which keeps it, came with 1.0.1; a 0.10.2.2 broker answered "" (FACTS-legacy 7)."""
+    """GroupMetadata.loadGroup, which keeps it, came with 1.0.1; a 0.10.2.2 broker answered ""."""
     for kafka, expected in (("0.10.1.0", ""), ("0.10.2.2", ""), ("0.11.0.2", ""), ("1.0.0", ""), ("1.0.1", "consumer")):
         groups, _ = load(tmp_path, [([group(1, None, None)], {})], "classic", kafka)
         assert groups["g"].protocol_type == expected, kafka

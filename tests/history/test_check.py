@@ -163,7 +163,7 @@ FAILED_PARTITIONS = {
 }
 """The lines "Error loading offsets from __consumer_offsets-N" in `runs/*/server-lines.txt`, by run.
 
-FACTS-legacy.md, section 3: in these runs, a broker wrote a key or value that it cannot read. No other captured run or
+In these runs, a broker wrote a key or value that it cannot read. No other captured run or
 conversation with classic groups has a line of this kind. The modern runs have no lines: there, only the answers tell.
 """
 
@@ -215,7 +215,7 @@ def list_id(listed):
 @pytest.mark.parametrize("name", GHOSTS)
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_the_record_at_which_a_load_fails(name, engine):
-    """The oracle (`conversations_new/FACTS.md`): the load stops at g3's streams record, behind the consumer group."""
+    """The load stops at g3's streams record, behind the consumer group."""
     verdict = kg.check(CONVERSATIONS / name / "log", kafka=name.partition("-")[0], engine=engine)
     partition = verdict.partitions[0]
     (failure,) = [finding for finding in find_kind(verdict, "load_failure") if finding.partition == 0]
@@ -238,7 +238,7 @@ def test_the_remedy_of_a_failed_load_can_be_run(tmp_path, monkeypatch):
 
 
 def test_a_load_that_fails_because_of_an_open_transaction_names_the_group():
-    """crafted/FACTS.md, item 3.1: the log deletes a group with a pending commit. The broker serves all groups."""
+    """The log deletes a group with a pending commit. The broker serves all groups."""
     (folder,) = (CRAFTED / "logs" / "t-x-gt-pend").glob("__consumer_offsets-*")
     verdict = kg.check(folder, "classic")
     (finding,) = verdict.findings
@@ -544,7 +544,7 @@ STREAMS_OVER_CONSUMER = [
     group_tombstone(),
     streams_epoch(streams_group.StreamsGroupMetadataValue(2, validated_topology_epoch=1)),
 ]
-"""A classic group between a consumer and a streams group with one id: `conversations_new/FACTS.md` has such a log.
+"""A classic group between a consumer and a streams group with one id; a recorded conversation has such a log.
 
 "With a 2 tombstone in between it loads, types 3 and 6 of the consumer group stay in the log."
 """

@@ -90,7 +90,7 @@ def fates_of(case, coordinator):
     ],
 )
 def test_fates_where_the_coordinators_differ(case, coordinator, expected):
-    """FACTS.md of the crafted logs, 3 and 4: C commit, X transactional, T tombstone, D group tombstone, M/A markers."""
+    """C commit, X transactional, T tombstone, D group tombstone, M/A markers."""
     assert fates_of(case, coordinator) == expected
 
 

@@ -499,7 +499,7 @@ def test_a_failing_load_names_the_releases_that_load_the_log_and_what_a_cut_lose
 
 
 def test_damage_in_the_middle_is_found_with_what_would_be_lost(tmp_path):
-    """With past_damage, the gap is a finding too: CONTRACT.md 27b."""
+    """With past_damage, the gap is a finding too."""
     folder = write_each(tmp_path, [commit(offset, START, group=f"g{offset}") for offset in range(4)])
     (segment,) = folder.glob("*.log")
     size = segment.stat().st_size // 4

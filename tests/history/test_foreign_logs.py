@@ -36,7 +36,7 @@ def write(tmp_path):
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize(("data", "sign"), [(KRAFT, "LEADER_CHANGE"), (ORDERS, "customer-17")], ids=["KRaft", "orders"])
 def test_each_question_refuses_the_log_and_gives_no_remedy(run, write, data, sign, engine, coordinator):
-    """CONTRACT 41: exit code 2, one line that says why, and a line of JSON; the other PATHs are answered."""
+    """Exit code 2, one line that says why, and a line of JSON; the other PATHs are answered."""
     foreign = write(data, "orders-0")
     own = write(encode_batch([commit(0, "g")]))
     for question in QUESTIONS:

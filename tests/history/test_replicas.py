@@ -351,7 +351,7 @@ def test_both_engines_give_the_same_comparison():
 
 
 def test_a_topic_that_was_created_again_has_no_replicas(write, say):
-    """CONTRACT 39: partition.metadata of both sides has other ids, so `fork` is null, and none is called newer."""
+    """`partition.metadata` of both sides has other ids, so `fork` is null, and none is called newer."""
     first = "zNwyTrpuQFqZxWoTUVtO6Q"
     second = "b8lXXzhVRd2EtPj2mQnJ0Q"
     a = write("a", [(1, ("orders-0", 50))])

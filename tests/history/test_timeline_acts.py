@@ -163,7 +163,7 @@ def check_join(act, events):
 
 
 def test_the_shop_was_set_back_by_hand():
-    """The operator's commit stays, although the transaction's marker comes later (acts 4, lesson 05)."""
+    """The operator's commit stays, although the transaction's marker comes later (acts 4, lesson 08)."""
     for version in ("1.0.1", "3.9.2", "4.3.1"):
         events = timelines(DATA / version, version, ["fraud-check"])["fraud-check"]
         kept = next(event for event in events if event["event"] == "transaction_committed" and "stays" in event["what"])

@@ -283,7 +283,7 @@ def test_a_topic_that_was_widened_at_an_impossible_time(widen, run):
 
 
 def test_what_was_assumed_about_the_partition_count_is_said():
-    """CONTRACT.md 34: an assumed count is never silent. The folder has partitions 8 to 38 of 50."""
+    """An assumed count is never silent. The folder has partitions 8 to 38 of 50."""
     text = check(kg.report(DATA / "3.9.2", kafka="3.9.2").html).text
     assert "Missing in this folder: at least partitions 0 to 7" in text
     text = check(kg.report(DATA / "3.9.2", kafka="3.9.2", partitions=10).html).text
@@ -327,7 +327,7 @@ def test_logs_of_two_clusters_are_no_replicas():
 
 
 def test_several_paths_are_several_logs_and_bad_ones_are_named(tmp_path, run):
-    """CONTRACT.md 2: a bad PATH does not stop the others, and the exit code is the worst."""
+    """A bad PATH does not stop the others, and the exit code is the worst."""
     out = tmp_path / "report.html"
     status, _, err = run("report", DATA / "3.9.2", tmp_path / "none", DATA / "1.0.1", "--out", out, "--kafka", "3.9.2")
     assert status == 2 and err.count("\n") == 1 and "none" in err

@@ -15,7 +15,7 @@ from tests.log.odd_folders import FOLDERS, READ, write
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize("name", FOLDERS)
 def test_check_and_load_say_whether_a_broker_starts(run, tmp_path, name, engine):
-    """CONTRACT 42: the file, the offset and the broker's own words; a load still shows what can be read."""
+    """The file, the offset and the broker's own words; a load still shows what can be read."""
     files, wanted = FOLDERS[name]
     folder = write(tmp_path, files)
     partition = json.loads(run("load", folder, "--json", "--engine", engine)[1])["partitions"]["0"]

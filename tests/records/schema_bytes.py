@@ -1,6 +1,6 @@
 """A second writer of records, made only from schemas.json, which Kafka's generated classes gave.
 
-It shares no code with the package. Its input is Kafka's JSON. Source: VECTORS.md, whose vectors were checked like this.
+It shares no code with the package. Its input is Kafka's JSON.
 """
 
 import base64

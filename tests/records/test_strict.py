@@ -104,7 +104,7 @@ ODD = {
 
 @pytest.mark.parametrize(("key", "value", "expected"), ODD.values(), ids=ODD)
 def test_every_deviation_has_its_field_and_position(key, value, expected):
-    """The order is that of the bytes. The bytes were made by hand from RECORDS.md; the list is that of spans.py."""
+    """The order is that of the bytes. The bytes were made by hand from the schemas, the list is that of spans.py."""
     value = bytes.fromhex(value)
     kg.decode(key, value)  # A reader that is not strict accepts them.
     found = kg.deviations(key, value)

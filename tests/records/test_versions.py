@@ -1,4 +1,4 @@
-"""Which texts name a Kafka version, and which coordinator each version has (CONTRACT.md 9)."""
+"""Which texts name a Kafka version, and which coordinator each version has."""
 
 import pytest
 

@@ -81,7 +81,7 @@ def numbers(version):
     ],
 )
 def test_a_log_tells_the_range_of_kafkas_that_can_have_written_it(runs, said, tmp_path):
-    """One range if one version can have written everything (FACTS-legacy.md, 7), else from the oldest to the newest."""
+    """One range if one version can have written everything, else from the oldest to the newest."""
     records = [
         (record.key, record.value)
         for run in runs

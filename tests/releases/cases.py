@@ -1,4 +1,4 @@
-"""The cases of `releases`: the same bytes, loaded by thirteen coordinators of twelve releases of Kafka."""
+"""The cases of `releases`: the same bytes, loaded by fourteen coordinators of thirteen releases of Kafka."""
 
 from __future__ import annotations
 

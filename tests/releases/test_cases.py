@@ -1,4 +1,4 @@
-"""Logs that brokers of twelve releases loaded from the same bytes: the verdict and the answers of each release."""
+"""Logs that brokers of thirteen releases loaded from the same bytes: the verdict and the answers of each release."""
 
 import pytest
 

@@ -311,7 +311,7 @@ def test_passes_are_a_schedule(tmp_path):
 
 
 def test_tombstones_go_in_the_second_pass_after_the_horizon(tmp_path):
-    """cleaner/FACTS: a tombstone stays in the first pass, and goes in a pass after its delete horizon.
+    """A tombstone stays in the first pass, and goes in a pass after its delete horizon.
 
     Without the marker, the cleaner would stop at the open transaction of producer 1. Without a new dirty record, the
     second pass would clean nothing.

@@ -39,7 +39,7 @@ def test_a_plan_comes_back_from_its_file(tmp_path):
 
 @pytest.mark.parametrize("partition", [kg.TopicPartition("foo-", 1), kg.TopicPartition("foo", -1)])
 def test_a_partition_with_two_readings_comes_back(partition, tmp_path):
-    """CONTRACT 29: a negative partition stands as `foo-(-1)`, so that it is not read as the topic `foo-`."""
+    """A negative partition stands as `foo-(-1)`, so that it is not read as the topic `foo-`."""
     commit = f"billing:{partition.as_input}=5"
     kg.append("data/harbour/3.9.2/__consumer_offsets-9", tmp_path / "log", commit=commit)
     plan = kg.plan_rescue(tmp_path / "log", "classic")

@@ -364,7 +364,7 @@ def test_load_with_a_snapshot(tmp_path, run):
         status, _, err = run("load", path, *wrong, "--coordinator", "classic", "--snapshot", state)
         assert status == 2 and said in err
     next(state.glob("*.log")).write_bytes(b"nothing")
-    # Damaged bytes are bad data, and no wrong usage (the exit codes of CONTRACT.md).
+    # Damaged bytes are bad data, and no wrong usage.
     status, _, err = run(*command, "--snapshot", state)
     assert status == 1 and "the snapshot cannot be read" in err
 

@@ -2,7 +2,7 @@
 // The same module runs in JupyterLab (as an anywidget, `render`) and on a page without a kernel (`mountAll`).
 
 const SVG = "http://www.w3.org/2000/svg";
-const LINE_HEIGHT = 1.3; // As in picture.py.
+const LINE_HEIGHT = 1.3; // As in marks.py.
 const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
 const STEP_MS = 1800; // While a sequence plays.
 const LEAVE_MS = 250; // As in figure.css, like the next one.

@@ -179,6 +179,7 @@ def kill_everywhere(tmp_path, version, classic, *, holds, every=1):
     return {kind for _, kind in whole.logs.steps}, kills.total()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", first_quickly(["4.3.1", "4.4.0"]))
 @pytest.mark.parametrize("classic", [0, 3], ids=["consumer", "classic"])
 def test_a_killed_broker_loses_nothing_that_it_answered(tmp_path, version, classic):
@@ -189,6 +190,7 @@ def test_a_killed_broker_loses_nothing_that_it_answered(tmp_path, version, class
     assert kills >= MIN_KILLS[classic]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", first_quickly(["4.3.1", "4.4.0"]))
 @pytest.mark.parametrize("classic", [0, 3], ids=["consumer", "classic"])
 def test_a_broker_is_killed_while_several_appends_wait(tmp_path, version, classic):

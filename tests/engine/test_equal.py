@@ -98,6 +98,7 @@ def test_changed_logs_have_the_same_answers(partition):
         compare(partition, *rnd.choice(RULES), seed)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 500),
     changes=st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 255)), min_size=1, max_size=5),

@@ -18,6 +18,7 @@ LOGS = sorted({str(file.parents[1]) for family in ("runs", "crafted") for file i
 LOGS += [str(DATA / version) for version in ("1.0.1", "3.9.2", "4.3.1")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_the_record_that_wins_is_the_one_that_is_answered(coordinator):
     """Every captured log: one winner for each offset that load answers, none for others; pending ones as load says."""

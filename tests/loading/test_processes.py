@@ -116,6 +116,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", first_quickly(SOURCES))
 def test_the_shards_are_those_of_one_process(source, fold_in_processes):
     """Offsets, groups, failures, damage, gaps and zeros are equal, and all mappings have the same order.

@@ -316,6 +316,7 @@ def test_a_second_pass_at_the_same_time_finds_little_to_do(batches, rolls):
         assert records_of(Path(folder, "1")) == records_of(Path(folder, "2"))
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(logs(), st.integers(80, 400), st.integers(1, 4))
 def test_many_small_passes_leave_the_records_of_one_large_pass(batches, rolls, entries):

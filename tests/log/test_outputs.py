@@ -68,6 +68,7 @@ def test_a_second_run_into_the_same_output_is_refused(name, tmp_path, run):
     assert sorted(path.name for path in tmp_path.rglob(f"*{UNFINISHED}*")) == []
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_not_taken_for_a_whole_topic(tmp_path, run):
     """`synth` is killed between two segments. Later commands say that the folder is not whole."""
     out = tmp_path / "topic"

@@ -284,6 +284,7 @@ def read_files(folder):
     return {file.name: file.read_bytes() for file in folder.glob("*.log")}
 
 
+@pytest.mark.slow
 def test_passes_are_a_schedule(tmp_path):
     """The second pass begins where the first ended, and removes what `compact` removes with this --first-dirty."""
     day = 86_400_000

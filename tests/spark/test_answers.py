@@ -103,6 +103,7 @@ def topics_of(kind, member):
     return {"subscribed_topics": member.get("subscribed_topic_names"), "assigned_partitions": partitions}
 
 
+@pytest.mark.slow
 def test_the_table_records_is_what_kafkas_classes_read():
     """records.jsonl has each record as Kafka's own classes read it: magic 0 to 2, every codec, transactions."""
     seen = 0

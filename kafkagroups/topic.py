@@ -176,7 +176,6 @@ class Topic:
         from kafkagroups.history.timeline import Question
 
         question = Question(topic, partition, since_time, retention_ms)
-        question.check()
         [explanation] = explain_groups(self.open(Stop(until, until_time)), [group], question)
         refuse_pattern(group, is_known=bool(explanation.record_partitions))
         return explanation
@@ -208,7 +207,6 @@ class Topic:
         from kafkagroups.history.timeline import Question
 
         question = Question(topic, partition, since_time, retention_ms)
-        question.check()
         return explain_matching(self.open(Stop(until, until_time)), pattern, question)
 
     def timeline(

@@ -19,20 +19,20 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
-    "(top)": 528,
+    "(top)": 526,
     "cli": 2981,
     "coordinator": 5821,
     "course": 6981,
     "engine": 2548,
     "groups": 2154,
-    "history": 5149,
+    "history": 5150,
     "html_report": 495,
     "kafka_tools": 414,
     "loading": 2150,
-    "log": 2496,
-    "records": 1874,
+    "log": 2490,
+    "records": 1879,
     "repair": 2235,
-    "spark": 1705,
+    "spark": 1704,
     "synth": 621,
 }
 """The largest number of lines of code of each package."""

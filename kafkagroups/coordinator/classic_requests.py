@@ -24,7 +24,7 @@ from kafkagroups.coordinator.request_validation import (
     TEXT,
     check_field,
     check_fields,
-    take_fields,
+    check_fields_of,
 )
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import ClassicState
@@ -33,7 +33,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 
 
 class MemberRequests(Requests):
-    @take_fields(messages.JoinGroupRequest, group_instance_id=CLIENT_TEXT)
+    @check_fields_of(messages.JoinGroupRequest, group_instance_id=CLIENT_TEXT)
     def join_group(self, request: messages.JoinGroupRequest) -> ResponseFuture[messages.JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
 
@@ -268,7 +268,7 @@ class MemberRequests(Requests):
 
     # SyncGroup, Heartbeat and LeaveGroup
 
-    @take_fields(messages.SyncGroupRequest)
+    @check_fields_of(messages.SyncGroupRequest)
     def sync_group(self, request: messages.SyncGroupRequest) -> ResponseFuture[messages.SyncGroupResult]:
         """Return the member's assignment, which arrives when the leader has sent all `assignments`, by member id.
 
@@ -306,7 +306,7 @@ class MemberRequests(Requests):
                 self.rebalances.restart_session(group, member)
         return response
 
-    @take_fields(messages.HeartbeatRequest)
+    @check_fields_of(messages.HeartbeatRequest)
     def heartbeat(self, request: messages.HeartbeatRequest) -> ResponseFuture[Errors]:
         """Restart the member's session timer, so that the member stays in the group.
 

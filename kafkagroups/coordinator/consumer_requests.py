@@ -20,7 +20,7 @@ from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, 
 from kafkagroups.coordinator.group_store import GroupStore, Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import RequestValidator, check_fields, take_fields
+from kafkagroups.coordinator.request_validation import RequestValidator, check_fields, check_fields_of
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.living_groups import LivingGroup, LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
@@ -110,7 +110,7 @@ class Requests:
 
 
 class ConsumerGroupRequests(Requests):
-    @take_fields(messages.ConsumerHeartbeat)
+    @check_fields_of(messages.ConsumerHeartbeat)
     def consumer_group_heartbeat(
         self, request: messages.ConsumerHeartbeat
     ) -> ResponseFuture[messages.ConsumerHeartbeatResult]:

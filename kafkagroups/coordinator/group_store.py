@@ -274,7 +274,7 @@ class GroupStore(ABC):
         return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        return self.add_group(self.build_group(group_id))
+        return self.get_group(group_id) or self.add_group(self.build_group(group_id))
 
     @contextmanager
     def committed(self) -> Iterator[None]:

@@ -46,10 +46,10 @@ class NewBatch:
     attributes: int = 0
 
     @classmethod
-    def of_producer(
+    def of_coordinator(
         cls, records: Sequence[tuple[bytes, bytes | None]], timestamp: int, producer_id: int, producer_epoch: int
     ) -> NewBatch:
-        """Return the batch of a commit. It is in the producer's transaction, unless `producer_id` is -1."""
+        """Return a batch that a coordinator appends, in the producer's transaction, unless `producer_id` is -1."""
         attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL
         return cls(records, timestamp, 0, producer_id, producer_epoch, attributes)
 

@@ -194,7 +194,7 @@ class GroupMetadataManager(GroupStore):
             encode(self.build_offset_record(group.group_id, partition, offset))
             for partition, offset in valid_offsets.items()
         ]
-        batch = NewBatch.of_producer(records, self.clock.now_ms, *producer)
+        batch = NewBatch.of_coordinator(records, self.clock.now_ms, *producer)
         self.logs.append(log_partition, batch, complete_append)
 
     # Fetching

@@ -15,13 +15,12 @@ from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_requests import ConsumerGroupRequests
 from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Producer, Result
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
-from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, ListOf, check_fields, take_fields
+from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, ListOf, check_fields, check_fields_of
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import CONSUMER, NOT_APPENDED, ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.log.segment_file import to_int64
-from kafkagroups.records.wire import INT32, utf16_length
+from kafkagroups.records.wire import INT32, to_int64, utf16_length
 
 _Commits = Mapping[TopicPartition, messages.OffsetCommit]
 
@@ -29,7 +28,7 @@ _Commits = Mapping[TopicPartition, messages.OffsetCommit]
 class OffsetRequests(ConsumerGroupRequests):
     # Commits
 
-    @take_fields(messages.OffsetCommitRequest)
+    @check_fields_of(messages.OffsetCommitRequest)
     def offset_commit(self, request: messages.OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
@@ -52,7 +51,7 @@ class OffsetRequests(ConsumerGroupRequests):
 
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    @take_fields(messages.TxnOffsetCommitRequest)
+    @check_fields_of(messages.TxnOffsetCommitRequest)
     def txn_offset_commit(self, request: messages.TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. They are pending until the transaction's marker arrives.
 
@@ -297,7 +296,7 @@ class OffsetRequests(ConsumerGroupRequests):
         """
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
-    @take_fields(messages.OffsetFetchRequest)
+    @check_fields_of(messages.OffsetFetchRequest)
     def offset_fetch(self, request: messages.OffsetFetchRequest) -> ResponseFuture[messages.OffsetFetchResult]:
         """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
 

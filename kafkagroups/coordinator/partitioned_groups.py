@@ -162,7 +162,7 @@ class PartitionRuntime:
         self, records: Sequence[Record], producer: Producer = NO_PRODUCER, *, applies: bool = False
     ) -> ResponseFuture[Errors]:
         encoded = [encode(record, self.dialect) for record in records]
-        batch = NewBatch.of_producer(encoded, self.clock.now_ms, *producer)
+        batch = NewBatch.of_coordinator(encoded, self.clock.now_ms, *producer)
         if not self.is_active or self.logs.magic(self.partition) is None:
             self.shard.revert(0)
             return ResponseFuture.of(Errors.NOT_COORDINATOR)

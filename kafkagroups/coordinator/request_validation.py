@@ -222,10 +222,10 @@ def check_fields(**special: FieldType) -> Callable[[Callable[P, R]], Callable[P,
     return decorate
 
 
-def take_fields(
+def check_fields_of(
     request_class: Callable[P, Request], **special: FieldType
 ) -> Callable[[Callable[[Verbs, Request], R]], Callable[Concatenate[Verbs, P], R]]:
-    """Return a decorator for a method that takes a request object, so that callers pass the fields of the request."""
+    """Return a decorator for a method that takes a request object: callers pass the fields, which it checks."""
     signature = inspect.signature(request_class)
     types = _find_types(signature, special)
 

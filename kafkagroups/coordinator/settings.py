@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from kafkagroups.errors import UsageError
@@ -110,7 +111,7 @@ class Settings:
         if count < 1:
             raise UsageError(f"expected 1 or more, found {count}", field="offsets_topic_num_partitions")
 
-    @property
+    @cached_property
     def version(self) -> tuple[int, ...]:
         return parse_release(self.kafka)
 

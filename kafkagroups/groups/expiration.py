@@ -33,8 +33,8 @@ from kafkagroups.groups.group import ClassicState, Group, read_subscribed_topics
 from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
-from kafkagroups.log.segment_file import to_int64
 from kafkagroups.records.releases import Dialect, Version
+from kafkagroups.records.wire import to_int64
 
 FIRST_WITH_KIP_211: Version = (2, 1)
 DEFAULT_RETENTION_MS = 7 * 86_400_000

@@ -159,7 +159,7 @@ class Group:
         return not self.protocol_type and self.state is ClassicState.EMPTY
 
 
-class GroupRecord(NamedTuple):
+class UndecodedGroup(NamedTuple):
     partition: int | None
     offset: int
     key: bytes

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.group import Group, GroupRecord, build_group
+from kafkagroups.groups.group import Group, UndecodedGroup, build_group
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE, apply_record, create_group
 from kafkagroups.groups.offsets import (
@@ -221,7 +221,7 @@ class Shard(ABC):
     dialect: Dialect
     loaded: LoadedPartition = field(default_factory=LoadedPartition)
     offsets: ShardOffsets = field(default_factory=Offsets)
-    groups: dict[str, AnyGroup | GroupRecord] = field(default_factory=dict)
+    groups: dict[str, AnyGroup | UndecodedGroup] = field(default_factory=dict)
     seen_group_ids: dict[str, None] = field(default_factory=dict)
     failure: LoadFailed | BadBytes | None = None
 
@@ -413,7 +413,7 @@ class NewShard(Shard):
     def _replay_modern(self, record: Record, group_id: str) -> None:
         group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]
         stored = self.groups.get(group_id)
-        group = stored.decode() if isinstance(stored, GroupRecord) else stored
+        group = stored.decode() if isinstance(stored, UndecodedGroup) else stored
         # Type 15: the partition states of a share group.
         if record.type == 15 and releases.SHARE_PARTITION_STATES.applies_to(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
@@ -467,11 +467,11 @@ def fold(
     """Return the shard of a log. The methods of `observer` are called for each batch and record."""
     notes = Notes() if notes is None else notes
     shard = create_shard(log, dialect)
-    loader = _Loader(log)
-    batches = loader.select(_count_batches(batches_until(log, stop, notes), shard, count_bytes, observer))
+    falls = _FallingOffsets(log)
+    batches = falls.skip_unread(_count_batches(batches_until(log, stop, notes), shard, count_bytes, observer))
     replay_batches(shard, batches, observer)
     if dialect.coordinator == "new" and shard.failure is None:
-        shard.failure = loader.find_failure()
+        shard.failure = falls.find_failure()
     shard.loaded.damage = describe_rest(log, notes.damage, dialect)
     shard.loaded.gaps = notes.gaps if log.skips_damage else None
     shard.loaded.zeros = notes.zeros
@@ -479,7 +479,7 @@ def fold(
     return shard
 
 
-class _Loader:
+class _FallingOffsets:
     """What a coordinator reads of a log whose offsets fall, and whether the new coordinator fails because of them.
 
     It asks for the next offset, and gets the rest of the segment with the largest base offset up to this offset, from
@@ -493,7 +493,7 @@ class _Loader:
         self._end = self._next_offset = self._newest = log.start_offset
         self._falls: list[tuple[int, int]] = []
 
-    def select(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def skip_unread(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         bases = [base_offset_of(segment) for segment in self._log.segments]
         segments = iter(zip(self._log.segments, [*bases[1:], MAX_INT64], strict=True))
         segment: str | None = None
@@ -528,7 +528,7 @@ class _Loader:
 def fold_batches(
     partition: int | None, batches: Iterable[Batch], dialect: Dialect, observer: Observer = NO_OBSERVER
 ) -> Shard:
-    shard = _choose_shard_class(dialect)(partition, dialect)
+    shard = empty_shard(partition, dialect)
     replay_batches(shard, batches, observer)
     return shard
 
@@ -550,13 +550,13 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
 
 
 def create_shard(log: Log, dialect: Dialect) -> Shard:
-    start = log.start_offset
-    loaded = LoadedPartition(len(log.segments), start_offset=start, next_offset=start)
-    return _choose_shard_class(dialect)(log.partition, dialect, loaded)
+    shard = empty_shard(log.partition, dialect)
+    shard.loaded = LoadedPartition(len(log.segments), start_offset=log.start_offset, next_offset=log.start_offset)
+    return shard
 
 
-def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]:
-    return ClassicShard if dialect.coordinator == "classic" else NewShard
+def empty_shard(partition: int | None, dialect: Dialect) -> Shard:
+    return ClassicShard(partition, dialect) if dialect.coordinator == "classic" else NewShard(partition, dialect)
 
 
 def _count_batches(

@@ -18,17 +18,17 @@ from typing import Any
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.expiration import Expiration, find_expirations, find_protected
-from kafkagroups.groups.group import Group, GroupRecord as UndecodedGroup
+from kafkagroups.groups.group import Group, UndecodedGroup
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, Orphan, TopicPartition
-from kafkagroups.groups.replay import fold_batches
+from kafkagroups.groups.replay import empty_shard
 from kafkagroups.history.event import sort_rewound
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.group_events import EPOCHS
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
-from kafkagroups.history.timeline import PartitionHistory, Question, walk
+from kafkagroups.history.timeline import PartitionHistory, Question, build_history
 from kafkagroups.loading.groups import Groups, description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
@@ -97,7 +97,7 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
     dialect = group_log.dialect
     for partition, run in groupby(group_log, key=attrgetter("partition")):
         entries = list(run)
-        history = walk(group_log, partition, start_offset=0, skips_routine=True, retention_ms=retention_ms)
+        history = build_history(group_log, partition, start_offset=0, skips_routine=True, retention_ms=retention_ms)
         histories[partition] = history
         sentences: dict[int, list[str]] = {}
         for event in history.events:
@@ -192,7 +192,7 @@ def read_group_records(group_log: GroupLog, history: PartitionHistory) -> dict[i
     changes = {event.offset: event for event in reversed(history.events) if event.event in names}
     contents: dict[int, dict[str, Any]] = {}
     group_id = group_log.group
-    shard = fold_batches(history.group.partition, [], group_log.dialect)
+    shard = empty_shard(history.group.partition, group_log.dialect)
     records = [step for step in history.steps if isinstance(step, GroupRecord)]
     for _, run in groupby(records, key=attrgetter("batch_offset")):
         batch = list(run)

@@ -89,8 +89,8 @@ class OffsetEvents:
     coordinator wrote the next record.
     """
 
-    def __init__(self, partition: int | None, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
-        self.group = GroupEvents(partition)
+    def __init__(self, group: GroupEvents, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
+        self.group = group
         self.retention_ms = retention_ms
         self.skips_routine = skips_routine
         self.is_classic = True

@@ -25,7 +25,7 @@ from kafkagroups.history.group_log import GroupLog, load_group_logs
 from kafkagroups.history.passes import Partition, read_again, refuse_foreign_log
 from kafkagroups.history.stats import WRITER, Count, PartitionStats, Stats, sort_rows
 from kafkagroups.history.storms import find_storms
-from kafkagroups.history.timeline import find_waiting_members, walk
+from kafkagroups.history.timeline import build_history, find_waiting_members
 from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
 from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
 from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
@@ -80,7 +80,7 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
 
 
 def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
-    history = walk(log, partition.number, partition.loaded.start_offset, skips_routine=True)
+    history = build_history(log, partition.number, partition.loaded.start_offset, skips_routine=True)
     group = log.group
     command = ["kafkagroups", "timeline", partition.log.path, *partition.rule_options, f"--group={group}"]
     find = partial(partition.finding, group=group, command=command)

@@ -25,7 +25,7 @@ from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import MEMBERS, add_to_sentence
+from kafkagroups.history.group_events import MEMBERS, GroupEvents, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
@@ -162,12 +162,13 @@ class Timeline(GroupHistory):
         return events_frame(self.to_json())
 
 
-class Question(NamedTuple):
+@dataclass(frozen=True)
+class Question:
     """What an explanation or a timeline of a group is about.
 
     `topic` and `partition` limit the history to one topic or to one topic-partition, and `since_time` (ms since the
     epoch) to records with this time or a later one. `retention_ms` is the retention time of the broker, which decides
-    when offsets expire.
+    when offsets expire. Raises UsageError if there is a partition without a topic, or a negative retention time.
     """
 
     topic: str | None = None
@@ -175,8 +176,7 @@ class Question(NamedTuple):
     since_time: int | None = None
     retention_ms: int | None = None
 
-    def check(self) -> None:
-        """Raise UsageError if there is a partition without a topic, or a negative retention time."""
+    def __post_init__(self) -> None:
         if self.topic is None and self.partition is not None:
             raise UsageError("a partition identifies an offset only together with a topic")
         if self.retention_ms is not None and self.retention_ms < 0:
@@ -206,7 +206,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         loaded = groups.partitions[partition]
         gaps = loaded.gaps or ()
-        history = walk(group_log, partition, loaded.start_offset, gaps, retention_ms=question.retention_ms)
+        history = build_history(group_log, partition, loaded.start_offset, gaps, retention_ms=question.retention_ms)
         _name_deleted_with(topic, group, history.events)
         all_events += add_storms(history.events)
         members = history.group.state.find_members_by_partition(history.offsets.topic_ids)
@@ -376,7 +376,7 @@ class PartitionHistory:
         return "The group was deleted, and had no offset."
 
 
-def walk(
+def build_history(
     log: GroupLog, partition: int | None, start_offset: int, gaps: Iterable[Gap] = (), **options: Any
 ) -> PartitionHistory:
     """Return the history of a group in one partition, from its log. `options` are those of OffsetEvents.
@@ -385,7 +385,7 @@ def walk(
     partition has no record of the group. What a record did is told by the coordinator that wrote it.
     """
     steps = mark_damaged(log.steps.get(partition, []), gaps)
-    offsets = OffsetEvents(partition, **options)
+    offsets = OffsetEvents(GroupEvents(partition), **options)
     classic_ranges = log.find_classic_ranges(partition)
     firsts = [first for first, _ in classic_ranges]
     history = PartitionHistory(steps, offsets)

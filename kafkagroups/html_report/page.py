@@ -44,7 +44,7 @@ from kafkagroups.history.passes import list_readable, refuse_foreign_log
 from kafkagroups.history.replicas import Replicas, compare_replicas
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, OpenTransaction, Stats, sort_moved
-from kafkagroups.history.timeline import walk
+from kafkagroups.history.timeline import build_history
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import new_file
@@ -160,7 +160,7 @@ def read_stories(topic: OpenTopic, activities: Sequence[Activity], stats: Stats)
     for log in topic.logs:
         groups = [group for number, group in wanted if number == log.partition]
         for group, group_log in load_group_logs(topic.part(log), groups)[1].items() if groups else ():
-            history = walk(group_log, log.partition, log.start_offset, skips_routine=True)
+            history = build_history(group_log, log.partition, log.start_offset, skips_routine=True)
             told = [event for event in history.events if event.event in TOLD and not event.is_routine]
             events[log.partition, group] = told
     stories = [Story(group, number, events[number, group]) for number, group in wanted if events[number, group]]

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.groups import modern_group
-from kafkagroups.groups.group import ClassicState, Group, GroupRecord, Member
+from kafkagroups.groups.group import ClassicState, Group, Member, UndecodedGroup
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup, ModernMember
 from kafkagroups.groups.offsets import (
     Fate,
@@ -250,15 +250,15 @@ class GroupParts(NamedTuple):
     offsets.
     """
 
-    group: AnyGroup | GroupRecord
+    group: AnyGroup | UndecodedGroup
     offsets: ReadOnlyOffsets
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
+        return self.group.decode() if isinstance(self.group, UndecodedGroup) else self.group
 
     def build(self) -> AnyGroup:
-        group = self.group.decode() if isinstance(self.group, GroupRecord) else modern_group.copy_group(self.group)
+        group = self.group.decode() if isinstance(self.group, UndecodedGroup) else modern_group.copy_group(self.group)
         group.offsets = _copy_offsets(self.offsets)
         group.pending = _copy_pending(self.pending)
         return group

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
 from kafkagroups.groups import replay
-from kafkagroups.groups.group import Group, GroupRecord
+from kafkagroups.groups.group import Group, UndecodedGroup
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, NativeOffsets
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
@@ -388,7 +388,7 @@ def _replay_plain(shard: replay.Shard, group_id: str, offset: int, key: bytes, v
     if value is None:
         shard.groups.pop(group_id, None)
     else:
-        shard.groups[group_id] = GroupRecord(shard.partition, offset, key, value, shard.dialect)
+        shard.groups[group_id] = UndecodedGroup(shard.partition, offset, key, value, shard.dialect)
     if isinstance(shard, replay.ClassicShard):
         if value is None:
             shard.removed_groups[group_id] = None

@@ -298,7 +298,7 @@ def _keep_group_records(shard: replay.Shard, batches: Iterable[FoundBatch]) -> d
     else:
         others, newest_commits = _list_other_records(shard, batches)
     kept: dict[str, dict[int, KeyAndValue]] = {}
-    replayed = replay.fold_batches(shard.partition, (), shard.dialect)
+    replayed = replay.empty_shard(shard.partition, shard.dialect)
     for group_id, offset, record, begins in native.replay_other_records(replayed, others, newest_commits):
         if begins:
             kept[group_id] = {}
@@ -444,7 +444,7 @@ class KeptPartition:
             return self.folded
         if self.saved is not None and not self.saved.file:
             failure = LoadFailed(self.saved.loaded.error or "")
-            return self.take(replace(replay.fold_batches(self.saved.partition, (), dialect), failure=failure))
+            return self.take(replace(replay.empty_shard(self.saved.partition, dialect), failure=failure))
         (shard,) = choose_engine("auto").fold_logs([self.log], dialect)
         return self.take(shard)
 

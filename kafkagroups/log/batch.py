@@ -44,8 +44,8 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, compression_type, decompress
-from kafkagroups.log.segment_file import LOG_OVERHEAD, FrameState, find_frames, to_int64
-from kafkagroups.records.wire import INT8, INT16, INT32, INT64, Int
+from kafkagroups.log.segment_file import LOG_OVERHEAD, FrameState, find_frames
+from kafkagroups.records.wire import INT8, INT16, INT32, INT64, Int, to_int64
 
 # The bits of a batch's attributes. The three bits of CODEC contain the number of the compression codec.
 CODEC = 0x07

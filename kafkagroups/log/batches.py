@@ -31,15 +31,12 @@ CoordinatorLoaderImpl.load; captured starts of 3.9.2, 4.3.1 and 4.4.0 (tests/cap
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import (
     HEADER,
     HEADER_FIELDS,
@@ -123,8 +120,6 @@ class Gap:
 
 
 INDEX_INTERVAL_BYTES = 4096
-_READ_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
-_JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -138,15 +133,6 @@ class StartFailure:
     def __str__(self) -> str:
         place = "" if self.offset is None else f", offset {self.offset}"
         return f"{self.file}{place}: a broker does not start with this file ({self.reason})"
-
-
-def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
-    for path in sorted(paths):
-        text = path.name.partition(".")[0]
-        is_offset = _JAVA_LONG.fullmatch(text) is not None and MIN_INT64 <= int(text) <= MAX_INT64
-        if path.name.endswith(_READ_SUFFIXES) and not is_offset and path.is_file():
-            return StartFailure(str(path), None, f'For input string: "{text}"')
-    return None
 
 
 class Recovery:

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.batches import find_unreadable_name
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
+from kafkagroups.log.batches import StartFailure
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import BytesLike, check_regular, is_segment_name, partition_of_folder
 from kafkagroups.log.segments import Log
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
 NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
+_READ_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+_JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 _ODD_NAMES = {
     r"__consumer_offsets-\d+\..*-delete": "a partition that the broker was about to delete: {rename}",
     r"__consumer_offsets-\d+\..*-stray": "a partition that the cluster no longer assigns to this broker: {rename}",
@@ -68,7 +71,7 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
             check_finished(file_or_folder)
             entries = list(file_or_folder.iterdir())
             segments = [os.path.join(path, name) for name in _segment_names(entries)]
-            start_failure = find_unreadable_name(entries)
+            start_failure = _find_unreadable_name(entries)
             folder = file_or_folder
         else:
             check_regular(file_or_folder.stat(), str(path))
@@ -155,6 +158,15 @@ def check_one_log_per_partition(logs: Iterable[Log]) -> None:
 
 def has_segments(folder: Path) -> bool:
     return bool(_segment_names(folder.iterdir()))
+
+
+def _find_unreadable_name(entries: Iterable[Path]) -> StartFailure | None:
+    for path in sorted(entries):
+        text = path.name.partition(".")[0]
+        is_offset = _JAVA_LONG.fullmatch(text) is not None and MIN_INT64 <= int(text) <= MAX_INT64
+        if path.name.endswith(_READ_SUFFIXES) and not is_offset and path.is_file():
+            return StartFailure(str(path), None, f'For input string: "{text}"')
+    return None
 
 
 def _segment_names(entries: Iterable[Path]) -> list[str]:

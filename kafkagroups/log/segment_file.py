@@ -28,9 +28,9 @@ from io import BytesIO, FileIO
 from typing import NamedTuple
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
-from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64
+from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.records.wire import java_hash
+from kafkagroups.records.wire import java_hash, to_int64
 
 _SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 _PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
@@ -239,13 +239,6 @@ class Frame(NamedTuple):
     def make_error(self, file: str | None = None) -> InvalidLog:
         error_type = BatchTooLarge if self.state is FrameState.TOO_LARGE else InvalidLog
         return error_type(self.reason, file=file, position=self.position)
-
-
-def to_int64(value: int) -> int:
-    """Return the int64 with the lowest 64 bits of a number, so that sums overflow as in Java."""
-    if MIN_INT64 <= value <= MAX_INT64:
-        return value
-    return (value - MIN_INT64) % 2**64 + MIN_INT64
 
 
 def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) -> Iterator[Frame]:

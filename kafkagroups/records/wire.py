@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.records.releases import TOO_MANY_ELEMENTS
 
 JAVA_ERROR_HANDLER = "kafkagroups.java"
@@ -161,6 +162,13 @@ def uvarint_bytes(value: int) -> bytes:
 
 def signed32(value: int) -> int:
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+def to_int64(value: int) -> int:
+    """Return the int64 with the lowest 64 bits of a number, so that sums overflow as in Java."""
+    if MIN_INT64 <= value <= MAX_INT64:
+        return value
+    return (value - MIN_INT64) % 2**64 + MIN_INT64
 
 
 class Wire(ABC):

@@ -418,7 +418,6 @@ def explain(
         As in ``kafkagroups.explain``, or the session does not start.
     """
     question = Question(topic, partition, since_time, retention_ms)
-    question.check()
     if not isinstance(path, str | Path):
         if until is not None or until_time is not None:
             raise UsageError("rows have no place to stop at: select the rows before it")

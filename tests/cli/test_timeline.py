@@ -83,6 +83,12 @@ def test_a_pattern_is_no_group_id(run):
             ask(DATA / "3.9.2", "b*")
 
 
+def test_no_retention_is_negative():
+    for ask in (kg.explain, kg.timeline):
+        with pytest.raises(kg.UsageError, match="a retention time is at least 0, not -5 ms"):
+            ask(DATA / "3.9.2", "billing", retention_ms=-5)
+
+
 @pytest.mark.parametrize("rule", [{"until_time": "2026-11-21"}, {"partitions": "50"}])
 def test_a_text_is_no_number(rule):
     with pytest.raises(kg.UsageError, match=f"{next(iter(rule))}: expected a whole number, found '"):

@@ -65,7 +65,7 @@ def test_names_are_listed_without_decoding_a_group(monkeypatch):
     def refuse(self):
         raise AssertionError("a group was decoded")
 
-    monkeypatch.setattr("kafkagroups.groups.group.GroupRecord.decode", refuse)
+    monkeypatch.setattr("kafkagroups.groups.group.UndecodedGroup.decode", refuse)
     assert "billing" in groups and len(groups) == len(list(groups)) and "nobody" not in groups
     with pytest.raises(AssertionError, match="decoded"):
         groups["billing"]

@@ -56,7 +56,7 @@ class IncidentLog(DiskLogs):
     ) -> None:
         batch = NewBatch(pairs, time_ms)
         if producer_id != NO_PRODUCER_ID:
-            batch = NewBatch.of_producer(pairs, time_ms, producer_id, producer_epoch)
+            batch = NewBatch.of_coordinator(pairs, time_ms, producer_id, producer_epoch)
         error, _ = self._append(partition, batch)
         if error is not Errors.NONE:
             raise UsageError(f"the log refused the batch: {error.name}")

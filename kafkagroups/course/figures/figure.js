@@ -142,7 +142,8 @@ function leaveAfter(group, waitMs) {
 // itself has come there.
 function startAt(group, copy, origin) {
   const [x, y] = placeOf(origin);
-  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2;
+  const scrolled = copy.is_pinned && !origin.is_pinned ? parseFloat(group.parentElement.style.getPropertyValue("--scrolled")) || 0 : 0;
+  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2 - scrolled;
   const startY = y + ((origin.height ?? copy.height) - copy.height) / 2;
   group.style.transition = "none";
   group.style.transform = `translate(${startX}px, ${startY}px)`;
@@ -306,13 +307,15 @@ function makeFreeInput(parent, freeInput, send, typed) {
 }
 
 // In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too. It fades at each
-// side where it goes on, and a line says so. Pinned marks, such as the names of rows, stay in view.
+// side where it goes on, and a line says so. Pinned marks, such as the names of rows, stay in view, at its left side.
 function makeScrollable(picture, sign) {
   const update = () => {
     const svg = picture.querySelector("svg");
     const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale}px`);
+    const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
     const hidden = picture.scrollWidth - picture.clientWidth;
+    const start = hidden > 1 && pinned.length ? Math.min(...pinned) - 4 : 0;
+    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale - start}px`);
     if (hidden > 1) picture.tabIndex = 0;
     else picture.removeAttribute("tabindex");
     picture.classList.toggle("kg-more-left", picture.scrollLeft > 1);

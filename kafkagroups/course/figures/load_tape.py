@@ -24,10 +24,10 @@ from kafkagroups.records.serde import ControlType, Record
 _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
-_GROUP_WIDTH = 58
-_OFFSET_WIDTH = 42
+_GROUP_WIDTH = 56
+_OFFSET_WIDTH = 41
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
-_NAMES_LEFT = 130
+_NAMES_LEFT = 134
 _ROW = 30
 _CHIP_HEIGHT = 24
 _FIRST_ROW = 157
@@ -92,8 +92,8 @@ class _Coordinator(NamedTuple):
     left: float
 
 
-_NEW = _Coordinator("new", "4.3.1", 188)
-_CLASSIC = _Coordinator("classic", "3.9.2", 328)
+_NEW = _Coordinator("new", "4.3.1", 190)
+_CLASSIC = _Coordinator("classic", "3.9.2", 325)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]
@@ -200,24 +200,24 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     for coordinator, (memory, before) in memories.items():
         marks += _draw_memory(coordinator, memory)
         if is_end and is_broken:
-            middle = coordinator.left + _SIDE_WIDTH / 2
+            frame = (coordinator.left + 4, _find_row("mailer") - _ROW / 2, _SIDE_WIDTH - 8, _CHIP_HEIGHT)
             style: dict[str, Any] = {"tone": Tone.ERROR, "is_bold": True, "is_pinned": True}
-            marks.append(
-                Label(f"{coordinator.name} fails", middle, _find_row("mailer"), "load failed", "middle", **style)
-            )
+            marks.append(Box(f"{coordinator.name} fails", *frame, ("load failed",), **style))
         marks += _draw_chips(coordinator, memory, before, step)
         text += _describe(coordinator.kafka, memory)
     if new.answer != classic.answer:
         marks.append(_draw_sign("answers", _ANSWERS))
-    for group, column in sorted(new.chips.keys() ^ classic.chips.keys(), key=lambda slot: _GROUPS.index(slot[0])):
-        has_new = (group, column) in new.chips
-        marks.append(_draw_sign(group, _find_row(group)))
-        marks.append(
-            _draw_chip(_CLASSIC if has_new else _NEW, (group, column), f"no {column}", is_dashed=True, is_hollow=True)
-        )
-        text.append(f"only {(_NEW if has_new else _CLASSIC).kafka} has {group}")
+    for slot in sorted(new.chips.keys() ^ classic.chips.keys(), key=_sort):
+        owner, other = (_NEW, _CLASSIC) if slot in new.chips else (_CLASSIC, _NEW)
+        marks.append(_draw_sign(slot[0], _find_row(slot[0])))
+        marks.append(_draw_chip(other, slot, "no group", is_dashed=True, is_hollow=True))
+        text.append(f"only {owner.kafka} has {slot[0]}")
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
     return Scene(tuple(marks), _explain(step, is_broken), tuple(text))
+
+
+def _sort(slot: _Slot) -> tuple[str, int]:
+    return slot[1], _GROUPS.index(slot[0])
 
 
 def _find_row(group: str) -> float:
@@ -270,34 +270,31 @@ def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, ste
 
 
 def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
-    is_end = step > len(_LOG)
     loaded = min(step, len(_LOG))
     in_memory = {chip.record for chip in new.chips.values()}
-    head = _find_tile(loaded - 1) + _TILE_WIDTH / 2 if loaded else _LEFT
+    head = min(max(_LEFT, _find_tile(step - 1) + _TILE_WIDTH / 2), 552)
     yield Label("tape title", _LEFT, 14, "the log", is_bold=True)
     yield Label("dashes", 552, 14, "dashed: in a transaction", "end", Tone.MUTED, 11)
-    yield Box("read", _LEFT, 22, 548 if is_end else head - _LEFT, 4, tone=Tone.NEW, is_solid=True)
-    if not is_end:
-        yield Arrow("head", head, 20, head, 34, Tone.NEW)
+    yield Box("read", _LEFT, 22, head - _LEFT, 4, tone=Tone.NEW, is_solid=True)
+    yield Arrow("head", head, 20, head, 34, Tone.NEW)
     for offset, entry in enumerate(_LOG):
         middle = _find_tile(offset) + _TILE_WIDTH / 2
         word = "0 bytes" if is_broken and offset == len(_LOG) - 1 else entry.word
         is_last = offset == step - 1
-        tone = Tone.NEW if is_last else Tone.PLAIN
-        if offset >= loaded or entry.value is None:
-            tone = Tone.ERROR if word == "0 bytes" and offset < loaded else Tone.NEW if is_last else Tone.MUTED
-        elif entry.topic and offset not in in_memory and not (is_broken and is_end):
+        tone = Tone.PLAIN
+        if word == "0 bytes" and offset < loaded:
+            tone = Tone.ERROR
+        elif is_last:
+            tone = Tone.NEW
+        elif offset >= loaded or entry.value is None:
+            tone = Tone.MUTED
+        elif entry.topic and offset not in in_memory and in_memory:
             tone = Tone.DEAD
         # A tombstone and a marker are hollow.
         hue = entry.group if entry.value is not None else ""
-        style: dict[str, Any] = {
-            "is_bold": is_last,
-            "is_dashed": bool(entry.producer),
-            "is_gone": tone is Tone.DEAD,
-            "hue": hue,
-        }
+        style: dict[str, Any] = {"is_bold": is_last, "is_dashed": bool(entry.producer), "is_gone": tone is Tone.DEAD}
         frame = (_find_tile(offset), 37, _TILE_WIDTH, 38)
-        yield Box(f"cell {offset}", *frame, (entry.group or "marker", word), tone, 11, **style)
+        yield Box(f"cell {offset}", *frame, (entry.group or "marker", word), tone, 11, hue=hue, **style)
         yield Label(f"offset {offset}", middle, 88, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
         if entry.producer:
             yield Label(f"producer {offset}", middle, 101, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)
@@ -314,11 +311,12 @@ def _find_tile(offset: int) -> float:
 
 def _describe(kafka: str, memory: _Memory) -> Iterator[str]:
     yield f"{kafka} answers about billing sales-0: {memory.answer}"
-    for (group, column), chip in sorted(memory.chips.items(), key=lambda pair: (pair[0][1], _GROUPS.index(pair[0][0]))):
-        if column == "group":
-            yield f"{kafka} has the group {group}: {chip.word}"
+    for slot in sorted(memory.chips, key=_sort):
+        chip = memory.chips[slot]
+        if slot[1] == "group":
+            yield f"{kafka} has the group {slot[0]}: {chip.word}"
         else:
-            yield f"{kafka} has {'pending' if chip.is_pending else 'committed'} {group} {chip.partition}: {chip.word}"
+            yield f"{kafka} has {'pending' if chip.is_pending else 'committed'} {slot[0]} {chip.partition}: {chip.word}"
 
 
 def _explain(step: int, is_broken: bool) -> str:

@@ -112,15 +112,17 @@ function drawMark(group, mark, waitMs) {
   setTimeout(() => old.forEach((text) => text.remove()), waitMs + 100);
 }
 
-// In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed.
+// In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed, to the right of the
+// pinned box that covers what scrolls below it.
 function reveal(svg, marks, isStill) {
   const picture = svg.parentElement;
   if (!marks.length || picture.scrollWidth - picture.clientWidth <= 1) return;
   const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
   const left = Math.min(...marks.map((mark) => Math.min(placeOf(mark)[0], mark.x2 ?? Infinity))) * scale;
   const right = Math.max(...marks.map((mark) => Math.max(placeOf(mark)[0] + (mark.width ?? 0), mark.x2 ?? 0))) * scale;
-  if (left >= picture.scrollLeft && right <= picture.scrollLeft + picture.clientWidth) return;
-  const start = left - Math.max(20, (picture.clientWidth - (right - left)) / 2);
+  const edge = ((svg.querySelector('[data-key="cover"]')?.mark.width ?? -FADE) + FADE) * scale;
+  if (left >= picture.scrollLeft + edge && right <= picture.scrollLeft + picture.clientWidth) return;
+  const start = left - Math.max(edge + 20, (edge + picture.clientWidth - (right - left)) / 2);
   picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });
 }
 

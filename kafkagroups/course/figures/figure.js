@@ -105,7 +105,7 @@ function drawMark(group, mark, waitMs) {
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
   else drawText(group, 0, 0, mark.text, mark);
-  if (!old.length || before === joinTexts(group)) return;
+  if (!group.mark || !waitMs || before === joinTexts(group)) return;
   for (const text of listTexts(group)) text.classList.add("kg-late");
   for (const text of old) text.setAttribute("class", "kg-old");
   group.append(...old);

@@ -132,7 +132,7 @@ class _Scale:
         for moment in story:
             earlier = sum(other.time_s == moment.time_s for other in story[: len(self.seconds)])
             self.seconds.append(moment.time_s + earlier * _EVENT_S)
-        self.span_s = max(22, story[-1].time_s + 4)
+        self.span_s = max(22, story[-1].time_s + 5)
 
     def find_x(self, second: float) -> float:
         return _LEFT + min(second / self.span_s, 1) * _WIDTH
@@ -217,7 +217,7 @@ def _draw_names(moments: list[Moment]) -> Iterator[Mark]:
     yield Box("cover", 1, _GROUP_TOP - 1, 78, 220, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
     yield Label("group", _EDGE, _GROUP_TOP + 14, "the group", is_bold=True, is_pinned=True)
     for number, (name, top, lane) in enumerate(zip(MEMBERS, _LANE_TOPS, moments[-1].lanes, strict=True)):
-        status = ("leads" if lane.is_leader else "") if lane.session_end_s else _name_status(number, moments)
+        status = _name_status(number, moments) if lane.session_end_s is None else "leads" * lane.is_leader
         lines = (name, *wrap(status, 9))
         yield Box(f"name {name}", _EDGE, top, 64, _LANE_HEIGHT, lines, size=_SIZE, hue=name, is_pinned=True)
         for row in range(3):

@@ -132,7 +132,7 @@ class _Scale:
         for moment in story:
             earlier = sum(other.time_s == moment.time_s for other in story[: len(self.seconds)])
             self.seconds.append(moment.time_s + earlier * _EVENT_S)
-        self.span_s = max(22, story[-1].time_s + 5)
+        self.span_s = max(22, story[-1].time_s + 7)
 
     def find_x(self, second: float) -> float:
         return _LEFT + min(second / self.span_s, 1) * _WIDTH

@@ -33,12 +33,7 @@ _DELAY = 0.6
 _FIRST_MEMBER_TOP = 90
 _SECOND_MEMBER_TOP = 210
 _MEMBER_HEIGHT = 66
-_STATES = {
-    0: ("Stable", Tone.LIVE),
-    1: ("must revoke", Tone.ERROR),
-    2: ("waits", Tone.WAIT),
-    None: ("no state yet", Tone.MUTED),
-}
+_STATES = {0: ("Stable", Tone.LIVE), 1: ("must revoke", Tone.ERROR), 2: ("waits", Tone.WAIT)}
 _REASON_BY_TYPE = {
     3: "The group has changed, so the group epoch rises. The targets are still old.",
     5: "The log now contains the subscription of a member.",
@@ -49,7 +44,7 @@ _REASON_BY_TYPE = {
 
 class _Member(NamedTuple):
     epoch: int = 0
-    state: int | None = None
+    state: int = -1
     current: tuple[str, ...] = ()
     revoking: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
@@ -59,6 +54,10 @@ class _State(NamedTuple):
     group_epoch: int
     assignment_epoch: int
     members: dict[str, _Member]
+
+
+_Shape = tuple[list[str], list[str], list[int]]
+"""The members, the partitions and the epochs that the figure has room for."""
 
 
 class Epochs(Figure):
@@ -84,8 +83,7 @@ class Epochs(Figure):
                 record_type, title, _ = steps[number - 1]
                 words = f"record {':'.join(title.split(':')[:2])}"
                 caption = f"Record {title}. {_explain(record_type, state, before)}"
-            marks, text = _draw(state, before, words, (list(last.members), partitions, epochs))
-            return Scene(tuple(marks), caption, tuple(text))
+            return _draw(state, before, words, caption, (list(last.members), partitions, epochs))
 
         revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
@@ -117,7 +115,7 @@ def _read_state(group: ModernGroup, names: Names) -> _State:
         current = member.assignment
         members[names.clients[member_id]] = _Member(
             member.member_epoch,
-            None if current is None else member.state,
+            -1 if current is None or member.state is None else member.state,
             _list_partitions(current.assigned_partitions if current else [], names.topics),
             _list_partitions(current.partitions_pending_revocation if current else [], names.topics),
             _list_partitions(target.topic_partitions if target else [], names.topics),
@@ -133,9 +131,7 @@ def _list_epochs(state: _State) -> list[int]:
     return [state.group_epoch, state.assignment_epoch, *(member.epoch for member in state.members.values())]
 
 
-def _draw(
-    state: _State, before: _State, record: str, shape: tuple[list[str], list[str], list[int]]
-) -> tuple[list[Mark], list[str]]:
+def _draw(state: _State, before: _State, record: str, caption: str, shape: _Shape) -> Scene:
     members, partitions, epochs = shape
     tops = [_FIRST_MEMBER_TOP, *(_SECOND_MEMBER_TOP + number * _MEMBER_HEIGHT for number in range(len(members) - 1))]
     bottom = tops[-1] + 50
@@ -165,7 +161,7 @@ def _draw(
         names.append(Label(f"name {name}", 4, top + 17, name, tone=tone, is_bold=is_there, **pinned))
         if is_there:
             tokens.append((name, top + 12, member.epoch, before.members.get(name, _Member()).epoch))
-            word, tone = _STATES[member.state]
+            word, tone = _STATES.get(member.state, ("no state yet", Tone.MUTED))
             names.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11, delay=_DELAY, **pinned))
             text += [f"epoch of {name}: {member.epoch}", f"state of {name}: {word}"]
         text += [f"{name} has: {partition}" for partition in member.current]
@@ -177,7 +173,7 @@ def _draw(
         tone = Tone.NEW if epoch != old_epoch else Tone.LIVE
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
         marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY))
-    return [*marks, *names], text
+    return Scene((*marks, *names), caption, tuple(text))
 
 
 def _find_token(epoch: int, epochs: list[int]) -> float:

@@ -118,7 +118,8 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
 
     def draw(step: int, coordinator: int) -> Scene:
         found = answers_by_step[step][coordinator] if step in answers_by_step else None
-        homes = {group: _list_homes(group, step) for group in [*groups, *named]}
+        counts = [count for count in _COUNTS if count <= _COUNT_BY_STEP[step]]
+        homes = {group: [partition_for(group, count) for count in counts] for group in [*groups, *named]}
         return _draw(_View(step, coordinator, groups, named, typed, homes, found))
 
     steps = Control("step", "step", _STEPS)
@@ -150,11 +151,6 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
     fetched = {group: broker.offset_fetch(group, [_ORDERS_0]).value.offsets[_ORDERS_0].offset for group in groups}
     classic = {group: None if offset < 0 else offset for group, offset in fetched.items()}
     return (new, classic)
-
-
-def _list_homes(group: str, step: int) -> list[int]:
-    count = _COUNT_BY_STEP[step]
-    return [partition_for(group, earlier) for earlier in _COUNTS if earlier <= count]
 
 
 def _draw(view: _View) -> Scene:

@@ -14,24 +14,22 @@ from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Dea
 from kafkagroups.course.group_life import format_count
 from kafkagroups.errors import UsageError
 
-_HEIGHT = 362
+_HEIGHT = 346
 _EDGE = 4
 _LEFT = 80
 _WIDTH = 476
 _EVENT_S = 0.34
 _GROUP_TOP = 46
-_LANE_TOPS = (104, 193)
+_LANE_TOPS = (86, 175)
 _LANE_HEIGHT = 48
 _ROW = 16
-_AXIS_BASE = 278
-_LOG_TOP = 308
+_AXIS_BASE = 260
+_LOG_TOP = 290
 _SIZE = 11
 _RECORD_DISTANCE = 61.5
 _PADDING = 3
-_FAILOVER_COLUMNS = 36
 _SIGNS = {"Heartbeat": "♥", "OffsetCommit": "●"}
 _LEGEND = "0 1 2: partitions   ♥ heartbeat   ● commit   ○ refused"
-_REFUSALS = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN")
 _STATE_WORDS = {"Stable": "stable", "Empty": "empty", "Dead": ""}
 _STATE_TONES = {"stable": Tone.LIVE, "rebalance": Tone.WAIT}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
@@ -132,7 +130,7 @@ class _Scale:
         for moment in story:
             earlier = sum(other.time_s == moment.time_s for other in story[: len(self.seconds)])
             self.seconds.append(moment.time_s + earlier * _EVENT_S)
-        self.span_s = max(22, story[-1].time_s + 7)
+        self.span_s = max(22, story[-1].time_s * 1.28)
 
     def find_x(self, second: float) -> float:
         return _LEFT + min(second / self.span_s, 1) * _WIDTH
@@ -168,11 +166,7 @@ def _draw_group(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
         lines = fit_words(width - _PADDING, _SIZE, word)
         yield Box(f"band {start}", x, _GROUP_TOP, width, 18, lines, _STATE_TONES.get(word, Tone.PLAIN), _SIZE)
         if word == "rebalance":
-            yield Box(f"pause {start}", x, _GROUP_TOP + 40, width, 178, tone=Tone.WAIT)
-    generations = [f"generation {moment.generation}" if moment.generation else "" for moment in moments]
-    for start, x, width, word in scale.list_spans(generations):
-        lines = fit_words(width - _PADDING, _SIZE, word, word.split()[1])
-        yield Box(f"generation {start}", x, _GROUP_TOP + 20, width, 16, lines, Tone.MUTED, _SIZE)
+            yield Box(f"pause {start}", x, _GROUP_TOP + 22, width, 178, tone=Tone.WAIT)
 
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
@@ -180,12 +174,10 @@ def _draw_failover(moment: Moment) -> Iterator[Mark]:
     lost = (54, tone, "lost with the coordinator's memory:", moment.lost)
     loaded = (138, Tone.LIVE, "the next coordinator reads the log:", moment.loaded)
     for top, tone, title, words in (lost, loaded):
-        yield Box(f"part {top}", _EDGE, top, 552, 74, tone=tone, is_dashed=tone is Tone.ERROR)
-        for number, line in enumerate((title, *wrap(words, _FAILOVER_COLUMNS))):
-            y = top + 20 + 15 * number
-            yield Label(f"line {top} {number}", 14, y, line, tone=tone, is_bold=not number, is_pinned=True)
+        style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "is_pinned": True}
+        yield Box(f"part {top}", _EDGE, top, 306, 76, (title, *wrap(words, 40)), tone, **style)
     x = _EDGE + (len(moment.written) - 0.5) * _RECORD_DISTANCE
-    yield Arrow("load", x, _LOG_TOP - 3, x, 214)
+    yield Arrow("load", x, _LOG_TOP - 3, min(x, 290), 216)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment]) -> Iterator[Mark]:
@@ -214,7 +206,7 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment]) -> Iterator[Ma
 
 def _draw_names(moments: list[Moment]) -> Iterator[Mark]:
     """The cover hides what a narrow picture scrolls below the names."""
-    yield Box("cover", 1, _GROUP_TOP - 1, 78, 220, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
+    yield Box("cover", 1, _GROUP_TOP - 1, 78, 202, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
     yield Label("group", _EDGE, _GROUP_TOP + 14, "the group", is_bold=True, is_pinned=True)
     for number, (name, top, lane) in enumerate(zip(MEMBERS, _LANE_TOPS, moments[-1].lanes, strict=True)):
         status = _name_status(number, moments) if lane.session_end_s is None else "leads" * lane.is_leader
@@ -256,7 +248,7 @@ def _draw_requests(scale: _Scale, name: str, moments: list[Moment], top: float) 
             seen += 1
             if event.client != name:
                 continue
-            is_refused = event.response.startswith(_REFUSALS)
+            is_refused = event.response.startswith(("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN"))
             if request in _SIGNS:
                 x = scale.find_event(number) if event.time_s == moment.time_s else scale.find_x(event.time_s)
                 sign = "○" if request == "OffsetCommit" and is_refused else _SIGNS[request]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,13 +63,8 @@ def merge_results(left: PartResult, right: PartResult) -> PartResult:
     """Return the result of two parts together. `left` can be the earlier or the later part."""
     merged = dict(left)
     for key, line in right.items():
-        merged[key] = max(left.get(key, line), line, key=_read_position)
+        merged[key] = max(left.get(key, line), line, key=itemgetter(0))
     return merged
-
-
-def _read_position(line: NewestLine) -> int:
-    position, _ = line
-    return position
 
 
 def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key, int]:

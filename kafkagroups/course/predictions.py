@@ -32,7 +32,7 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
         print(f"The answer is {answer!r}.")
         return
     if prediction is ...:
-        _show_folded(f"<p>The answer is <code>{_escape(answer)}</code>.</p>")
+        _show_folded(f"<p>The answer is <code>{_escape_text(repr(answer))}</code>.</p>")
         return
     print(_compare(name, prediction, answer))
 
@@ -82,10 +82,6 @@ def _read_html(data: Mapping[str, Any]) -> str:
     if "text/html" in data:
         return str(data["text/html"])
     return f"<pre>{_escape_text(str(data.get('text/plain', '')))}</pre>"
-
-
-def _escape(value: Any) -> str:
-    return _escape_text(repr(value))
 
 
 def _escape_text(text: str) -> str:

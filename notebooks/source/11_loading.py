@@ -86,7 +86,7 @@ for version, groups in loaded.items():
 #
 # While it runs, a coordinator of 4.x writes a record and applies it to its memory. A load applies each record of the log in the same way, so a group exists as soon as one record names it.
 #
-# In the figure, each record drops into the memories of both releases. `≠` marks what only one of them has: 3.9 makes groups of its *group records* only at the end. Step through it. Then give record 8 a value of zero bytes, and compare the answers.
+# In the figure, each record drops into the memories of both releases. `≠` marks what only one of them has: 3.9 keeps the *group record* (`gen 1`) as it is, and makes its groups only at the end. Step through it. Then give record 8 a value of zero bytes, and compare the answers.
 
 # %%
 # figure

@@ -128,7 +128,7 @@ def test_a_copy_comes_from_its_origin(browser):
     page.get_by_role("slider").fill("0")
     page.wait_for_function("() => !document.querySelector('.kg-leaves')")
     _, *states = page.evaluate(WATCH_A_STEP, 900)["states"]
-    heights = [state["new 0"][1] for state in states]
+    heights = [state["new billing offset 10"][1] for state in states]
     cell = states[0]["cell 0"][1]
     assert cell <= heights[0] < heights[-1]
     assert heights == sorted(heights)

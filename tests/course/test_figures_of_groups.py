@@ -301,6 +301,6 @@ def test_the_group_epoch_is_never_below_the_assignment_epoch():
 
 def test_a_member_has_no_state_before_its_first_current_assignment():
     """Record 0 is the member (5), and record 4 its current assignment (8). Only type 8 contains a state."""
-    assert "state of loyalty-1: no record 8 yet" in epochs().text(1)
-    assert "state of loyalty-1: no record 8 yet" in epochs().text(4)
-    assert "state of loyalty-1: 0: Stable" in epochs().text(5)
+    assert "state of loyalty-1: no state yet" in epochs().text(1)
+    assert "state of loyalty-1: no state yet" in epochs().text(4)
+    assert "state of loyalty-1: Stable" in epochs().text(5)

@@ -137,7 +137,8 @@ class CommitAndPowerCut(Figure):
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
         if not is_cut:
             words = ("a fetch now returns", now.fetched)
-            marks.append(Box("fetch", 143, 230, 248, 46, words, Tone.LIVE, is_bold=True, delay=2 * _DELAY))
+            style: dict[str, Any] = {"is_bold": True, "is_pinned": True, "delay": 2 * _DELAY}
+            marks.append(Box("fetch", 143, 230, 248, 46, words, Tone.LIVE, **style))
             return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
         whole = now.next_with_whole_log
         confirmed = now.next_with_confirmed_log

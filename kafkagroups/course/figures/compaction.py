@@ -122,14 +122,10 @@ def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerP
     return passes
 
 
-def _list_offsets(log: Path) -> list[int]:
-    return [record.offset for batch in open_log(log) for record in batch.records]
-
-
 def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool) -> Scene:
     entries = list_entries(is_open)
     logs = [passes[0].log_before, *(each.log_after for each in passes)]
-    rows = [_list_offsets(log) for log in logs]
+    rows = [[record.offset for batch in open_log(log) for record in batch.records] for log in logs]
     marks: list[Mark] = [*_draw_frame(active_start)]
     results: dict[int, str] = {}
     for row, present in enumerate(rows[: step + 2]):

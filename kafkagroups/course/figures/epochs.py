@@ -5,8 +5,7 @@ The figure loads the partition of the shop's group `loyalty` (data/harbour/4.3.1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,15 +22,18 @@ from kafkagroups.log.folders import open_logs
 from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import decode
 
-_TOKEN_SIZE = 28
-_CELL_WIDTH = 108
-_GROUP_TOPS = (42, 96)
-_FREE_TOP = 48
+_TOKEN_SIZE = 26
+_CELLS_LEFT = 92
+_CELL_WIDTH = 72
+_AXIS_LEFT = 344
+_AXIS_WIDTH = 184
+_FREE_TOP = 160
 _DELAY = 0.6
 """The seconds until the record has come, and changes what the coordinator knows."""
-_FIRST_MEMBER_TOP = 162
-_MEMBER_HEIGHT = 74
-_STATE_NAMES = {0: "0: Stable", 1: "1: must revoke", 2: "2: waits for others"}
+_FIRST_MEMBER_TOP = 90
+_SECOND_MEMBER_TOP = 210
+_MEMBER_HEIGHT = 66
+_STATES = {0: ("Stable", Tone.LIVE), 1: ("must revoke", Tone.ERROR), 2: ("waits", Tone.WAIT)}
 _REASON_BY_TYPE = {
     3: "The group has changed, so the group epoch rises. The targets are still old.",
     5: "The log now contains the subscription of a member.",
@@ -41,17 +43,21 @@ _REASON_BY_TYPE = {
 
 
 class _Member(NamedTuple):
-    epoch: int
-    state: int | None
-    current: tuple[str, ...]
-    revoking: tuple[str, ...]
-    target: tuple[str, ...]
+    epoch: int = 0
+    state: int = -1
+    current: tuple[str, ...] = ()
+    revoking: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
 
 
 class _State(NamedTuple):
     group_epoch: int
     assignment_epoch: int
     members: dict[str, _Member]
+
+
+_Shape = tuple[list[str], list[str], list[int]]
+"""The members, the partitions and the epochs that the figure has room for."""
 
 
 class Epochs(Figure):
@@ -62,7 +68,7 @@ class Epochs(Figure):
         if not steps:
             raise UsageError(f"Epochs: {path} has no record of a consumer group {group!r}")
         last = steps[-1][2]
-        height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) + 14
+        height = _SECOND_MEMBER_TOP + _MEMBER_HEIGHT * (len(last.members) - 1) + 26
         partitions = sorted({each for member in last.members.values() for each in member.target})
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
         names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
@@ -71,16 +77,13 @@ class Epochs(Figure):
         def draw(number: int) -> Scene:
             state = states[number]
             before = states[max(number - 1, 0)]
+            words = ""
             caption = "Load the records of the group one by one. Its commits are left out."
-            scene = _draw(caption, state, before, (list(last.members), partitions, epochs))
-            if not number:
-                return scene
-            record_type, title, _ = steps[number - 1]
-            words = f"record {':'.join(title.split(':')[:2])}"
-            frame = (4, height - 26, measure_text(words, 12) + 16, 24)
-            record = Box(words, *frame, (words,), Tone.NEW, is_pinned=True)
-            caption = f"Record {title}. {_explain(record_type, state, before)}"
-            return replace(scene, marks=(*scene.marks, record), caption=caption)
+            if number:
+                record_type, title, _ = steps[number - 1]
+                words = f"record {':'.join(title.split(':')[:2])}"
+                caption = f"Record {title}. {_explain(record_type, state, before)}"
+            return _draw(state, before, words, caption, (list(last.members), partitions, epochs))
 
         revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
@@ -112,16 +115,12 @@ def _read_state(group: ModernGroup, names: Names) -> _State:
         current = member.assignment
         members[names.clients[member_id]] = _Member(
             member.member_epoch,
-            None if current is None else member.state,
+            -1 if current is None or member.state is None else member.state,
             _list_partitions(current.assigned_partitions if current else [], names.topics),
             _list_partitions(current.partitions_pending_revocation if current else [], names.topics),
             _list_partitions(target.topic_partitions if target else [], names.topics),
         )
     return _State(group.group_epoch, group.assignment_epoch, dict(sorted(members.items())))
-
-
-def _name_state(member: _Member) -> str:
-    return "no record 8 yet" if member.state is None else _STATE_NAMES.get(member.state, str(member.state))
 
 
 def _list_partitions(assignment: list[Any], topics: dict[str, str]) -> tuple[str, ...]:
@@ -132,82 +131,83 @@ def _list_epochs(state: _State) -> list[int]:
     return [state.group_epoch, state.assignment_epoch, *(member.epoch for member in state.members.values())]
 
 
-def _draw(caption: str, state: _State, before: _State, shape: tuple[list[str], list[str], list[int]]) -> Scene:
+def _draw(state: _State, before: _State, record: str, caption: str, shape: _Shape) -> Scene:
     members, partitions, epochs = shape
-    tops = {name: _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT for number, name in enumerate(members)}
-    marks: list[Mark] = [
-        Label("epoch title", 212, 16, "epoch", "end", Tone.MUTED),
-        Label("free title", _find_left(0), 38, "no member has:", tone=Tone.MUTED),
+    tops = [_FIRST_MEMBER_TOP, *(_SECOND_MEMBER_TOP + number * _MEMBER_HEIGHT for number in range(len(members) - 1))]
+    bottom = tops[-1] + 50
+    pinned: dict[str, Any] = {"is_pinned": True}
+    names: list[Mark] = [
+        Box("cover", 1, 84, _CELLS_LEFT - 5, bottom - 80, tone=Tone.MUTED, is_hollow=True, **pinned),
+        Label("free title", 4, _FREE_TOP + 19, "no member", tone=Tone.MUTED, **pinned),
     ]
+    if record:
+        names.append(Box(record, 4, bottom + 12, measure_text(record, 12) + 16, 24, (record,), Tone.NEW, **pinned))
+    marks: list[Mark] = [Label("epoch title", _AXIS_LEFT - 16, 16, "epoch", "end", Tone.MUTED)]
     for epoch in epochs:
         x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
         marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
-        marks.append(Arrow(f"line {epoch}", x, 22, x, max(tops.values()) + 40, Tone.MUTED, has_head=False))
-    marks += _draw_epoch("group epoch", _GROUP_TOPS[0], state.group_epoch, before.group_epoch, epochs)
-    marks += _draw_epoch("assignment epoch", _GROUP_TOPS[1], state.assignment_epoch, before.assignment_epoch, epochs)
-    text = [f"group epoch: {state.group_epoch}", f"assignment epoch: {state.assignment_epoch}"]
-    for name, top in tops.items():
-        member = state.members.get(name)
+        marks.append(Arrow(f"line {epoch}", x, 22, x, bottom, Tone.MUTED, has_head=False))
+    tokens = [("group", 24, state.group_epoch, before.group_epoch)]
+    tokens.append(("assignment", 54, state.assignment_epoch, before.assignment_epoch))
+    text = []
+    for name, top, epoch, _ in tokens:
+        marks.append(Label(f"name {name}", _AXIS_LEFT - 16, top + 17, name, "end", is_bold=True))
+        text.append(f"{name} epoch: {epoch}")
+    for name, top in zip(members, tops, strict=True):
+        member = state.members.get(name, _Member())
         marks += [_draw_cell(name, column, top, partition, member) for column, partition in enumerate(partitions)]
-        if member is None:
-            marks.append(Label(f"name {name}", 4, top - 6, name, tone=Tone.MUTED, is_pinned=True))
-            continue
-        old = before.members.get(name)
-        marks += _draw_epoch(name, top, member.epoch, old.epoch if old else 0, epochs)
-        marks.append(Label(f"state {name}", 100, top - 6, _name_state(member), delay=_DELAY, is_pinned=True))
-        text += [f"epoch of {name}: {member.epoch}"]
-        text += [f"state of {name}: {_name_state(member)}"]
+        is_there = name in state.members
+        tone = Tone.PLAIN if is_there else Tone.MUTED
+        names.append(Label(f"name {name}", 4, top + 17, name, tone=tone, is_bold=is_there, **pinned))
+        if is_there:
+            tokens.append((name, top + 12, member.epoch, before.members.get(name, _Member()).epoch))
+            word, tone = _STATES.get(member.state, ("no state yet", Tone.MUTED))
+            names.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11, delay=_DELAY, **pinned))
+            text += [f"epoch of {name}: {member.epoch}", f"state of {name}: {word}"]
         text += [f"{name} has: {partition}" for partition in member.current]
         text += [f"{name} must revoke: {partition}" for partition in member.revoking]
         text += [f"{name} should have: {partition}" for partition in member.target]
     for column, partition in enumerate(partitions):
-        marks += _draw_partition(column, partition, state, tops)
-    return Scene(tuple(marks), caption, tuple(text))
+        marks += _draw_partition(column, partition, state, dict(zip(members, tops, strict=True)))
+    for name, top, epoch, old_epoch in tokens:
+        tone = Tone.NEW if epoch != old_epoch else Tone.LIVE
+        frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
+        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY))
+    return Scene((*marks, *names), caption, tuple(text))
 
 
 def _find_token(epoch: int, epochs: list[int]) -> float:
-    return 8 + epochs.index(epoch) * 138 / max(len(epochs) - 1, 1)
-
-
-def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> Iterator[Mark]:
-    tone = Tone.NEW if epoch != before else Tone.LIVE
-    left = _find_token(epoch, epochs)
-    yield Label(f"name {name}", 4, top - 6, name, is_bold=True, is_pinned=True)
-    frame = (left, top + 4, _TOKEN_SIZE, _TOKEN_SIZE)
-    yield Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY)
+    return _AXIS_LEFT + epochs.index(epoch) * _AXIS_WIDTH / max(len(epochs) - 1, 1)
 
 
 def _find_left(column: int) -> float:
-    return 220 + column * (_CELL_WIDTH + 3)
+    return _CELLS_LEFT + column * (_CELL_WIDTH + 3)
 
 
-def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member | None) -> Box:
+def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member) -> Box:
     """A cell is dashed unless the member should have the partition. Its lower lines are for the partition's chip."""
-    lines: tuple[str, ...] = ()
-    tone = Tone.MUTED
-    if member is not None and partition in member.target:
-        lines = ("target", "", "")
-        tone = Tone.PLAIN if partition in member.current else Tone.WAIT
-    elif member is not None and partition in member.revoking:
-        lines = ("must go", "", "")
-        tone = Tone.ERROR
-    key = f"cell {name} {partition}"
-    is_dashed = "target" not in lines
-    return Box(key, _find_left(column), top, _CELL_WIDTH, 50, lines, tone, is_dashed=is_dashed, delay=_DELAY)
+    held = (member.revoking, member.current, member.target)
+    words = (("must go", Tone.ERROR), ("reads", Tone.PLAIN), ("target", Tone.WAIT))
+    word, tone = next((word for role, word in zip(held, words, strict=True) if partition in role), ("", Tone.MUTED))
+    style: dict[str, Any] = {"is_dashed": partition not in member.target, "delay": _DELAY}
+    lines = (word, "", "") if word else ()
+    return Box(f"cell {name} {partition}", _find_left(column), top, _CELL_WIDTH, 50, lines, tone, **style)
 
 
-def _draw_partition(column: int, partition: str, state: _State, tops: dict[str, int]) -> Iterator[Mark]:
-    """The chip of a partition is in the row of the member that has it."""
+def _draw_partition(column: int, partition: str, state: _State, tops: Mapping[str, int]) -> Iterator[Mark]:
+    """The chip of a partition is in the row of the member that has it. An arrow shows where it has to go."""
     left = _find_left(column)
-    top = _FREE_TOP
+    middle = left + _CELL_WIDTH / 2
+    top = _FREE_TOP + 3
     tone = Tone.PLAIN
     for name, member in state.members.items():
         if partition in (*member.current, *member.revoking):
             top = tops[name] + 22
             tone = Tone.ERROR if partition in member.revoking else Tone.LIVE
+    yield Box(f"free {partition}", left, _FREE_TOP, _CELL_WIDTH, 30, tone=Tone.MUTED, is_dashed=True)
+    if tone is Tone.ERROR:
+        yield Arrow(f"revoke {partition}", middle, top + 30, middle, _FREE_TOP - 1, Tone.ERROR, delay=_DELAY)
     style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "hue": partition, "delay": _DELAY}
-    frame = (left, _FREE_TOP - 4, _CELL_WIDTH, 32)
-    yield Box(f"free {partition}", *frame, tone=Tone.MUTED, is_dashed=True)
     yield Box(f"chip {partition}", left + 3, top, _CELL_WIDTH - 6, 24, (partition,), tone, **style)
 
 

@@ -267,7 +267,7 @@ def _draw_result(number: int, case: _Case) -> Iterator[Mark]:
     end = _find_x(day)
     lines = fit_words(end - start, _SIZE, f"deleted on day {day}", f"until day {day}", f"day {day}")
     yield _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue)
-    yield _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, tone=Tone.ERROR, is_gone=True)
+    yield _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, ("✗",), tone=Tone.ERROR, is_gone=True)
 
 
 def _follows_empty_clock(case: _Case, number: int) -> bool:

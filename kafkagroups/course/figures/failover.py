@@ -155,7 +155,8 @@ def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
     style: dict[str, Any] = {"is_hollow": True, "is_dashed": is_dead, "is_gone": is_dead}
     choice = ("broker", number + 1)
     yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 142, tone=_TONES[state], choice=choice, **style)
-    yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True)
+    word = f"✗ {state}" if is_dead else state
+    yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, word, "middle", size=13, is_bold=True)
     words = f"memory: {_name_memory(state, size)}"
     yield Box(f"memory {number}", left + 12, 54, 152, 44, (words, ""), is_dashed=is_dead, is_hollow=True)
     yield Box(f"log {number}", left + 12, 106, 152, 24, ("log of partition 9",))

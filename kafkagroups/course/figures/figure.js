@@ -105,22 +105,24 @@ function drawMark(group, mark, waitMs) {
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
   else drawText(group, 0, 0, mark.text, mark);
-  if (!old.length || before === joinTexts(group)) return;
+  if (!group.mark || !waitMs || before === joinTexts(group)) return;
   for (const text of listTexts(group)) text.classList.add("kg-late");
   for (const text of old) text.setAttribute("class", "kg-old");
   group.append(...old);
   setTimeout(() => old.forEach((text) => text.remove()), waitMs + 100);
 }
 
-// In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed.
+// In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed, to the right of the
+// pinned box that covers what scrolls below it.
 function reveal(svg, marks, isStill) {
   const picture = svg.parentElement;
   if (!marks.length || picture.scrollWidth - picture.clientWidth <= 1) return;
   const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
   const left = Math.min(...marks.map((mark) => Math.min(placeOf(mark)[0], mark.x2 ?? Infinity))) * scale;
   const right = Math.max(...marks.map((mark) => Math.max(placeOf(mark)[0] + (mark.width ?? 0), mark.x2 ?? 0))) * scale;
-  if (left >= picture.scrollLeft && right <= picture.scrollLeft + picture.clientWidth) return;
-  const start = left - Math.max(20, (picture.clientWidth - (right - left)) / 2);
+  const edge = ((svg.querySelector('[data-key="cover"]')?.mark.width ?? -FADE) + FADE) * scale;
+  if (left >= picture.scrollLeft + edge && right <= picture.scrollLeft + picture.clientWidth) return;
+  const start = left - Math.max(edge + 20, (edge + picture.clientWidth - (right - left)) / 2);
   picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });
 }
 
@@ -142,7 +144,8 @@ function leaveAfter(group, waitMs) {
 // itself has come there.
 function startAt(group, copy, origin) {
   const [x, y] = placeOf(origin);
-  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2;
+  const scrolled = copy.is_pinned && !origin.is_pinned ? parseFloat(group.parentElement.style.getPropertyValue("--scrolled")) || 0 : 0;
+  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2 - scrolled;
   const startY = y + ((origin.height ?? copy.height) - copy.height) / 2;
   group.style.transition = "none";
   group.style.transform = `translate(${startX}px, ${startY}px)`;
@@ -306,13 +309,15 @@ function makeFreeInput(parent, freeInput, send, typed) {
 }
 
 // In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too. It fades at each
-// side where it goes on, and a line says so. Pinned marks, such as the names of rows, stay in view.
+// side where it goes on, and a line says so. Pinned marks, such as the names of rows, stay in view, at its left side.
 function makeScrollable(picture, sign) {
   const update = () => {
     const svg = picture.querySelector("svg");
     const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale}px`);
+    const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
     const hidden = picture.scrollWidth - picture.clientWidth;
+    const start = hidden > 1 && pinned.length ? Math.min(...pinned) - 4 : 0;
+    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale - start}px`);
     if (hidden > 1) picture.tabIndex = 0;
     else picture.removeAttribute("tabindex");
     picture.classList.toggle("kg-more-left", picture.scrollLeft > 1);

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafkagroups.api import load
-from kafkagroups.coordinator import Errors
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, find_hue
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
@@ -23,10 +21,17 @@ from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataVa
 from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import ControlType, Record
 
-_LEFT = 10
-_PITCH = 60
-_CELL_WIDTH = 55
-_CELL_HEIGHT = 46
+_LEFT = 4
+_PITCH = 62
+_TILE_WIDTH = 52
+_GROUP_WIDTH = 56
+_OFFSET_WIDTH = 41
+_SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
+_NAMES_LEFT = 134
+_ROW = 30
+_CHIP_HEIGHT = 24
+_FIRST_ROW = 157
+_ANSWERS = 300
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
 
@@ -45,28 +50,27 @@ class _Entry(NamedTuple):
     ends: ControlType | None = None
 
     @property
-    def lines(self) -> tuple[str, ...]:
+    def word(self) -> str:
         if self.ends is not None:
-            return "marker", str(self.producer), f"{self.ends.name.lower()}s"
-        if not self.topic:
-            return self.group, "group", f"gen {self.value}"
-        return self.group, f"{self.topic}-0", "∅" if self.value is None else str(self.value)
+            return f"{self.ends.name.lower()}s"
+        number = "∅" if self.value is None else str(self.value)
+        return number if self.topic else f"gen {number}"
 
 
 _LOG = (
     _Entry("billing", "sales", 10, "The offset goes into both memories. 4.3.1 creates its group now, 3.9.2 not yet."),
     _Entry("billing", "", 1, "The record of a finished rebalance: the group has a member, so 4.3.1 now says Stable."),
     _Entry("promo", "ads", 3, "promo commits without members. In 3.9.2 nothing but this offset shows that it exists."),
-    _Entry("billing", "sales", 17, "The same key as record 0, so 17 replaces 10 in both maps."),
+    _Entry("billing", "sales", 17, "The same key as record 0, so 17 replaces 10 in both memories."),
     _Entry("mailer", "mail", 5, "A commit in a transaction is pending until the head reaches the marker.", 7),
     _Entry("audit", "till", 8, "Another producer's transaction, so this offset is pending as well.", 8),
-    _Entry("", "", None, "The marker commits: producer 7's offset moves to the committed ones.", 7, ControlType.COMMIT),
+    _Entry(
+        "", "", None, "The marker commits: the offset of producer 7 is not pending any more.", 7, ControlType.COMMIT
+    ),
     _Entry("", "", None, "The marker aborts: the pending offset of producer 8 is dropped.", 8, ControlType.ABORT),
-    _Entry("promo", "ads", None, "A tombstone removes the offset of its key from both maps."),
+    _Entry("promo", "ads", None, "A tombstone removes the offset of its key from both memories."),
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
-_COMMITTED_COLUMNS = {("billing", "sales"): 4, ("promo", "ads"): 5, ("mailer", "mail"): 6}
-_PENDING_COLUMNS = {("mailer", "mail"): 7, ("audit", "till"): 8}
 _BUILT = (
     "Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these do not exist; "
     "4.3.1 had created both groups on the way."
@@ -81,31 +85,33 @@ _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_
 
 
 class _Coordinator(NamedTuple):
-    """`top` is that of its cards. The frame around them and the titles have their own places."""
+    """`left` is that of its memory. The memories stand next to each other, because they are compared."""
 
     name: str
     kafka: str
-    top: float
-    frame_top: float
-    title_base: float
-    heading_base: float
+    left: float
 
 
-# The cards of both stand next to each other, because they are compared. So the titles of one are above, of one below.
-_NEW = _Coordinator("new", "4.3.1", 152, 132, 126, 146)
-_CLASSIC = _Coordinator("classic", "3.9.2", 226, 222, 306, 285)
-_BETWEEN = (_NEW.top + _CELL_HEIGHT + _CLASSIC.top) / 2
+_NEW = _Coordinator("new", "4.3.1", 190)
+_CLASSIC = _Coordinator("classic", "3.9.2", 325)
+_MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
+
+_Slot = tuple[str, str]
+"""The id of a group, and "group" or "offset"."""
 
 
 class _Chip(NamedTuple):
-    lines: tuple[str, ...]
-    record: int | None
+    """`record` is that of an offset."""
+
+    word: str
+    partition: str = ""
+    record: int | None = None
+    is_pending: bool = False
 
 
-@dataclass(frozen=True)
-class _Memory:
-    chips: dict[int, _Chip] = field(default_factory=dict)
-    answer: str = Errors.COORDINATOR_LOAD_IN_PROGRESS.name
+class _Memory(NamedTuple):
+    chips: dict[_Slot, _Chip]
+    answer: str = "loading"
 
 
 class LoadTape(Figure):
@@ -120,11 +126,11 @@ class LoadTape(Figure):
             memories.append([_list_memories(log, coordinator) for coordinator in (_CLASSIC, _NEW)])
 
         def draw(step: int, ending: int) -> Scene:
-            classic, new = memories[ending]
-            return _draw(step, classic[step], new[step], is_broken=ending == 1)
+            pairs = [(memory[step], memory[max(step - 1, 0)]) for memory in memories[ending]]
+            return _draw(step, dict(zip((_CLASSIC, _NEW), pairs, strict=True)), is_broken=ending == 1)
 
         title = "A load: the head moves, and the records drop into memory"
-        super().__init__(Content.draw(title, 312, (steps, endings), draw))
+        super().__init__(Content.draw(title, 330, (steps, endings), draw))
 
 
 def _encode(entry: _Entry, *, is_broken: bool) -> tuple[KeyAndValue | ControlType, int]:
@@ -150,46 +156,34 @@ def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
 
 def _read_classic_maps(log: Path, until: int) -> _Memory:
     shard = fold_batches(0, list(open_log(log))[:until], dialect("classic", _CLASSIC.kafka))
-    chips: dict[int, _Chip] = {}
-    for group_id in shard.groups:
-        offset = _find_group_record(group_id, until)
-        chips[_GROUPS.index(group_id)] = _Chip(_LOG[offset].lines, offset)
-    chips |= _list_offset_chips(shard.offsets.committed.items(), _COMMITTED_COLUMNS)
+    chips = _list_offsets(shard.offsets.committed.items())
+    for group_id, group in shard.groups.items():
+        assert isinstance(group, Group)
+        chips[group_id, "group"] = _Chip(f"gen {group.generation}")
     for pending in shard.offsets.pending.values():
-        chips |= _list_offset_chips(pending.items(), _PENDING_COLUMNS)
+        chips |= _list_offsets(pending.items(), is_pending=True)
     return _Memory(chips)
 
 
 def _read_groups(log: Path, until: int, coordinator: _Coordinator = _NEW) -> _Memory:
-    chips: dict[int, _Chip] = {}
+    chips: dict[_Slot, _Chip] = {}
     groups = load(log, coordinator.name, kafka=coordinator.kafka, until=until) if until else {}
     for group_id, group in groups.items():
         assert isinstance(group, Group)
-        lines = (group_id, group.state.value, f"gen {group.generation}" if group.generation else "")
-        record = _find_group_record(group_id, until) if group.generation else None
-        chips[_GROUPS.index(group_id)] = _Chip(lines, record)
-        chips |= _list_offset_chips([(group_id, group.offsets)], _COMMITTED_COLUMNS)
-        chips |= _list_offset_chips([(group_id, pending) for pending in group.pending.values()], _PENDING_COLUMNS)
+        chips[group_id, "group"] = _Chip(group.state.value)
+        chips |= _list_offsets([(group_id, group.offsets)])
+        chips |= _list_offsets([(group_id, pending) for pending in group.pending.values()], is_pending=True)
     return _Memory(chips)
 
 
-def _list_offset_chips(
-    offsets_of_groups: Iterable[tuple[str, Mapping[TopicPartition, OffsetAndMetadata]]],
-    columns: dict[tuple[str, str], int],
-) -> dict[int, _Chip]:
+def _list_offsets(
+    offsets_of_groups: Iterable[tuple[str, Mapping[TopicPartition, OffsetAndMetadata]]], *, is_pending: bool = False
+) -> dict[_Slot, _Chip]:
     return {
-        columns[group, partition.topic]: _Chip((group, str(partition), str(offset.offset)), offset.record_offset)
+        (group, "offset"): _Chip(str(offset.offset), str(partition), offset.record_offset, is_pending)
         for group, offsets in offsets_of_groups
         for partition, offset in offsets.items()
     }
-
-
-def _find_group_record(group: str, until: int) -> int:
-    return max(
-        offset
-        for offset, entry in enumerate(_LOG[:until])
-        if entry.group == group and entry.ends is None and not entry.topic
-    )
 
 
 def _ask(log: Path, coordinator: _Coordinator) -> str:
@@ -198,128 +192,139 @@ def _ask(log: Path, coordinator: _Coordinator) -> str:
     return format_answer(result).rpartition(": ")[2].replace("-1", "−1")
 
 
-def _draw(step: int, classic: _Memory, new: _Memory, is_broken: bool) -> Scene:
-    loaded = min(step, len(_LOG))
+def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *, is_broken: bool) -> Scene:
     is_end = step > len(_LOG)
-    marks: list[Mark] = [Label("tape title", _LEFT, 15, "the log, from the first record to the last", is_bold=True)]
-    marks.append(Label("dashes", 550, 15, "dashed: in a transaction", "end", Tone.MUTED, 11))
-    head = 548 if is_end else max(6, _LEFT + loaded * _PITCH - 32)
-    marks.append(Arrow("head", head, 20, head, 33, Tone.NEW))
-    for coordinator, memory in ((_CLASSIC, classic), (_NEW, new)):
-        marks += _draw_frames(coordinator, memory, is_end, differs=classic.answer != new.answer)
+    (classic, _), (new, _) = memories.values()
+    marks = list(_draw_tape(step, new, is_broken=is_broken))
+    text: list[str] = []
+    for coordinator, (memory, before) in memories.items():
+        marks += _draw_memory(coordinator, memory)
         if is_end and is_broken:
-            title = "nothing: the load has failed"
-            marks.append(Label(f"{coordinator.name} fails", _LEFT + 4, coordinator.top + 27, title, tone=Tone.ERROR))
-        marks += _draw_chips(coordinator, memory, loaded, is_end, is_broken)
-    marks += _draw_tape(loaded, new, is_end, is_broken)
-    for column in _find_differences(classic, new):
-        middle = _find_left(column) + _CELL_WIDTH / 2
-        ends = (middle, _NEW.top + _CELL_HEIGHT, middle, _CLASSIC.top)
-        marks.append(Arrow(f"differ {column}", *ends, Tone.NEW, has_head=False))
-        marks.append(Box(f"differs {column}", middle - 11, _BETWEEN - 9, 22, 18, ("≠",), Tone.NEW, 14, is_bold=True))
-    return Scene(tuple(marks), _explain(step, is_broken), tuple(_describe(loaded, classic, new)))
+            frame = (coordinator.left + 4, _find_row("mailer") - _ROW / 2, _SIDE_WIDTH - 8, _CHIP_HEIGHT)
+            style: dict[str, Any] = {"tone": Tone.ERROR, "is_bold": True, "is_pinned": True}
+            marks.append(Box(f"{coordinator.name} fails", *frame, ("load failed",), **style))
+        marks += _draw_chips(coordinator, memory, before, step)
+        text += _describe(coordinator.kafka, memory)
+    if new.answer != classic.answer:
+        marks.append(_draw_sign("answers", _ANSWERS))
+    for slot in sorted(new.chips.keys() ^ classic.chips.keys(), key=_sort):
+        owner, other = (_NEW, _CLASSIC) if slot in new.chips else (_CLASSIC, _NEW)
+        marks.append(_draw_sign(slot[0], _find_row(slot[0])))
+        marks.append(_draw_chip(other, slot, "no group", is_dashed=True, is_hollow=True))
+        text.append(f"only {owner.kafka} has {slot[0]}")
+    text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
+    return Scene(tuple(marks), _explain(step, is_broken), tuple(text))
 
 
-def _find_left(column: int) -> float:
-    return _LEFT + column * _PITCH
+def _sort(slot: _Slot) -> tuple[str, int]:
+    return slot[1], _GROUPS.index(slot[0])
 
 
-def _draw_card(key: str, column: int, top: float, lines: tuple[str, ...], tone: Tone, **style: Any) -> Box:
-    return Box(key, _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, 11, **style)
+def _find_row(group: str) -> float:
+    return _FIRST_ROW + _GROUPS.index(group) * _ROW
 
 
-def _draw_frames(coordinator: _Coordinator, memory: _Memory, is_end: bool, *, differs: bool) -> Iterator[Mark]:
-    name = coordinator.name
-    base = coordinator.title_base
-    question = f"OffsetFetch sales-0: {memory.answer}"
-    tone = Tone.NEW if differs else Tone.PLAIN
-    yield Label(f"{name} title", _LEFT, base, f"coordinator of {coordinator.kafka}", is_bold=True)
-    yield Label(f"{name} question", 544, base, question, "end", tone, is_bold=differs)
-    first = "groups" if is_end or coordinator is _NEW else "group records"
-    for title, column, width in ((first, 0, 4), ("committed offsets", 4, 3), ("pending", 7, 2)):
-        left = _find_left(column) - 2.5
-        yield Box(f"{name} frame {column}", left, coordinator.frame_top, width * _PITCH, 70, tone=Tone.MUTED)
-        yield Label(f"{name} frame title {column}", left + 6, coordinator.heading_base, title, tone=Tone.MUTED)
+def _draw_sign(key: str, top: float) -> Box:
+    style: dict[str, Any] = {"delay": _DELAY, "is_bold": True, "is_pinned": True}
+    return Box(f"differs {key}", _MIDDLE - 10, top + 2, 20, 20, ("≠",), Tone.ERROR, 14, **style)
 
 
-def _draw_chips(coordinator: _Coordinator, memory: _Memory, read: int, is_end: bool, is_broken: bool) -> Iterator[Mark]:
-    name = coordinator.name
-    for column, (lines, record) in memory.chips.items():
-        key = f"{name} {record}" if record is not None else f"{name} group {column}"
-        is_pending = column in _PENDING_COLUMNS.values()
-        tone = Tone.NEW if record == read - 1 and not is_end else Tone.LIVE
-        style = {"is_dashed": is_pending, "hue": str(find_hue(lines[0])), "origin": f"cell {record}", "delay": _DELAY}
-        yield _draw_card(key, column, coordinator.top, lines, Tone.WAIT if is_pending else tone, **style)
-    entry = _LOG[read - 1] if read and not is_end else _LOG[0]
-    if entry.ends is ControlType.ABORT:
-        dropped = next(number for number, other in enumerate(_LOG) if other.producer == entry.producer)
-        column = _PENDING_COLUMNS[_LOG[dropped].group, _LOG[dropped].topic]
-        looks = {"is_gone": True, "is_dashed": True, "delay": _DELAY}
-        yield _draw_card(f"{name} dropped", column, coordinator.top, _LOG[dropped].lines, Tone.DEAD, **looks)
-    if entry.value is None and entry.topic and not is_broken:
-        column = _COMMITTED_COLUMNS[entry.group, entry.topic]
-        origin = f"cell {read - 1}"
-        key = f"{name} {read - 1}"
-        yield _draw_card(key, column, coordinator.top, entry.lines, Tone.MUTED, origin=origin, delay=_DELAY)
+def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = Tone.DEAD, **style: Any) -> Box:
+    group, column = slot
+    left = coordinator.left + (_GROUP_WIDTH + 4) * (column == "offset")
+    width = _GROUP_WIDTH if column == "group" else _OFFSET_WIDTH
+    key = f"{coordinator.name} {group} {column} {word}"
+    style |= {"delay": _DELAY, "is_pinned": True}
+    return Box(key, left, _find_row(group), width, _CHIP_HEIGHT, (word.split(",")[0],), tone, 11, **style)
 
 
-def _draw_tape(loaded: int, new: _Memory, is_end: bool, is_broken: bool) -> Iterator[Mark]:
+def _draw_memory(coordinator: _Coordinator, memory: _Memory) -> Iterator[Mark]:
+    name, kafka, left = coordinator
+    middle = left + _SIDE_WIDTH / 2
+    yield Label(f"{name} title", middle, 127, f"Kafka {kafka}", "middle", size=13, is_bold=True, is_pinned=True)
+    frame = (left - 4, _FIRST_ROW - 20, _SIDE_WIDTH + 8, _ROW * len(_GROUPS) + 20)
+    yield Box(f"{name} frame", *frame, tone=Tone.MUTED, is_pinned=True)
+    for title, x in (("group", left + _GROUP_WIDTH / 2), ("offset", left + _SIDE_WIDTH - _OFFSET_WIDTH / 2)):
+        style: dict[str, Any] = {"anchor": "middle", "tone": Tone.MUTED, "size": 11, "is_pinned": True}
+        yield Label(f"{name} {title}", x, _FIRST_ROW - 6, title, **style)
+    tone = {"loading": Tone.WAIT, "17": Tone.LIVE}.get(memory.answer, Tone.ERROR)
+    frame = (left - 4, _ANSWERS, _SIDE_WIDTH + 8, _CHIP_HEIGHT)
+    yield Box(f"{name} answer", *frame, (memory.answer,), tone, 11, is_bold=True, is_pinned=True)
+    yield Arrow(f"{name} asks", middle, _ANSWERS - 20, middle, _ANSWERS - 2, is_pinned=True)
+
+
+def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, step: int) -> Iterator[Mark]:
+    """What a record changes comes from its tile. At the end, a group comes from what the maps have of it."""
+    is_end = step > len(_LOG)
+    for slot, chip in memory.chips.items():
+        tone = Tone.NEW if chip != before.chips.get(slot) else Tone.PLAIN
+        style: dict[str, Any] = {"is_dashed": chip.is_pending, "hue": slot[0], "origin": f"cell {step - 1}"}
+        if is_end:
+            source = slot if slot in before.chips else (slot[0], "offset")
+            style["origin"] = f"{coordinator.name} {' '.join(source)} {before.chips[source].word}"
+        word = f"{chip.word}, pending" if chip.is_pending else chip.word
+        yield _draw_chip(coordinator, slot, word, Tone.WAIT if chip.is_pending else tone, **style)
+    for slot in before.chips.keys() - memory.chips.keys() if not is_end else ():
+        style = {"is_dashed": True, "is_hollow": True, "origin": f"cell {step - 1}"}
+        yield _draw_chip(coordinator, slot, _LOG[step - 1].word, **style)
+
+
+def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
+    loaded = min(step, len(_LOG))
     in_memory = {chip.record for chip in new.chips.values()}
+    head = min(max(_LEFT, _find_tile(step - 1) + _TILE_WIDTH / 2), 552)
+    yield Label("tape title", _LEFT, 14, "the log", is_bold=True)
+    yield Label("dashes", 552, 14, "dashed: in a transaction", "end", Tone.MUTED, 11)
+    yield Box("read", _LEFT, 22, head - _LEFT, 4, tone=Tone.NEW, is_solid=True)
+    yield Arrow("head", head, 20, head, 34, Tone.NEW)
     for offset, entry in enumerate(_LOG):
-        middle = _find_left(offset) + _CELL_WIDTH / 2
-        lines = entry.lines
-        is_last = offset == loaded - 1 and not is_end
+        middle = _find_tile(offset) + _TILE_WIDTH / 2
+        word = "0 bytes" if is_broken and offset == len(_LOG) - 1 else entry.word
+        is_last = offset == step - 1
         tone = Tone.PLAIN
-        if is_broken and offset == len(_LOG) - 1:
-            lines = (*lines[:2], "0 bytes")
-            tone = Tone.ERROR if offset < loaded else Tone.MUTED
+        if word == "0 bytes" and offset < loaded:
+            tone = Tone.ERROR
         elif is_last:
             tone = Tone.NEW
-        elif offset >= loaded or (entry.topic and entry.value is None):
+        elif offset >= loaded or entry.value is None:
             tone = Tone.MUTED
-        elif entry.topic and offset not in in_memory and not (is_broken and is_end):
+        elif entry.topic and offset not in in_memory and in_memory:
             tone = Tone.DEAD
         # A tombstone and a marker are hollow.
-        hue = str(find_hue(entry.group)) if entry.group and entry.value is not None else ""
-        style = {"is_bold": is_last, "is_dashed": bool(entry.producer), "is_gone": tone is Tone.DEAD, "hue": hue}
-        yield _draw_card(f"cell {offset}", offset, 36, lines, tone, **style)
-        yield Label(f"offset {offset}", middle, 95, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
-        if entry.producer and entry.ends is None:
-            yield Label(f"producer {offset}", middle, 108, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)
+        hue = entry.group if entry.value is not None else ""
+        style: dict[str, Any] = {"is_bold": is_last, "is_dashed": bool(entry.producer), "is_gone": tone is Tone.DEAD}
+        frame = (_find_tile(offset), 37, _TILE_WIDTH, 38)
+        yield Box(f"cell {offset}", *frame, (entry.group or "marker", word), tone, 11, hue=hue, **style)
+        yield Label(f"offset {offset}", middle, 88, str(offset), "middle", Tone.MUTED, 11, is_bold=is_last)
+        if entry.producer:
+            yield Label(f"producer {offset}", middle, 101, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)
+    for group in _GROUPS:
+        yield Label(f"row {group}", _NAMES_LEFT, _find_row(group) + 16, group, size=11, is_pinned=True)
+    for number, word in enumerate(("billing", "asks")):
+        y = _ANSWERS + 10 + 13 * number
+        yield Label(f"asks {number}", _NAMES_LEFT, y, word, "start", Tone.MUTED, 11, is_pinned=True)
 
 
-def _find_differences(classic: _Memory, new: _Memory) -> Sequence[int]:
-    columns = sorted({*classic.chips, *new.chips})
-    return [column for column in columns if _read_value(classic, column) != _read_value(new, column)]
+def _find_tile(offset: int) -> float:
+    return _LEFT + offset * _PITCH
 
 
-def _read_value(memory: _Memory, column: int) -> str | None:
-    if column not in memory.chips:
-        return None
-    lines, _ = memory.chips[column]
-    return lines[0] if column < len(_GROUPS) else lines[2]
-
-
-def _describe(loaded: int, classic: _Memory, new: _Memory) -> Iterator[str]:
-    for coordinator, memory in ((_CLASSIC, classic), (_NEW, new)):
-        kafka = coordinator.kafka
-        yield f"{kafka} answers about billing sales-0: {memory.answer}"
-        for column, (lines, _) in sorted(memory.chips.items()):
-            if column < len(_GROUPS):
-                yield f"{kafka} has the group {lines[0]}: {lines[1]}"
-            else:
-                word = "pending" if column in _PENDING_COLUMNS.values() else "committed"
-                yield f"{kafka} has {word} {lines[0]} {lines[1]}: {lines[2]}"
-    for column in _find_differences(classic, new):
-        has_new = column in new.chips
-        lines, _ = (new if has_new else classic).chips[column]
-        yield f"only {(_NEW if has_new else _CLASSIC).kafka} has {lines[0]}"
-    yield f"{loaded} of {len(_LOG)} records are read"
+def _describe(kafka: str, memory: _Memory) -> Iterator[str]:
+    yield f"{kafka} answers about billing sales-0: {memory.answer}"
+    for slot in sorted(memory.chips, key=_sort):
+        chip = memory.chips[slot]
+        if slot[1] == "group":
+            yield f"{kafka} has the group {slot[0]}: {chip.word}"
+        else:
+            yield f"{kafka} has {'pending' if chip.is_pending else 'committed'} {slot[0]} {chip.partition}: {chip.word}"
 
 
 def _explain(step: int, is_broken: bool) -> str:
     if step == 0:
-        return "One partition's log, and the empty memories of two coordinators. Move the head with the next step."
+        return (
+            "The memories of two coordinators are empty. Until the end of the load, each one answers "
+            "COORDINATOR_LOAD_IN_PROGRESS."
+        )
     if step > len(_LOG):
         return _FAILED if is_broken else _BUILT
     offset = step - 1

@@ -35,9 +35,8 @@ _COLUMNS = 10
 _LEFT = 6
 _TOP = 22
 _CELL_WIDTH = 42
-_CELL_HEIGHT = 48
+_CELL_HEIGHT = 50
 _DOT = 5
-_NAMED_DOT = 10
 _DELAY = 0.5
 _SECONDS_OF_A_MOVE = 1.3
 _END = 1.8
@@ -74,6 +73,13 @@ class _View(NamedTuple):
         if offset is None:
             return f"{place}: nothing"
         return f"{place}: {offset}, old" if self.is_wrong(group) else f"{place}: offset {offset}"
+
+    def find_offset(self, group: str, partition: int) -> str:
+        """Return the offset that the partition has of the group, or "" if it has nothing of it."""
+        first, *later = self.homes[group]
+        if self.step > 2 and partition == later[0]:
+            return "60"
+        return "50" if partition == first else ""
 
     def find_source(self, group: str) -> str:
         """Return the key of the mark whose records are the answer. Without an answer, it is where brokers look."""
@@ -112,13 +118,14 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
 
     def draw(step: int, coordinator: int) -> Scene:
         found = answers_by_step[step][coordinator] if step in answers_by_step else None
-        homes = {group: _list_homes(group, step) for group in [*groups, *named]}
+        counts = [count for count in _COUNTS if count <= _COUNT_BY_STEP[step]]
+        homes = {group: [partition_for(group, count) for count in counts] for group in [*groups, *named]}
         return _draw(_View(step, coordinator, groups, named, typed, homes, found))
 
     steps = Control("step", "step", _STEPS)
     controls = (steps, Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False))
     free_input = FreeInput("mark a group id", "my-service")
-    return Content.draw("The partitions of __consumer_offsets", 360, controls, draw, free_input)
+    return Content.draw("The partitions of __consumer_offsets", 374, controls, draw, free_input)
 
 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
@@ -144,11 +151,6 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
     fetched = {group: broker.offset_fetch(group, [_ORDERS_0]).value.offsets[_ORDERS_0].offset for group in groups}
     classic = {group: None if offset < 0 else offset for group, offset in fetched.items()}
     return (new, classic)
-
-
-def _list_homes(group: str, step: int) -> list[int]:
-    count = _COUNT_BY_STEP[step]
-    return [partition_for(group, earlier) for earlier in _COUNTS if earlier <= count]
 
 
 def _draw(view: _View) -> Scene:
@@ -182,8 +184,8 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
     yield Label("dot words", last_x + 28, last_y + 15, "a group", tone=Tone.MUTED, size=11)
     yield Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW, is_solid=True)
     yield Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11)
-    yield Box("copy legend", last_x + 16, last_y + 24, _NAMED_DOT, _NAMED_DOT, is_dashed=True, is_hollow=True)
-    yield Label("copy words", last_x + 32, last_y + 33, "records of an old home", tone=Tone.MUTED, size=11)
+    yield Box("copy legend", last_x + 16, last_y + 22, 18, 13, ("50",), size=11, is_dashed=True, is_hollow=True)
+    yield Label("copy words", last_x + 38, last_y + 33, "an offset that stays behind", tone=Tone.MUTED, size=11)
     for partition in range(count):
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
@@ -218,21 +220,17 @@ def _draw_named(view: _View) -> Iterator[Mark]:
     placed: Counter[int] = Counter()
     for group, partition, is_old in places:
         x, y = _find_place(partition)
-        row, column = divmod(placed[partition], 3)
+        row, column = divmod(placed[partition], 2)
+        x += 1 + column * 19
+        y += 21 + row * 13
+        offset = view.find_offset(group, partition)
+        style: dict[str, Any] = {"size": 11, "hue": group, "is_dashed": is_old, "is_hollow": is_old}
         key = f"copy {group} {partition}" if is_old else f"group {group}"
-        x += 3 + column * 12
-        y += 22 + row * 12
-        yield _draw_named_dot(key, group, x, y, is_old=is_old)
+        moves: dict[str, Any] = {} if is_old else {"delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
+        yield Box(key, x, y, 18, 13, (offset,) if offset else (), **moves, **style)
         if _STEPS[view.step] == "the groups commit" and not is_old:
-            yield _draw_named_dot(f"commit {group}", group, x, y, origin=f"list {group}")
+            yield Box(f"commit {group}", x, y, 18, 13, (offset,), origin=f"list {group}", **style)
         placed[partition] += 1
-
-
-def _draw_named_dot(key: str, group: str, x: float, y: float, *, is_old: bool = False, origin: str = "") -> Box:
-    style: dict[str, Any] = {"is_solid": not is_old, "is_dashed": is_old, "is_hollow": is_old, "origin": origin}
-    if key.startswith("group "):
-        style |= {"delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
-    return Box(key, x, y, _NAMED_DOT, _NAMED_DOT, hue=group, **style)
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
@@ -240,7 +238,7 @@ def _draw_list(view: _View) -> Iterator[Mark]:
         y = _TOP + 12 + number * 36
         name = group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
         name_tone = Tone.NEW if group == view.typed else Tone.PLAIN
-        yield _draw_named_dot(f"list {group}", group, _PANEL_LEFT, y - 9)
+        yield Box(f"list {group}", _PANEL_LEFT, y - 9, 10, 10, hue=group, is_solid=True)
         yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True)
         place, sign, answer = view.describe(group).partition(": ")
         yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=_END)

@@ -14,20 +14,22 @@ from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Dea
 from kafkagroups.course.group_life import format_count
 from kafkagroups.errors import UsageError
 
-_HEIGHT = 332
-_LEFT = 4
-_WIDTH = 552
+_HEIGHT = 346
+_EDGE = 4
+_LEFT = 80
+_WIDTH = 476
 _EVENT_S = 0.34
-_GROUP_TOP = 66
-_AXIS_BASE = 238
-_LOG_TOP = 272
+_GROUP_TOP = 46
+_LANE_TOPS = (86, 175)
+_LANE_HEIGHT = 48
+_ROW = 16
+_AXIS_BASE = 260
+_LOG_TOP = 290
 _SIZE = 11
 _RECORD_DISTANCE = 61.5
-_PADDING = 6
-_FAILOVER_COLUMNS = 36
+_PADDING = 3
 _SIGNS = {"Heartbeat": "♥", "OffsetCommit": "●"}
-_LEGEND = "♥ heartbeat   ● commit   ○ refused commit   0 1 2: partitions of orders"
-_REFUSALS = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN")
+_LEGEND = "0 1 2: partitions   ♥ heartbeat   ● commit   ○ refused"
 _STATE_WORDS = {"Stable": "stable", "Empty": "empty", "Dead": ""}
 _STATE_TONES = {"stable": Tone.LIVE, "rebalance": Tone.WAIT}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
@@ -95,8 +97,8 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
         count = sum(lane.is_member and lane.status != "has only an id" for lane in moment.lanes)
         state = f"{moment.state}, generation {moment.generation}, {format_count(count, 'member')}"
     marks: list[Mark] = [
-        Label("state", _LEFT, 16, f"{moment.time_s:g} s   {state}", size=13, is_bold=True, is_pinned=True),
-        Label("action", _LEFT, 34, moment.action, tone=Tone.NEW, size=_SIZE, is_pinned=True),
+        Label("state", _EDGE, 16, f"{moment.time_s:g} s   {state}", size=13, is_bold=True, is_pinned=True),
+        Label("action", _EDGE, 34, moment.action, tone=Tone.NEW, size=_SIZE, is_pinned=True),
     ]
     text = [f"time: {moment.time_s:g} s", f"state: {state}", f"event: {moment.action}"]
     if is_failover:
@@ -109,7 +111,8 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
             marks += _draw_lane(scale, number, moments)
             if any(each.lanes[number].is_member for each in moments):
                 text.append(f"{name}: {_name_status(number, moments)}")
-        marks.append(Label("legend", _LEFT, _HEIGHT - 6, _LEGEND, tone=Tone.MUTED, size=_SIZE))
+        marks += _draw_names(moments)
+        marks.append(Label("legend", _EDGE, _HEIGHT - 6, _LEGEND, tone=Tone.MUTED, size=_SIZE))
     marks += _draw_log(moments)
     text += [f"append {number}, {lines[0]}: {lines[1]}" for number, lines in enumerate(moment.written)]
     place = "nothing changes any more" if is_past_end else f"second {moment.time_s:g}"
@@ -127,7 +130,7 @@ class _Scale:
         for moment in story:
             earlier = sum(other.time_s == moment.time_s for other in story[: len(self.seconds)])
             self.seconds.append(moment.time_s + earlier * _EVENT_S)
-        self.span_s = max(24, story[-1].time_s + 4)
+        self.span_s = max(22, story[-1].time_s * 1.28)
 
     def find_x(self, second: float) -> float:
         return _LEFT + min(second / self.span_s, 1) * _WIDTH
@@ -151,65 +154,70 @@ class _Scale:
 
 
 def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
-    for second in range(0, int(scale.span_s) + 1, 5):
-        anchor = {0: "start", scale.span_s: "end"}.get(second, "middle")
-        yield Label(f"second {second}", scale.find_x(second), _AXIS_BASE, f"{second} s", anchor, Tone.MUTED, _SIZE)
+    for second in range(0, int(scale.span_s), 5):
+        yield Label(f"second {second}", scale.find_x(second), _AXIS_BASE, f"{second} s", "middle", Tone.MUTED, _SIZE)
     x = scale.find_now(count)
-    yield Arrow("now", x, _GROUP_TOP - 3, x, _AXIS_BASE + 4, Tone.NEW, has_head=False)
+    yield Arrow("now", x, _GROUP_TOP - 4, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
 
 
 def _draw_group(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
-    yield Label("group", _LEFT, _GROUP_TOP - 6, "the group", is_bold=True, is_pinned=True)
     states = [_STATE_WORDS.get(moment.state, "rebalance") for moment in moments]
     for start, x, width, word in scale.list_spans(states):
         lines = fit_words(width - _PADDING, _SIZE, word)
         yield Box(f"band {start}", x, _GROUP_TOP, width, 18, lines, _STATE_TONES.get(word, Tone.PLAIN), _SIZE)
-    generations = [f"generation {moment.generation}" if moment.generation else "" for moment in moments]
-    for start, x, width, word in scale.list_spans(generations):
-        lines = fit_words(width - _PADDING, _SIZE, word, word.split()[1])
-        yield Box(f"generation {start}", x, _GROUP_TOP + 18, width, 18, lines, Tone.PLAIN, _SIZE)
+        if word == "rebalance":
+            yield Box(f"pause {start}", x, _GROUP_TOP + 22, width, 178, tone=Tone.WAIT)
 
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
-    is_lost = not moment.lost.startswith("nothing")
-    lost_tone = Tone.ERROR if is_lost else Tone.LIVE
-    yield Box("lost", _LEFT, 54, _WIDTH, 74, tone=lost_tone, is_dashed=is_lost)
-    yield Box("loaded", _LEFT, 138, _WIDTH, 74, tone=Tone.LIVE)
-    lost = ("lost with the coordinator's memory:", *wrap(moment.lost, _FAILOVER_COLUMNS))
-    loaded = ("the next coordinator reads the log:", *wrap(moment.loaded, _FAILOVER_COLUMNS))
-    for y, tone, lines in ((74, lost_tone, lost), (158, Tone.LIVE, loaded)):
-        for number, line in enumerate(lines):
-            yield Label(f"line {y} {number}", 14, y + 15 * number, line, tone=tone, is_bold=not number, is_pinned=True)
-    x = _LEFT + (len(moment.written) - 0.5) * _RECORD_DISTANCE
-    yield Arrow("load", x, _LOG_TOP - 3, x, 214)
+    tone = Tone.LIVE if moment.lost.startswith("nothing") else Tone.ERROR
+    lost = (54, tone, "lost with the coordinator's memory:", moment.lost)
+    loaded = (138, Tone.LIVE, "the next coordinator reads the log:", moment.loaded)
+    for top, tone, title, words in (lost, loaded):
+        style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "is_pinned": True}
+        yield Box(f"part {top}", _EDGE, top, 306, 76, (title, *wrap(words, 40)), tone, **style)
+    x = _EDGE + (len(moment.written) - 0.5) * _RECORD_DISTANCE
+    yield Arrow("load", x, _LOG_TOP - 3, min(x, 290), 216)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment]) -> Iterator[Mark]:
+    """A member has a bar for each partition that it reads, so while it waits, its lane is empty."""
     name = MEMBERS[number]
-    top = (127, 187)[number]
+    top = _LANE_TOPS[number]
     lane = moments[-1].lanes[number]
-    title = f"{name} leads" if lane.is_leader else name
-    yield Label(f"name {name}", _LEFT, top - 6, title, is_bold=True, is_pinned=True)
-    yield Label(f"status {name}", 124, top - 6, _name_status(number, moments), size=_SIZE, is_pinned=True)
-    yield Box(f"lane {name}", _LEFT, top, _WIDTH, 22, tone=Tone.MUTED)
     _, *phases = accumulate(moments, lambda before, moment: _find_phase(number, moment, before), initial="")
     for start, x, width, phase in scale.list_spans(phases):
-        lines = fit_words(width - _PADDING, _SIZE, phase, phase.removeprefix("reads "))
-        style: dict[str, Any] = {"is_dashed": phase == "waits", "is_hollow": phase == "waits"}
-        style |= {"is_gone": phase == "dead", "tone": Tone.ERROR if phase == "dead" else Tone.PLAIN}
-        style["origin"] = f"request {start}" if start == len(moments) - 1 else ""
-        yield Box(f"{name} {start}", x, top, width, 22, lines, size=_SIZE, hue=name, **style)
+        style: dict[str, Any] = {"origin": f"request {start}" if start == len(moments) - 1 else "", "size": _SIZE}
+        if phase in ("waits", "dead"):
+            lines = fit_words(width - _PADDING, _SIZE, phase)
+            style |= {"tone": Tone.ERROR, "is_gone": True} if phase == "dead" else {"tone": Tone.MUTED}
+            yield Box(f"{name} {start}", x, top + 15, width, 18, lines, is_dashed=True, **style)
+            continue
+        for row in map(int, phase.split()):
+            yield Box(f"{name} {start} {row}", x, top + 2 + _ROW * row, width, 12, hue=name, is_solid=True, **style)
     if lane.session_end_s is not None:
         x = scale.find_x(lane.session_end_s - SESSION_S)
-        width = scale.find_x(lane.session_end_s) - x
-        yield Box(f"session {name}", x, top + 25, width, 10, tone=Tone.WAIT, is_dashed=True)
+        frame = (x, top + _LANE_HEIGHT + 2, scale.find_x(lane.session_end_s) - x, 15)
+        yield Box(f"session {name}", *frame, (lane.status,), size=_SIZE, is_dashed=True, is_hollow=True)
     if moments[-1].action.startswith(f"{name} dies"):
-        yield Box("death", scale.find_now(len(moments)) + 4, top + 1, 44, 20, ("dies",), Tone.ERROR, is_bold=True)
+        yield Box("death", scale.find_now(len(moments)) + 4, top + 14, 44, 20, ("dies",), Tone.ERROR, is_bold=True)
     yield from _draw_requests(scale, name, moments, top)
 
 
+def _draw_names(moments: list[Moment]) -> Iterator[Mark]:
+    """The cover hides what a narrow picture scrolls below the names."""
+    yield Box("cover", 1, _GROUP_TOP - 1, 78, 202, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
+    yield Label("group", _EDGE, _GROUP_TOP + 14, "the group", is_bold=True, is_pinned=True)
+    for number, (name, top, lane) in enumerate(zip(MEMBERS, _LANE_TOPS, moments[-1].lanes, strict=True)):
+        status = _name_status(number, moments) if lane.session_end_s is None else "leads" * lane.is_leader
+        lines = (name, *wrap(status, 9))
+        yield Box(f"name {name}", _EDGE, top, 64, _LANE_HEIGHT, lines, size=_SIZE, hue=name, is_pinned=True)
+        for row in range(3):
+            yield Label(f"row {name} {row}", 70, top + 12 + _ROW * row, str(row), size=_SIZE, is_pinned=True)
+
+
 def _find_phase(number: int, moment: Moment, before: str) -> str:
-    """Return what the member does after an event. It waits from its JoinGroup to the answer to its SyncGroup."""
+    """Return "waits" from a JoinGroup to the answer to the SyncGroup, and otherwise the partitions that it reads."""
     name = MEMBERS[number]
     event = moment.events[-1]
     if not moment.lanes[number].is_member:
@@ -219,7 +227,7 @@ def _find_phase(number: int, moment: Moment, before: str) -> str:
     answers = [event.response] if event.client == name else []
     for answer in [*answers, *(late for late in event.late_responses if late.startswith(name))]:
         if "orders " in answer:
-            return "reads " + answer.rpartition("orders ")[2]
+            return answer.rpartition("orders ")[2]
     return "waits" if event.client == name and event.request.startswith("JoinGroup") else before
 
 
@@ -240,25 +248,25 @@ def _draw_requests(scale: _Scale, name: str, moments: list[Moment], top: float) 
             seen += 1
             if event.client != name:
                 continue
-            is_refused = event.response.startswith(_REFUSALS)
+            is_refused = event.response.startswith(("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN"))
             if request in _SIGNS:
                 x = scale.find_event(number) if event.time_s == moment.time_s else scale.find_x(event.time_s)
                 sign = "○" if request == "OffsetCommit" and is_refused else _SIGNS[request]
-                yield Label(f"sign {seen}", x, top + 34, sign)
+                yield Label(f"sign {seen}", x, top - 4, sign)
             if number == len(moments) - 1 and event == moment.events[-1]:
                 verb = request.removesuffix("Group").removeprefix("Offset").lower()
                 verb = "assign" if "assignments" in event.request else verb
                 width = measure_text(verb, 12) + 12
                 x = min(scale.find_now(len(moments)) + 4, _LEFT + _WIDTH - width)
                 style: dict[str, Any] = {"is_dashed": is_refused, "origin": f"name {name}"}
-                yield Box(f"request {number}", x, top + 1, width, 20, (verb,), Tone.NEW, is_bold=True, **style)
+                yield Box(f"request {number}", x, top + 14, width, 20, (verb,), Tone.NEW, is_bold=True, **style)
 
 
 def _draw_log(moments: list[Moment]) -> Iterator[Mark]:
     """A record comes from the request that it was written for."""
-    yield Label("log title", _LEFT, _LOG_TOP - 6, "the log", is_bold=True, is_pinned=True)
+    yield Label("log title", _EDGE, _LOG_TOP - 7, "the log", is_bold=True, is_pinned=True)
     for number, lines in enumerate(moments[-1].written):
         slot = next(slot for slot, moment in enumerate(moments) if len(moment.written) > number)
         tone = Tone.NEW if slot == len(moments) - 1 else Tone.PLAIN
-        x = _LEFT + number * _RECORD_DISTANCE
+        x = _EDGE + number * _RECORD_DISTANCE
         yield Box(f"append {number}", x, _LOG_TOP, 59, 32, lines, tone, _SIZE, origin=f"request {slot}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from kafkagroups.api import load
@@ -18,13 +19,12 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import ControlType
 
 _PARTITION = TopicPartition("orders", 0)
-_LOG_LEFT = 10
-_WAITS_LEFT = 226
-_COUNTS_LEFT = 412
-_COUNTS_TOP = 70
+_LOG_LEFT = 6
+_WAITS_LEFT = 134
+_COUNTS_LEFT = 290
+_COUNTS_TOP = 142
 _BOX_WIDTH = 138
-_ROW_HEIGHT = 32
-_SLOT_TOPS = {1: 70, 2: 150}
+_SLOT_TOPS = {1: 142, 2: 204}
 
 
 _COMMITS = tuple(SmallRecord("orders", *each) for each in ((10,), (20, 1), (25,), (30, 2)))
@@ -84,13 +84,14 @@ def _load_state(log: Path, until: int) -> _State:
 def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: bool) -> Scene:
     state = states[loaded]
     before = states[loaded - 1] if loaded else state
-    titles = ((_LOG_LEFT, "the log"), (_WAITS_LEFT, "waits, by producer"), (_COUNTS_LEFT, "counts"))
-    marks: list[Mark] = [Label(f"{words} title", x, 20, words, is_bold=True) for x, words in titles]
-    notes = ((_WAITS_LEFT, 62, "producer 1"), (_WAITS_LEFT, 142, "producer 2"), (_COUNTS_LEFT, 62, "orders-0"))
-    marks += [Label(words, x, y, words, tone=Tone.MUTED) for x, y, words in notes]
-    for producer, top in _SLOT_TOPS.items():
-        marks.append(Box(f"slot {producer}", _WAITS_LEFT, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
-    marks.append(Box("slot counts", _COUNTS_LEFT, _COUNTS_TOP, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
+    pinned: dict[str, Any] = {"is_pinned": True}
+    marks: list[Mark] = [Label("log title", _LOG_LEFT, 20, "the log", is_bold=True)]
+    for x, words in ((_WAITS_LEFT, "waits"), (_COUNTS_LEFT, "counts")):
+        marks.append(Label(f"{words} title", x, 114, words, is_bold=True, **pinned))
+    slots = {f"producer {producer}": (_WAITS_LEFT, top) for producer, top in _SLOT_TOPS.items()}
+    for words, (x, top) in (slots | {"orders-0": (_COUNTS_LEFT, _COUNTS_TOP)}).items():
+        marks.append(Label(words, x, top - 6, words, tone=Tone.MUTED, **pinned))
+        marks.append(Box(f"slot {words}", x, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True, **pinned))
     lost = _find_lost(state, before, entries, loaded)
     last = entries[loaded - 1]
     fate = "aborted" if last.ends is ControlType.ABORT else "too old"
@@ -99,11 +100,9 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
             marks += _draw_value(offset, entry, state, before, fate if offset in lost else "")
         marks.append(_draw_record(offset, entry, loaded, is_past_end))
     stable = "UNSTABLE_OFFSET_COMMIT" if state.waits else _name_offset(state.counted_offset)
-    marks += [
-        Label("fetch", _WAITS_LEFT, 232, f"OffsetFetch: {_name_offset(state.counted_offset)}", is_bold=True),
-        Label("stable", _WAITS_LEFT, 254, f"requireStable: {stable}", is_bold=True),
-    ]
     text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"requireStable: {stable}"]
+    for number, words in enumerate(text):
+        marks.append(Label(f"fetch {number}", _WAITS_LEFT, 266 + 20 * number, words, is_bold=True, **pinned))
     text += [f"waits for producer {producer}: record {record}" for producer, record in sorted(state.waits.items())]
     dropped = [entry for offset, entry in enumerate(entries) if offset in lost and entry.ends is None]
     text += [f"{fate}: {entry.value}" for entry in dropped]
@@ -123,7 +122,7 @@ def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State,
     lines = (f"{commit.value}", f"record {offset}")
     x = _WAITS_LEFT
     top = _SLOT_TOPS.get(commit.producer, _COUNTS_TOP)
-    style: dict[str, Any] = {"hue": str(commit.producer), "origin": f"record {offset}"}
+    style: dict[str, Any] = {"hue": str(commit.producer), "origin": f"record {offset}", "is_pinned": True}
     if state.counts == offset:
         x = _COUNTS_LEFT
         top = _COUNTS_TOP
@@ -139,22 +138,20 @@ def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State,
 
 
 def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool) -> Mark:
-    top = 44 - 14 + offset * (_ROW_HEIGHT + 8)
-    line = _name_record(offset, entry)
+    lines = tuple(wrap(_name_record(offset, entry), 12))
     is_last = offset == loaded - 1 and not is_past_end
     tone = Tone.NEW if is_last else Tone.PLAIN
     is_ahead = offset >= loaded
     hue = str(entry.producer) if entry.ends is None else ""
     style: dict[str, Any] = {"is_bold": is_last, "is_dashed": is_ahead, "is_hollow": is_ahead, "hue": hue}
-    return Box(f"record {offset}", _LOG_LEFT, top, 196, _ROW_HEIGHT, (line,), tone, **style)
+    return Box(f"record {offset}", _LOG_LEFT + offset * 92, 30, 88, 48, lines, tone, 11, **style)
 
 
 def _name_record(offset: int, entry: SmallRecord) -> str:
     if entry.ends is not None:
-        verb = "commits" if entry.ends is ControlType.COMMIT else "aborts"
-        return f"{offset}: producer {entry.producer} {verb}"
+        return f"{offset}: marker, producer {entry.producer} {entry.ends.name.lower()}s"
     if entry.producer:
-        return f"{offset}: commit {entry.value}, producer {entry.producer}"
+        return f"{offset}: commit {entry.value} producer {entry.producer}"
     return f"{offset}: commit {entry.value}"
 
 

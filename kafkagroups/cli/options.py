@@ -56,7 +56,7 @@ PATH  a partition directory, a .log file, or a folder of partition directories
 --fail-on-findings  exit with 3 if every PATH is sound and there is a finding, for example in a nightly run
 --retention TIME  the broker's offsets.retention.minutes, as minutes or such as 7d, 12h, 30min or 10s: when offsets
     without an expire time expire, and which deleted offsets had expired
---all  print everything (default: a long text is cut, and says what is missing)
+--all  print all rows and events (default: a long text is cut, and says what is missing)
 --json  print lines of JSON, which is complete
 """
 SPARK = f"""

@@ -68,7 +68,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     _print_moved_offsets(topic, statistics.moved_offsets, top)
     live = {number: f"{part.live_bytes / part.bytes:.0%}" if part.bytes else None for number, part in largest}
     print_table(
-        ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last record (UTC)"),
+        ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "newest time (UTC)"),
         [(number, *_COUNTS(part), live[number], part.tombstones, part.last_timestamp_ms) for number, part in largest],
     )
     print_table(

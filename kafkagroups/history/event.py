@@ -219,16 +219,19 @@ MAX_RANGES = 5
 class Reread:
     """What a group reads again after a step back, in `record`.
 
-    `start` is the committed offset after the step back, and `limit` the highest one before it. `end` is the highest one
-    since, at most `limit`. If `can_be_late` is true, the next commit was no longer behind the position before, so
-    perhaps a member only committed an old position, and no record was read again.
+    `start` is the committed offset after the step back, and `limit` the highest one before it, of `limit_record`. `end`
+    is the highest one since, at most `limit`. A member (`is_by_member`) commits what it has read, so it began at
+    `start` or before. If `can_be_late` is true, no new member has begun there, and the next commit was no longer behind
+    the position before, so perhaps a member only committed an old position, and no record was read again.
     """
 
     start: int
     limit: int
+    limit_record: int
     end: int
     record: int
-    can_be_late: bool = False
+    is_by_member: bool
+    can_be_late: bool
 
 
 class CommitForm(NamedTuple):
@@ -307,13 +310,15 @@ class Position:
         self._form = form
         self._newest_by_form[form] = offset
 
-    def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool) -> None:
+    def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, empty_at: int = -1) -> None:
+        """`empty_at` is the record with which the last member of the group left, or -1."""
         if offset < self.now:
-            self.rereads.append(Reread(offset, self.highest, offset, record, is_by_member))
+            limit = (self.highest, self.highest_record)
+            self.rereads.append(Reread(offset, *limit, offset, record, is_by_member, is_by_member))
             self._before_step = self.now
         elif self.rereads:
             last = self.rereads[-1]
-            if last.record == self.record and offset < self._before_step:
+            if last.record == self.record and (offset < self._before_step or empty_at > last.record):
                 last.can_be_late = False
             last.end = max(last.end, min(offset, last.limit))
         if offset != self.now:
@@ -375,13 +380,20 @@ class Position:
         twice = []
         for reread in self.twice[-MAX_RANGES:]:
             doubt = f" (if {name_record(self.partition, reread.record)} was not a late commit)"
-            twice.append(f"{reread.start} to {reread.end - 1}{doubt if reread.can_be_late else ''}")
+            least = "at least " if reread.is_by_member else ""
+            twice.append(f"{least}{reread.start} to {reread.end - 1}{doubt if reread.can_be_late else ''}")
         more = len(self.twice) - len(twice)
         earlier = f" and {more} earlier ranges" if more else ""
         twice_text = f"read again: {', '.join(twice)}{earlier}; " if twice else ""
-        rest = f"still to be read again: {self.now} to {self.highest - 1}"
-        end = rest if self.remaining else "the highest one is reached again"
-        return f"{self.topic_partition}: the highest committed offset was {highest}, now {now}; {twice_text}{end}."
+        if self.remaining:
+            rest = f"still to be read again: {self.now} to {self.highest - 1}"
+            return f"{self.topic_partition}: the highest committed offset was {highest}, now {now}; {twice_text}{rest}."
+        last = self.rereads[-1]
+        times = f"{len(self.rereads)} times, last " if len(self.rereads) > 1 else ""
+        before = f"from {last.limit} ({name_record(self.partition, last.limit_record)})"
+        after = f"to {last.start} ({name_record(self.partition, last.record)})"
+        end = f"{last.limit} is reached again, now {now}"
+        return f"{self.topic_partition}: back {times}{before} {after}; {twice_text}{end}."
 
     def to_event(self) -> Event:
         """The standstill as an event, whose offset and time are those of the last move."""

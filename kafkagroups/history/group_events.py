@@ -296,7 +296,8 @@ class GroupEvents:
 
     `state` is the group after the newest record. The caller counts in `hole_count` the holes of the log before the
     next record. After a hole, the first record of a key does not tell since when the group has its members. The caller
-    also puts the names of topics, by id, into `topic_names`, as far as commits contain both.
+    also puts the names of topics, by id, into `topic_names`, as far as commits contain both. `empty_at` is the record
+    with which the last member left, or -1.
     """
 
     def __init__(self, partition: int | None) -> None:
@@ -304,6 +305,7 @@ class GroupEvents:
         self.topic_names: dict[str, str] = {}
         self.state = GroupState()
         self.hole_count = 0
+        self.empty_at = -1
         self._old_type: str | None = None
         """The type of the group before the conversion in the current batch."""
         self._deleted_type: str | None = None
@@ -347,6 +349,8 @@ class GroupEvents:
         self.state = GroupState("classic", *generation, members, empty_since_ms, assigned=assigned)
         joined = tuple(member_id for member_id in members if member_id not in old.members)
         left = tuple(member_id for member_id in old.members if member_id not in members)
+        if left and not members:
+            self.empty_at = record.offset
         who = self._find_turnover(old.members, joined, left)
         subscriptions = self._describe_subscriptions(old, record.offset)
         what = self._describe_generation(old, value, who)
@@ -381,7 +385,8 @@ class GroupEvents:
         text = f"Generation {generation}{f' ({value.protocol})' if value.protocol else ''}: {changes}"
         if old.type == "classic" and old.generation is not None and generation > old.generation + 1:
             # The cleaner keeps the newest record of a key. So between two records of the group, none was removed.
-            text += f"; no generation between {old.generation} and {generation} was written"
+            missing = f"no generation between {old.generation} and {generation} was written"
+            text += f"; {missing} (no leader synced, or appends failed)"
         return f"{text}."
 
     def _describe_joined(self, joined: Ids) -> str:
@@ -429,6 +434,7 @@ class GroupEvents:
         is_routine = not (changed or change.away or change.matched or change.targets or epochs != {None})
         yield self.make_event(change.first, "epoch", what, who, is_routine=is_routine)
         if left and not self.state.members:
+            self.empty_at = change.first.offset
             yield self.make_event(change.first, "empty", "No member is left.")
 
     def _describe_request(self, change: Change, old_members: dict[str, Member], who: Turnover) -> str:
@@ -460,7 +466,9 @@ class GroupEvents:
         if not parts:
             parts = [f"{names([member_id])[0]} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
         number = "unknown" if self.state.generation is None else self.state.generation
-        return f"Epoch {number}: {', '.join(parts)}." if parts else f"Epoch {number}."
+        is_told = is_new or old_members or self.state.type == "consumer"
+        of_type = "" if is_told else f" of a {self.state.type} group"
+        return f"Epoch {number}{of_type}: {', '.join(parts)}." if parts else f"Epoch {number}{of_type}."
 
     def _describe_new_settings(self, member_ids: Sequence[str], old_members: Mapping[str, Member]) -> str:
         if not member_ids:

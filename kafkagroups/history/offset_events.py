@@ -25,14 +25,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, CommitForm, Event, Position, Recreation
-from kafkagroups.history.finding import describe_duration
+from kafkagroups.history.finding import describe_duration, name_record
 from kafkagroups.history.group_events import CONSUMER, GroupEvents, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.wire import UUID
 
 MIN_RETENTION_MS = 60_000
+CLOCK_STEP_MS = 3_600_000
 """The smallest value of offsets.retention.minutes, in ms."""
 _WORDS = {
     Cause.OFFSET_DELETED: "by request",
@@ -86,7 +88,7 @@ class OffsetEvents:
     `group` has the events of the group itself. `pending` has the pending offsets by producer id. If `skips_routine` is
     true, commits that only move an offset forward have no event. `retention_ms` is the broker's
     offsets.retention.minutes in ms, if it is known. The caller sets `is_classic`, which says whether the classic
-    coordinator wrote the next record.
+    coordinator wrote the next record, and `next_ms`, the earliest time of the records after the batch.
     """
 
     def __init__(self, group: GroupEvents, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
@@ -94,6 +96,7 @@ class OffsetEvents:
         self.retention_ms = retention_ms
         self.skips_routine = skips_routine
         self.is_classic = True
+        self.next_ms = MAX_INT64
         self.committed: dict[TopicPartition, Commit] = {}
         self.pending: dict[int, dict[TopicPartition, Commit]] = {}
         self.causes: dict[int, Cause] = {}
@@ -111,6 +114,7 @@ class OffsetEvents:
         self.topic_ids: dict[str, str] = {}
         """The newest id of each topic, as far as commits contain it."""
         self._seen_topic_ids: set[str] = set()
+        self._first_records: dict[tuple[TopicPartition, int], int] = {}
         self._deleted: dict[TopicPartition, Deletion] = {}
         """The topic partitions whose newest offset was deleted."""
         self.recreated: dict[str, Recreation] = {}
@@ -134,6 +138,7 @@ class OffsetEvents:
         usual = position.longest_step if position is not None and position.skips(offset) else None
         is_back = old is not None and offset < old.offset
         is_skipped = is_routine and self.skips_routine and usual is None
+        known = self._first_records.setdefault((key, offset), record.offset)
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
         if old is None and key in self._deleted and offset > self._deleted[key].commit.offset and not new_id:
             self.skips[record.offset] = what
@@ -148,8 +153,10 @@ class OffsetEvents:
             origin = self._describe_origin(old, record)
             how = f"ahead by {offset - old.offset}; its longest step before was {usual}"
             if is_back:
-                how = f"back by {old.offset - offset}"
-            what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{new_id}."
+                first = name_record(self.group.partition, known)
+                repeated = "" if known == record.offset else f", to what {first} committed"
+                how = f"back by {old.offset - offset}{repeated}"
+            what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{self._name_owner(key)}{new_id}."
             marked = self.rewinds if is_back else self.skips
             marked[record.offset] = what
             yield self._event(at, "rewind" if is_back else "skip", what, key, origin=origin, **moved)
@@ -160,7 +167,9 @@ class OffsetEvents:
             skipped = f", which skips at most {before} to {offset - 1}" if offset > before and not new_id else ""
             return f"{key}: {offset}, the first commit after a deletion, {before} before it{skipped}"
         if old is None:
-            return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}"
+            is_by_tool = self.group.state.type is not None and not self.group.state.members
+            by = "; the group had no member" if is_by_tool else ""
+            return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}{by}"
         if offset == old.offset:
             return f"{key}: {offset} again"
         return f"{key}: {old.offset} -> {offset}"
@@ -187,7 +196,8 @@ class OffsetEvents:
         else:
             position.is_of_old_topic &= offset == position.now
             is_by_member = bool(self.group.state.members) and not record.is_pending
-            position.commit(offset, record.offset, get_time(record), is_by_member=is_by_member)
+            empty_at = self.group.empty_at
+            position.commit(offset, record.offset, get_time(record), is_by_member=is_by_member, empty_at=empty_at)
         has_leader_epoch = getattr(record.value, "leader_epoch", -1) >= 0
         position.note_form(offset, CommitForm(has_leader_epoch, bool(record.value.metadata), record.is_pending))
 
@@ -237,6 +247,10 @@ class OffsetEvents:
         if not self.group.state.members:
             return "the group had no member"
         return "in a transaction, and the group had members" if record.is_pending else "set by a member"
+
+    def _name_owner(self, key: TopicPartition) -> str:
+        owner = self.group.state.find_members_by_partition(self.topic_ids).get(key)
+        return "" if owner is None else f" ({owner[1].name} has the partition)"
 
     def end_transaction(self, marker: Marker) -> Iterator[Event]:
         """Yield the events of a marker: one for each topic partition of the transaction, and the rewinds."""
@@ -373,6 +387,9 @@ class OffsetEvents:
         if expire_ms is not None:
             return f"expired, retention time {describe_duration(expire_ms - commit.value.commit_timestamp)}."
         end = ", or was deleted by a request" if can_be_request else ""
+        ahead_ms = tombstone.timestamp - self.next_ms
+        if ahead_ms >= CLOCK_STEP_MS:
+            end += f"; a later record has a time {describe_duration(ahead_ms)} earlier, so a broker's clock was wrong"
         if group.members and not group.subscribes(topic):
             since = group.lost_at.get(topic)
             end += f"; the group has members, but none subscribes to {topic}"

@@ -329,8 +329,8 @@ class ClockJump(Follower):
             until = ("--until", str(self._late.first))
             command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
             remedy += (
-                " Before these groups start again, set the offsets that should not have expired. This shows the "
-                "offsets before the range:"
+                " Before these groups start again, set the offsets that should not have expired, but not of a group "
+                "that has committed since: it would read again. This shows the offsets before the range:"
             )
         else:
             remedy += (

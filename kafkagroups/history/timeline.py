@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -34,6 +34,7 @@ from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
+from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.batches import DamagedHole, Gap, Hole
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.wire import UUID
@@ -41,6 +42,10 @@ from kafkagroups.records.wire import UUID
 if TYPE_CHECKING:
     import pandas as pd
 
+_EMPTY_SHARE_GROUP = (
+    "An Empty share group keeps its id: until it is deleted, consumers that join get INCONSISTENT_GROUP_PROTOCOL or "
+    "GROUP_ID_NOT_FOUND."
+)
 DELETED_TOGETHER_MS = 60_000
 """A script that starts a tool for each group needs some seconds for each."""
 
@@ -228,6 +233,8 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     found_group = groups.get(group)
     if found_group is not None:
         timeline.waiting += _describe_unowned(found_group)
+        if found_group.type == "share" and not found_group.members:
+            timeline.waiting.append(_EMPTY_SHARE_GROUP)
         expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
         timeline.expiry = None if expiry is None else expiry.what
     return timeline
@@ -406,8 +413,12 @@ def build_history(
     """The events of each hole, marker and batch."""
     part_of: dict[int, list[Event]] = {}
     """The part of each pending commit, by Python's `id` of its record."""
+    times = [getattr(step, "timestamp", NO_TIMESTAMP) for step in steps]
+    earliest = [*accumulate((MAX_INT64 if time == NO_TIMESTAMP else time for time in reversed(times)), min)]
     for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
         first, *_ = batch = list(run)
+        offsets.next_ms = earliest[-1]
+        del earliest[-len(batch) :]
         place = first.first if isinstance(first, Hole) else first.offset
         offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):

@@ -145,7 +145,7 @@ def test_a_deleted_share_group_becomes_a_classic_group(tmp_path):
     ]
     batches = [(0, share_group()), (1, deletion), (2, [generation(0)]), (3, [generation(1, MEMBER)])]
     sentences = whats(write(tmp_path, batches))
-    assert sentences[0] == "Epoch 2: poc (10.0.0.1) joined."
+    assert sentences[0] == "Epoch 2 of a share group: poc (10.0.0.1) joined."
     assert sentences[-1] == "Generation 1: now a classic group, c (h) joined, 1 member."
 
 

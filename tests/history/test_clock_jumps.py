@@ -37,6 +37,16 @@ def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(tmp_path):
     assert sorted(before) == ["monthly", "nightly"]
 
 
+def test_an_expiry_by_a_wrong_clock_says_so_in_the_timeline(tmp_path):
+    """The group comes back at the right time, so the clock that deleted its offset was ahead."""
+    ahead = START + 8 * DAY + 1000
+    records = [commit(0, START), commit(1, ahead)._replace(value=None), commit(2, START + 1000)]
+    (expired, *_) = [
+        each.what for each in kg.timeline(write_each(tmp_path, records), "g").events if each.event == "expired"
+    ]
+    assert expired.endswith("; a later record has a time 8 days earlier, so a broker's clock was wrong.")
+
+
 @pytest.mark.parametrize(
     ("name", "times", "place"),
     [

@@ -74,8 +74,9 @@ def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None =
         )
     elif names and topic.origin != "option":
         yield (
-            "The topic's partition count is unknown: set it with --partitions N. Until then, the first partition with "
-            f"records of a group answers. The count can change the answers for: {names}."
+            "The topic's partition count is unknown: set it with --partitions N, the number of folders if all are "
+            "here. Until then, the first partition with records of a group answers. The count can change the answers "
+            f"for: {names}."
         )
     if topic.beyond:
         noun = "partition" if len(topic.beyond) == 1 else "partitions"

@@ -140,8 +140,10 @@ def _print_other_partitions(result: Replicas) -> None:
     for name, side in (("a", result.a), ("b", result.b)):
         if numbers := [str(partition) for partition in side.partitions if partition in partitions]:
             print_text(f"Only {name} has these partitions: {', '.join(numbers)}.")
-    if not partitions and not result.forks and any(result.differences.values()):
-        print_text("The replicas have no fork: only cleaning makes the differences below.")
+    if not partitions and not result.forks:
+        equal = "apart from cleaning, they are the same up to their ends"
+        end = "only cleaning makes the differences below" if any(result.differences.values()) else equal
+        print_text(f"The replicas have no fork: {end}.")
 
 
 def _describe_healing(change: Change, result: Replicas) -> str:

@@ -470,9 +470,9 @@ def describe_lower_commits(events: Sequence[Event]) -> list[Event]:
             # The last commit is the newest one in another partition.
             other = next(reversed(commits.values()), event)
             if event.from_offset is None and (other.to_offset or 0) > event.to_offset:
-                place = f"{other.partition}:{other.offset}"
-                lower = f"lower than {other.to_offset} ({place}), its offset in partition {other.partition}"
-                what = f"{event.what.removesuffix('.')}; {lower} of __consumer_offsets."
+                before = f"{other.to_offset} ({other.partition}:{other.offset})"
+                lower = f"lower than {before}, its offset in partition {other.partition} of __consumer_offsets"
+                what = f"{event.what.removesuffix('.')}; {lower}: what lies between is read again."
                 described[number] = replace(event, what=what)
             commits.pop(event.partition, None)
             commits[event.partition] = event

@@ -33,6 +33,6 @@ def run(args: argparse.Namespace) -> int:
         return status
     with spinner(args.out):
         result = report_on(topics, args.out)
-    findings = count_of(len(result.findings), "finding") if result.findings else "no findings about the log itself"
+    findings = count_of(len(result.findings), "finding") if result.findings else "no findings about the log"
     print_line(f"{args.out}: {findings}.")
     return max(status, answers.print_problems(result.problems))

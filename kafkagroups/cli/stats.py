@@ -60,9 +60,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
     rows = _sum_families(statistics)
     findings = statistics.findings
-    print_text(
-        f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings about the log itself'}."
-    )
+    print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings about the log'}.")
     print_findings(findings)
     if statistics.unwatched:
         names = list_names(statistics.unwatched)

@@ -313,8 +313,8 @@ class Position:
     def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, empty_at: int = -1) -> None:
         """`empty_at` is the record with which the last member of the group left, or -1."""
         if offset < self.now:
-            limit = (self.highest, self.highest_record)
-            self.rereads.append(Reread(offset, *limit, offset, record, is_by_member, is_by_member))
+            before = (self.highest, self.highest_record)
+            self.rereads.append(Reread(offset, *before, offset, record, is_by_member, can_be_late=is_by_member))
             self._before_step = self.now
         elif self.rereads:
             last = self.rereads[-1]

@@ -126,6 +126,12 @@ function reveal(svg, marks, isStill) {
   picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });
 }
 
+// What a narrow picture shows first: of the marks that are new where a figure opens, the one that is furthest right.
+function findNewest(marks) {
+  const found = marks.filter((mark) => mark.tone === "new" && !mark.is_pinned);
+  return found.sort((a, b) => placeOf(b)[0] - placeOf(a)[0]).slice(0, 1);
+}
+
 function leave(group) {
   delete group.dataset.key;
   group.classList.add("kg-leaves");
@@ -212,6 +218,7 @@ function drawScene(svg, marks, choose) {
   const changed = marks.filter((mark) => mark.kind === "box" && before.get(mark.key) !== mark);
   const seen = (isMoving ? [...moved, ...copied] : changed).filter((mark) => !mark.is_pinned);
   if (old.size) reveal(svg, seen, isStill);
+  else requestAnimationFrame(() => reveal(svg, findNewest(marks), true));
   return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
 }
 

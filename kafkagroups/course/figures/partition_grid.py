@@ -84,9 +84,9 @@ class _View(NamedTuple):
     def find_source(self, group: str) -> str:
         """Return the key of the mark whose records are the answer. Without an answer, it is where brokers look."""
         found = self.found[group] if self.found is not None else None
-        *_, home = homes = self.homes[group]
-        holder = home if found is None else homes[_COUNTS.index(found)]
-        return f"group {group}" if holder == home else f"copy {group} {holder}"
+        homes = self.homes[group]
+        holder = homes[-1] if found is None else homes[_COUNTS.index(found)]
+        return f"copy {group} {holder}"
 
     def is_wrong(self, group: str) -> bool:
         return self.found is not None and self.found[group] != (50 if self.step < 3 else 60)
@@ -185,7 +185,7 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
     yield Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW, is_solid=True)
     yield Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11)
     yield Box("copy legend", last_x + 16, last_y + 22, 18, 13, ("50",), size=11, is_dashed=True, is_hollow=True)
-    yield Label("copy words", last_x + 38, last_y + 33, "an offset that stays behind", tone=Tone.MUTED, size=11)
+    yield Label("copy words", last_x + 38, last_y + 33, "left behind   ?: looked for here", tone=Tone.MUTED, size=11)
     for partition in range(count):
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
@@ -221,13 +221,13 @@ def _draw_named(view: _View) -> Iterator[Mark]:
     for group, partition, is_old in places:
         x, y = _find_place(partition)
         row, column = divmod(placed[partition], 2)
-        x += 1 + column * 19
-        y += 21 + row * 13
-        offset = view.find_offset(group, partition)
+        x += 2 + column * 19
+        y += 23 + row * 13
+        offset = view.find_offset(group, partition) or "?"
         style: dict[str, Any] = {"size": 11, "hue": group, "is_dashed": is_old, "is_hollow": is_old}
-        key = f"copy {group} {partition}" if is_old else f"group {group}"
-        moves: dict[str, Any] = {} if is_old else {"delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
-        yield Box(key, x, y, 18, 13, (offset,) if offset else (), **moves, **style)
+        origin = "" if is_old else f"copy {group} {view.homes[group][-2:][0]}"
+        moves: dict[str, Any] = {} if is_old else {"origin": origin, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
+        yield Box(f"copy {group} {partition}", x, y, 18, 13, (offset,), **moves, **style)
         if _STEPS[view.step] == "the groups commit" and not is_old:
             yield Box(f"commit {group}", x, y, 18, 13, (offset,), origin=f"list {group}", **style)
         placed[partition] += 1

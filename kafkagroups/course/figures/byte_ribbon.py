@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Arrow, Box, Label, Mark, Scene, Tone, measure_text
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import escape
 from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
@@ -103,7 +103,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             section = _find_section(span)
             x = MARGIN
             y += _ROW_HEIGHT + 18
-            words = "header: crc covers every byte after itself" if section == "header" else section
+            words = "header: crc covers what is bracketed" if section == "header" else section
             headings.append(Label(f"heading {section}", MARGIN, y - 5, words, is_bold=True))
         longest, shortest = (_place_block(span, x, y, shown) for shown in _SHOWN_BYTES)
         place = longest if longest.x + longest.width <= WIDTH - MARGIN else shortest
@@ -154,10 +154,10 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
 
 
 def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
-    """Yield a line behind the last byte that was read, and a bracket below the bytes that the field counts."""
+    """Yield a line behind the last byte that was read, and a strip below the bytes that the field counts."""
     span = places[selected].span
     style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
-    end = _find_end(span, size)
+    end = span.end if span.field == "crc" else _find_end(span, size)
     start = span.end if end > span.end else span.start
     counted = [place for place in places if place.span.part == span.part and start <= place.span.start < end]
     for number, (y, group) in enumerate(groupby(counted, attrgetter("y"))):
@@ -168,6 +168,18 @@ def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[B
         yield Box("reach end", counted[-1].x + counted[-1].width + 1, counted[-1].y, 2, _BLOCK_HEIGHT + 5, **style)
     last = places[selected]
     yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
+
+
+def draw_brackets(places: Sequence[Place], selected: int) -> Iterator[Mark]:
+    """Yield a bracket at each side of the rows that the checksum covers."""
+    covering = [number for number, place in enumerate(places) if place.span.field == "crc"]
+    tone = Tone.NEW if selected in covering else Tone.PLAIN
+    for number, (x, inner) in product(covering, ((1.5, 6), (WIDTH - 1.5, WIDTH - 6))):
+        top = places[number + 1].y - 4
+        bottom = places[-1].y + _BLOCK_HEIGHT + 8
+        for end in (top, bottom):
+            yield Arrow(f"bracket {x} {end}", x, end, inner, end, tone, has_head=False)
+        yield Arrow(f"bracket {x}", x, top, x, bottom, tone, has_head=False)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
@@ -218,7 +230,9 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
 
 
 _PANEL_BYTES = 16
-_LINE_CHARACTERS = int((WIDTH - 4 * MARGIN) / (12 * CHARACTER_WIDTH))
+_PANEL_WIDTH = 308
+"""What a phone shows of a picture."""
+_LINE_CHARACTERS = int(_PANEL_WIDTH / (12 * CHARACTER_WIDTH))
 
 
 class ByteRibbon(Figure):
@@ -232,7 +246,7 @@ class ByteRibbon(Figure):
         self.spans = self.read_spans(bytes_by_part)
         self._written = Reading(self.spans).value_by_name
         self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
-        self._height = self._panel_y + 88
+        self._height = self._panel_y + 104
         # At most 160 scenes are drawn.
         self.changes = self.choose_changes()[: max(160 // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
@@ -299,7 +313,7 @@ class ByteRibbon(Figure):
     def _draw(self, selected: int, change: ByteChange | None, parts: Mapping[str, bytes], reading: Reading) -> Scene:
         changed_span = self._find_span(change) if change else None
         believed = reading.value_by_name or self._written
-        marks: list[Mark] = list(self._headings)
+        marks: list[Mark] = [*self._headings, *draw_brackets(self._places, selected)]
         for number, place in enumerate(self._places):
             is_changed = place.span == changed_span
             data = parts[place.span.part][place.span.start : place.span.end]
@@ -314,35 +328,26 @@ class ByteRibbon(Figure):
                 marks += draw_changed_byte(place, change.position, change.byte)
         span = self.spans[selected]
         name = find_name(span)
-        where = f"{span.part}, {_format_range(span)}, {span.type}"
-        y = self._panel_y
-        marks += [
-            Label("panel name", MARGIN, y + 14, name, tone=Tone.NEW, is_bold=True),
-            Label("panel where", WIDTH - MARGIN, y + 14, where, "end", Tone.MUTED, size=_SIZE),
-        ]
-        text = [f"field: {name}", f"where: {where}"]
+        text = [f"field: {name}"]
         if change is None:
             data = parts[span.part][span.start : span.end]
             shown_bytes = data[:_PANEL_BYTES].hex(" ") + (" …" if len(data) > _PANEL_BYTES else "")
-            marks += [
-                Label("panel bytes", MARGIN, y + 31, f"bytes  {shown_bytes}"),
-                Label("panel value", MARGIN, y + 48, f"value  {shorten(span.text)}", is_bold=True),
-                Label("panel meaning", MARGIN, y + 65, span.meaning),
-                *draw_reader(self._places, selected, len(parts[span.part])),
-            ]
-            text += [f"bytes: {shown_bytes}", f"value: {shorten(span.text)}", f"meaning: {span.meaning}"]
+            marks += draw_reader(self._places, selected, len(parts[span.part]))
+            where = f"{span.part}, {_format_range(span)}, {span.type}"
+            facts = {"where": where, "bytes": shown_bytes, "value": shorten(span.text), "meaning": span.meaning}
+            lines = [line for fact in facts.items() for line in wrap("  ".join(fact), _LINE_CHARACTERS)]
+            text += map(": ".join, facts.items())
             caption = self._count_bytes(span, name)
         else:
             now = reading.value_by_name.get((span.part, name))
-            value = f"written {shorten(span.text)}, now read {_show(now)}"
+            value = f"written {_show(span.text)}, now read {_show(now)}"
             if now == span.text:
-                value = f"{shorten(span.text)}, still read"
+                value = f"{_show(span.text)}, still read"
             differences = self._list_differences(reading)
-            lines, tone, belief = _describe_belief(reading, differences)
-            marks += [
-                Label("panel value", MARGIN, y + 30, f"value  {value}", is_bold=True),
-                Box("belief", MARGIN, y + 36, WIDTH - 2 * MARGIN, 50, tuple(lines), tone),
-            ]
+            lines = wrap(f"value  {value}", _LINE_CHARACTERS)
+            words, tone, belief = _describe_belief(reading, differences)
+            frame = (MARGIN, self._panel_y + 20 + 16 * len(lines), _PANEL_WIDTH, 50)
+            marks.append(Box("belief", *frame, tuple(words), tone, _SIZE, is_pinned=True))
             wrong = {key for key, value in reading.value_by_name.items() if self._written.get(key) != value}
             marks += draw_cuts(self._places, reading.spans, wrong)
             old = self.bytes_by_part[change.part][change.position]
@@ -350,6 +355,9 @@ class ByteRibbon(Figure):
             changed = f"Byte {change.position} of the {change.part}"
             caption = f"{changed} was {old:02x}, and is now {change.byte:02x}. {explanation}"
             text += [f"value: {value}", f"changed byte: {change.byte:02x}", *belief]
+        marks.append(Label("panel name", MARGIN, self._panel_y + 14, name, tone=Tone.NEW, is_bold=True, is_pinned=True))
+        for number, line in enumerate(lines):
+            marks.append(Label(f"panel {number}", MARGIN, self._panel_y + 30 + 16 * number, line, is_pinned=True))
         return Scene(tuple(marks), caption, tuple(text))
 
     def _count_bytes(self, span: Span, name: str) -> str:
@@ -360,8 +368,8 @@ class ByteRibbon(Figure):
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
         size = len(self.bytes_by_part[span.part])
         counted = _find_end(span, size) - span.end
-        verb = "covers" if span.field == "crc" else "counts"
-        reach = f" What it {verb} has the strip below it: {counted} bytes." if counted > 0 else ""
+        has = "covers is between the brackets" if span.field == "crc" else "counts has the strip below it"
+        reach = f" What it {has}: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 
     def _list_differences(self, reading: Reading) -> list[str]:
@@ -371,7 +379,7 @@ class ByteRibbon(Figure):
 
 
 def _show(value: str | None) -> str:
-    return "nothing" if value is None else shorten(value, 24)
+    return "nothing" if value is None else shorten(value, 14)
 
 
 def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list[str], Tone, list[str]]:
@@ -379,12 +387,9 @@ def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list
         reason = wrap(reading.error, _LINE_CHARACTERS)[:2]
         return ["A reader refuses the bytes ✗", *reason], Tone.ERROR, [f"refused: {' '.join(reason)}"]
     if not differences:
-        return ["A reader accepts the bytes, with the same values ✓"], Tone.LIVE, []
-    shown = list(differences[:2])
-    if len(differences) > len(shown):
-        rest = len(differences) - len(shown)
-        shown[-1] += f"   (and {rest} more)"
-    lines = ["A reader accepts the bytes, and reads something else:", *shown]
+        return ["A reader still reads the same values ✓"], Tone.LIVE, []
+    shown = differences[:2]
+    lines = [f"A reader now reads other values ({len(differences)}):", *shown]
     return lines, Tone.WAIT, [f"now believed: {line}" for line in shown]
 
 

@@ -22,7 +22,7 @@ _PARTITION = TopicPartition("orders", 0)
 _MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 500}
 """The middle of the slot of each place."""
 _CHIP_WIDTH = 38
-_DELAY = 0.7
+_DELAY = 0.4
 """The seconds until the replica has the record. Only then it counts."""
 _MEMORY_NAMES = {"4.3.1": ("memory", "snapshot"), "3.9.2": ("in flight", "cache")}
 """For each Kafka version: where a commit in flight is in memory, and what a fetch reads."""
@@ -137,7 +137,7 @@ class CommitAndPowerCut(Figure):
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
         if not is_cut:
             words = ("a fetch now returns", now.fetched)
-            style: dict[str, Any] = {"is_bold": True, "is_pinned": True, "delay": 2 * _DELAY}
+            style: dict[str, Any] = {"is_bold": True, "is_pinned": True, "delay": _DELAY}
             marks.append(Box("fetch", 143, 230, 248, 46, words, Tone.LIVE, **style))
             return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
         whole = now.next_with_whole_log

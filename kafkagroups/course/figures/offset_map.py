@@ -22,7 +22,7 @@ _RECORDS = (("A", 1), ("B", 1), ("C", 1), ("A", 2), ("D", 1), ("A", 3), ("B", 2)
 _FIRST_DIRTY = 3
 _ACTIVE_START = 6
 _PARTS = (("clean part", 0, _FIRST_DIRTY), ("dirty range", _FIRST_DIRTY, _ACTIVE_START), ("active", _ACTIVE_START, 7))
-_MAP_COLUMNS = {"D": 4, "A": 5}
+_MAP_COLUMNS = {"A": 2, "D": 3}
 _FIRST_LOOK_UP = 1 + _ACTIVE_START - _FIRST_DIRTY
 _STEPS = (
     "before the pass",
@@ -48,7 +48,7 @@ class OffsetMap(Figure):
         survivors = _clean()
         steps = (Control("step", "step", _STEPS),)
         title = "One pass: fill the offset map, then copy"
-        super().__init__(Content.draw(title, 206, steps, lambda step: _draw(step, survivors)))
+        super().__init__(Content.draw(title, 222, steps, lambda step: _draw(step, survivors)))
 
 
 def _clean() -> list[int]:
@@ -122,8 +122,8 @@ def _draw_parts(current: int | None, *, is_copied: bool) -> Iterator[Mark]:
 
 
 def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_filled: bool) -> Iterator[Mark]:
-    yield Label("map title", _find_left(4) - 14, _MAP_TOP + 36, "the offset map", "end", is_bold=True)
-    yield Box("map", _find_left(4) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
+    yield Label("map title", _find_left(3) - 3, _MAP_TOP + 59, "the offset map", "middle", is_bold=True)
+    yield Box("map", _find_left(2) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
     for offset in range(_FIRST_DIRTY, _ACTIVE_START):
         key = _RECORDS[offset][0]
         if offset >= end:

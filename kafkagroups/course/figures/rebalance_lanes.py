@@ -123,17 +123,19 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
 
 
 class _Scale:
-    """The places of the events on the time axis. Events of the same second stand in their order."""
+    """The places of the events on the time axis. Events of the same second stand in their order.
+
+    The axis goes on to the end of the last session.
+    """
 
     def __init__(self, story: list[Moment]) -> None:
-        self.seconds: list[float] = []
-        for moment in story:
-            earlier = sum(other.time_s == moment.time_s for other in story[: len(self.seconds)])
-            self.seconds.append(moment.time_s + earlier * _EVENT_S)
-        self.span_s = max(22, story[-1].time_s * 1.28)
+        times = [moment.time_s for moment in story]
+        self.seconds = [time_s + times[:number].count(time_s) * _EVENT_S for number, time_s in enumerate(times)]
+        session_ends = (lane.session_end_s or 0 for moment in story for lane in moment.lanes)
+        self.span_s = max(times[-1] + 2, *session_ends)
 
     def find_x(self, second: float) -> float:
-        return _LEFT + min(second / self.span_s, 1) * _WIDTH
+        return _LEFT + second / self.span_s * _WIDTH
 
     def find_event(self, number: int) -> float:
         return self.find_x(self.seconds[number])

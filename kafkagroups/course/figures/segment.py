@@ -17,9 +17,10 @@ from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.records.serde import decode
 
-_OFFSET_LEFT = 48
-_BAR_LEFT = 214
-_BAR_WIDTH = 300
+_OFFSET_LEFT = 40
+_RESULT_LEFT = 86
+_BAR_LEFT = 174
+_BAR_WIDTH = 340
 _HEAD_HEIGHT = 62
 _ROW_HEIGHT = 25
 _BAR_HEIGHT = 19
@@ -46,6 +47,7 @@ class Segment(Figure):
         self.data = data
         self.batches = tuple(read_batches(data))
         self.choices = _choose_bytes(data, self.batches)
+        self._height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + _FALL
         super().__init__(self._make_content([None, *self.choices]))
 
     def compute_content(self, value: str) -> Content:
@@ -75,9 +77,8 @@ class Segment(Figure):
             Control("byte", "broken byte", options, is_sequence=False, is_answer=True, initial=first),
             Control("moment", "moment", ("the file", "the broker checks", "after recovery")),
         )
-        height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + _FALL
         title = "A segment: batches and what their checksums cover"
-        return Content.draw(title, height, controls, draw, FreeInput("break a byte (position=hex)", _EXAMPLE))
+        return Content.draw(title, self._height, controls, draw, FreeInput("break a byte (position=hex)", _EXAMPLE))
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
@@ -91,11 +92,11 @@ class Segment(Figure):
         return name if name == "after the checksum" else f"part of the {name}"
 
     def _draw(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Scene:
-        marks: list[Mark] = [*self._draw_head(broken)]
+        columns = [*self._draw_head(broken)]
         text = []
         scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
         kept_count = len(recovery.kept)
-        marks.append(_draw_scan(moment, kept_count, len(self.batches)))
+        marks: list[Mark] = [_draw_scan(moment, kept_count, len(self.batches))]
         for number, batch in enumerate(self.batches):
             is_cut = moment == 2 and number >= kept_count
             y = _HEAD_HEIGHT + number * _ROW_HEIGHT + _FALL * is_cut
@@ -103,13 +104,13 @@ class Segment(Figure):
             is_broken = broken is not None and self._find_batch(broken.position) is batch
             result, tone = _describe_result(moment, number, kept_count, batch, now, is_broken=is_broken)
             marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
-            checked = min(number, kept_count) + 1
-            delay = max(0, _SECONDS_PER_BATCH * checked - _SECONDS_OF_A_MOVE) if moment == 1 else 0
-            words = Label(f"result {number}", 92, y + 14, result, "start", tone, 11, is_bold=True, delay=delay)
-            marks.append(words)
+            delay = _SECONDS_PER_BATCH * (min(number, kept_count) + 1) - _SECONDS_OF_A_MOVE if moment == 1 else 0
+            frame = (_RESULT_LEFT, y + 14, result, "start", tone, 11)
+            columns.append(Label(f"result {number}", *frame, is_bold=True, is_pinned=True, delay=max(0, delay)))
+            for x, name, words in ((4, "byte", str(batch.position)), (_OFFSET_LEFT, "offset", _list_offsets(batch))):
+                columns.append(Label(f"{name} {number}", x, y + 14, words, size=11, is_pinned=True))
             if broken and is_broken:
-                x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale
-                sign_x = min(max(x - 6, 0), WIDTH - 12)
+                sign_x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale - 6
                 marks.append(Box("broken", sign_x, y + 2, 12, 15, ("✗",), Tone.ERROR, 12, is_bold=True))
             if result:
                 text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
@@ -118,27 +119,29 @@ class Segment(Figure):
         if moment == 2 and recovery.reason:
             y = _HEAD_HEIGHT + kept_count * _ROW_HEIGHT
             end = f"the file now ends at byte {self.batches[kept_count].position}"
-            marks.append(Label("end", 4, y + 12, end, tone=Tone.NEW, size=11, is_bold=True, is_pinned=True))
+            columns.append(Label("end", 4, y + 12, end, tone=Tone.NEW, size=11, is_bold=True, is_pinned=True))
         if moment > 0 and recovery.reason:
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
-        return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",))
+        return Scene((*marks, *columns), caption, tuple(text) or ("no byte is broken",))
 
     def _draw_head(self, broken: ByteChange | None) -> Iterator[Mark]:
         words = f"{len(self.data)} bytes in {len(self.batches)} batches"
-        tone = Tone.PLAIN
         if broken:
             old = self.data[broken.position]
             words = f"byte {broken.position} was {old:02x}, now {broken.byte:02x}: {self._name_place(broken.position)}"
-            tone = Tone.ERROR
+        tone = Tone.ERROR if broken else Tone.PLAIN
         yield Label("state", 4, 15, words, tone=tone, is_bold=True, size=11, is_pinned=True)
         yield Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True)
         yield Box("legend checksum", 106, 22, 6, 14, is_solid=True)
         yield Box("legend covered", 184, 22, 24, 14)
         for x, words in ((20, "not covered"), (117, "checksum"), (212, "covered by it")):
             yield Label(f"words {words}", x, 33, words, size=11)
-        for x, words in ((4, "byte"), (_OFFSET_LEFT, "offset"), (_BAR_LEFT, "the batch, to scale")):
-            yield Label(f"head {words}", x, 55, words, tone=Tone.MUTED, size=11)
+        yield Label("head batch", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11)
+        # The cover hides what a narrow picture scrolls below the columns.
+        yield Box("cover", 1, 42, _BAR_LEFT - 5, self._height - 43, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
+        for x, words in ((4, "byte"), (_OFFSET_LEFT, "offset")):
+            yield Label(f"head {words}", x, 55, words, tone=Tone.MUTED, size=11, is_pinned=True)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
         if broken is None:
@@ -173,7 +176,7 @@ def _draw_scan(moment: int, kept_count: int, count: int) -> Box:
     y = _HEAD_HEIGHT + row * _ROW_HEIGHT - 3
     height = _ROW_HEIGHT if moment == 1 else 1
     seconds = max(0, _SECONDS_PER_BATCH * row - _SECONDS_OF_A_MOVE) if moment == 1 else 0
-    return Box("scan", 1, y, WIDTH - 2, height, tone=Tone.NEW, is_hollow=True, duration=seconds)
+    return Box("scan", _BAR_LEFT - 3, y, WIDTH - _BAR_LEFT + 1, height, tone=Tone.NEW, is_hollow=True, duration=seconds)
 
 
 def recover(data: bytes, broken: ByteChange | None) -> Recovery:
@@ -203,8 +206,6 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
     words = _find_words(batch)
     is_wide = width > _BAR_WIDTH / 2
     tone = Tone.DEAD if is_cut else Tone.PLAIN
-    yield Label(f"byte {number}", 4, y + 14, str(batch.position), size=11)
-    yield Label(f"offset {number}", _OFFSET_LEFT, y + 14, _format_offsets(batch).partition(" ")[2], size=11)
     yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
     yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
     frame = (_BAR_LEFT + covered, y, width - covered, _BAR_HEIGHT)
@@ -234,13 +235,15 @@ def _describe_result(
     if moment == 1:
         return "fits ✓", Tone.LIVE
     if (now.base_offset, now.last_offset) != (batch.base_offset, batch.last_offset):
-        return f"kept as {_format_offsets(now)}", Tone.WAIT
+        return f"now {_format_offsets(now)}", Tone.WAIT
     if is_broken:
         return "kept broken", Tone.WAIT
     return "kept ✓", Tone.LIVE
 
 
 def _format_offsets(batch: Batch) -> str:
-    if batch.base_offset == batch.last_offset:
-        return f"offset {batch.base_offset}"
-    return f"offsets {batch.base_offset}–{batch.last_offset}"
+    return f"offset{'s' * (batch.base_offset != batch.last_offset)} {_list_offsets(batch)}"
+
+
+def _list_offsets(batch: Batch) -> str:
+    return "–".join(dict.fromkeys([str(batch.base_offset), str(batch.last_offset)]))

@@ -24,10 +24,10 @@ from kafkagroups.records.serde import ControlType, Record
 _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
-_GROUP_WIDTH = 56
+_GROUP_WIDTH = 60
 _OFFSET_WIDTH = 41
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
-_NAMES_LEFT = 134
+_NAMES_LEFT = 127
 _ROW = 30
 _CHIP_HEIGHT = 24
 _FIRST_ROW = 157
@@ -92,8 +92,8 @@ class _Coordinator(NamedTuple):
     left: float
 
 
-_NEW = _Coordinator("new", "4.3.1", 190)
-_CLASSIC = _Coordinator("classic", "3.9.2", 325)
+_NEW = _Coordinator("new", "4.3.1", 183)
+_CLASSIC = _Coordinator("classic", "3.9.2", 315)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]

@@ -213,10 +213,10 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
 
 
 def _draw_named(view: _View) -> Iterator[Mark]:
-    places = [(group, view.homes[group][-1], False) for group in view.named]
+    places = []
     for group in view.named:
         *earlier, home = view.homes[group]
-        places += [(group, old, True) for old in sorted(set(earlier) - {home})]
+        places += [*((group, old, True) for old in sorted(set(earlier) - {home})), (group, home, False)]
     placed: Counter[int] = Counter()
     for group, partition, is_old in places:
         x, y = _find_place(partition)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from textwrap import wrap
+from typing import Any, NamedTuple
 
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
@@ -20,10 +21,10 @@ from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import ControlType
 
-_HEIGHT = 356
-_LEFT = 9
+_HEIGHT = 342
+_LEFT = 74
 _RIGHT = 549
-_CELL_WIDTH = 27
+_CELL_WIDTH = 24
 _CELL_HEIGHT = 26
 _SECONDS_PER_RECORD = 0.1
 _SECONDS_BEFORE_NEW = 0.3
@@ -53,7 +54,7 @@ _LOG = (
     SmallRecord("A", 8),
     SmallRecord("D", 3),
 )
-_STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50")
+_STEPS = ("before pass 1", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50")
 
 
 class _Result(NamedTuple):
@@ -79,15 +80,11 @@ _OPEN = "The transaction is open, so the pass ends at the segment with its first
 class Compaction(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
+        endings = ("committed by record 7", "still open")
         controls = (
             Control("pass", "step", _STEPS, initial=1),
             Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
-            Control(
-                "transaction",
-                "the transaction of records 5 and 6 is",
-                ("committed by record 7", "still open"),
-                is_sequence=False,
-            ),
+            Control("transaction", "the transaction of records 5 and 6 is", endings, is_sequence=False),
         )
         passes = {
             (start, is_open): _run_passes(folder / f"{start}-{is_open}", start, is_open)
@@ -133,7 +130,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
             record = _draw_record(min(row, step), row, offset, entries[offset])
             marks.append(replace(record, delay=_SECONDS_PER_RECORD * min(offset, passes[row - 1].end_offset)))
         if row <= step:
-            marks += _draw_row(logs[row], row, present)
+            marks += _draw_row(logs[row], row)
     for row, each in enumerate(passes[:step]):
         results = find_results(each)
         words = _name_results(results, each.log_after)
@@ -141,6 +138,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
         marks.append(_draw_head(row, each.end_offset))
     if step < len(passes):
         marks.append(_draw_head(step, 0))
+    marks += _draw_titles(rows[: step + 1])
     text = [f"step: {_STEPS[step]}", f"records in the log: {_count(rows[step])}"]
     if step:
         text.append(f"the pass ends at: {passes[step - 1].end_offset}")
@@ -191,11 +189,11 @@ def _name_entry(entry: SmallRecord) -> str:
 
 
 def _find_left(offset: float) -> float:
-    return _LEFT + offset * 30.2
+    return _LEFT + offset * 26.6
 
 
 def _find_top(row: int) -> float:
-    return 76 + row * 77
+    return 58 + row * 72
 
 
 def _draw_frame(active_start: int) -> Iterator[Mark]:
@@ -204,20 +202,25 @@ def _draw_frame(active_start: int) -> Iterator[Mark]:
     for offset in range(len(_LOG)):
         x = _find_left(offset) + _CELL_WIDTH / 2
         yield Label(f"offset {offset}", x, 32, str(offset), "middle", Tone.MUTED, 11)
-    for row, step in enumerate(_STEPS):
-        y = _find_top(row)
-        middle = y + _CELL_HEIGHT / 2
+    for row in range(len(_STEPS)):
+        middle = _find_top(row) + _CELL_HEIGHT / 2
         yield Arrow(f"tape {row}", _LEFT, middle, _RIGHT, middle, Tone.MUTED, has_head=False)
-        yield Label(f"title {row}", _LEFT, y - 21, step, is_bold=True, is_pinned=True)
     words = "hatched: replaced, removed   dashed: transaction   M: marker   ∅: tombstone"
-    yield Label("words", _LEFT, _HEIGHT - 6, words, tone=Tone.MUTED, size=11)
+    yield Label("words", 4, _HEIGHT - 6, words, tone=Tone.MUTED, size=11)
 
 
-def _draw_row(log: Path, row: int, present: list[int]) -> Iterator[Mark]:
+def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
+    """The titles cover what a narrow picture scrolls below them."""
+    for row, step in enumerate(_STEPS):
+        lines = (*wrap(step, 8), *map(_count, rows[row : row + 1]))
+        style: dict[str, Any] = {"is_hollow": True, "is_pinned": True, "is_bold": True}
+        style["delay"] = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
+        yield Box(f"cover {row}", 1, _find_top(row) - 22, _LEFT - 8, 70, lines, Tone.MUTED, 11, **style)
+
+
+def _draw_row(log: Path, row: int) -> Iterator[Mark]:
     y = _find_top(row)
     delay = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
-    count = f"{_count(present)} records"
-    yield Label(f"count {row}", _RIGHT, y - 21, count, "end", delay=delay)
     for base in sorted(int(path.stem) for path in log.glob("*.log")):
         if base:
             x = _find_left(base) - 1.6

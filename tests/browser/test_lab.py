@@ -282,7 +282,7 @@ def type_a_death(page, figure):
     expect(shown).to_contain_text("billing-1 dies")
     figure.get_by_role("slider").focus()
     page.keyboard.press("End")
-    expect(shown).to_contain_text("removed at 17 s")
+    expect(shown).to_contain_text(re.compile(r"removed\s*at 17 s"))
     page.screenshot(path=SCREENS / "figure-typed-death.png")
     page.keyboard.press("Home")
 

@@ -25,13 +25,13 @@ _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
 _GROUP_WIDTH = 60
-_OFFSET_WIDTH = 41
+_OFFSET_WIDTH = 39
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
 _NAMES_LEFT = 127
-_ROW = 30
+_ROW = 27
 _CHIP_HEIGHT = 24
-_FIRST_ROW = 157
-_ANSWERS = 300
+_FIRST_ROW = 155
+_ANSWERS = 283
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
 
@@ -93,7 +93,7 @@ class _Coordinator(NamedTuple):
 
 
 _NEW = _Coordinator("new", "4.3.1", 183)
-_CLASSIC = _Coordinator("classic", "3.9.2", 315)
+_CLASSIC = _Coordinator("classic", "3.9.2", 317)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]
@@ -130,7 +130,7 @@ class LoadTape(Figure):
             return _draw(step, dict(zip((_CLASSIC, _NEW), pairs, strict=True)), is_broken=ending == 1)
 
         title = "A load: the head moves, and the records drop into memory"
-        super().__init__(Content.draw(title, 330, (steps, endings), draw))
+        super().__init__(Content.draw(title, 312, (steps, endings), draw))
 
 
 def _encode(entry: _Entry, *, is_broken: bool) -> tuple[KeyAndValue | ControlType, int]:

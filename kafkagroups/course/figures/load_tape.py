@@ -24,8 +24,8 @@ from kafkagroups.records.serde import ControlType, Record
 _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
-_GROUP_WIDTH = 60
-_OFFSET_WIDTH = 39
+_GROUP_WIDTH = 58
+_OFFSET_WIDTH = 41
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
 _NAMES_LEFT = 127
 _ROW = 27

@@ -49,7 +49,7 @@ def test_a_question_says_when_it_is_asked(lesson):
             assert re.search(rf"^(# exercise: {name}|{name} = \.\.\.)$", read_source(lesson), re.MULTILINE), name
 
 
-@pytest.mark.parametrize("lesson", LESSONS[:-1])
+@pytest.mark.parametrize("lesson", LESSONS[:-1])  # The last one has minutes for each incident.
 def test_the_minutes_of_a_lesson_are_those_in_its_notebook(lesson):
     [notebook] = (ROOT / "notebooks").glob(f"{lesson}_*.ipynb")
     first_table = re.search(r"needs Java.*?\| (\d+) \| [^|]+ \|\\n", notebook.read_text(encoding="utf-8"), re.DOTALL)

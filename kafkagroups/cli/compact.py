@@ -18,7 +18,7 @@ PATH  a partition directory
 --now-ms N  the time of the pass in ms since 1970 (default: the newest timestamp in the log)
 --delete-retention-ms N  how long tombstones and markers stay after their first pass, in ms (default: 86400000, a day)
 --first-dirty N  the first offset that no earlier pass has cleaned (default, or if N is outside the log: its start)
---first-uncleanable N  the pass stops at this offset's segment (default: the active one, or the last stable offset's)
+--first-uncleanable N  the pass stops at this offset's segment (default: the active or the last stable one, the earlier)
 --segment-bytes N  the largest size of a merged segment in bytes (default: 104857600)
 --map-entries N  the number of keys that fit in the offset map (default: {DEFAULT_CAPACITY}, as in a broker)
 --producer-expiration-ms N  the time in ms after which an idle producer expires (default: 86400000, one day; -1: never)

@@ -141,7 +141,7 @@ def _print_other_partitions(result: Replicas) -> None:
         if numbers := [str(partition) for partition in side.partitions if partition in partitions]:
             print_text(f"Only {name} has these partitions: {', '.join(numbers)}.")
     if not partitions and not result.forks:
-        equal = "apart from cleaning, they are the same up to their ends"
+        equal = "apart from cleaning, they are the same as far as they were read"
         end = "only cleaning makes the differences below" if any(result.differences.values()) else equal
         print_text(f"The replicas have no fork: {end}.")
 

@@ -219,15 +219,17 @@ MAX_RANGES = 5
 class Reread:
     """What a group reads again after a step back, in `record`.
 
-    `start` is the committed offset after the step back, and `limit` the highest one before it, of `limit_record`. `end`
-    is the highest one since, at most `limit`. A member (`is_by_member`) commits what it has read, so it began at
-    `start` or before. If `can_be_late` is true, no new member has begun there, and the next commit was no longer behind
-    the position before, so perhaps a member only committed an old position, and no record was read again.
+    `start` is the committed offset after the step back, `before` the one before it, of `before_record`, and `limit` the
+    highest one so far. `end` is the highest one since, at most `limit`. A member (`is_by_member`) commits what it has
+    read, so it began at `start` or before. If `can_be_late` is true, no new member has begun there, and the next commit
+    was no longer behind the position before, so perhaps a member only committed an old position, and no record was read
+    again.
     """
 
     start: int
+    before: int
+    before_record: int
     limit: int
-    limit_record: int
     end: int
     record: int
     is_by_member: bool
@@ -313,12 +315,12 @@ class Position:
     def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, empty_at: int = -1) -> None:
         """`empty_at` is the record with which the last member of the group left, or -1."""
         if offset < self.now:
-            before = (self.highest, self.highest_record)
-            self.rereads.append(Reread(offset, *before, offset, record, is_by_member, can_be_late=is_by_member))
+            limits = (self.now, self.record, self.highest)
+            self.rereads.append(Reread(offset, *limits, offset, record, is_by_member, can_be_late=is_by_member))
             self._before_step = self.now
         elif self.rereads:
             last = self.rereads[-1]
-            if last.record == self.record and (offset < self._before_step or empty_at > last.record):
+            if last.record == self.record and (offset < self._before_step or (is_by_member and empty_at > last.record)):
                 last.can_be_late = False
             last.end = max(last.end, min(offset, last.limit))
         if offset != self.now:
@@ -390,7 +392,7 @@ class Position:
             return f"{self.topic_partition}: the highest committed offset was {highest}, now {now}; {twice_text}{rest}."
         last = self.rereads[-1]
         times = f"{len(self.rereads)} times, last " if len(self.rereads) > 1 else ""
-        before = f"from {last.limit} ({name_record(self.partition, last.limit_record)})"
+        before = f"from {last.before} ({name_record(self.partition, last.before_record)})"
         after = f"to {last.start} ({name_record(self.partition, last.record)})"
         end = f"{last.limit} is reached again, now {now}"
         return f"{self.topic_partition}: back {times}{before} {after}; {twice_text}{end}."

@@ -26,16 +26,18 @@ from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import Cause, CommitForm, Event, Position, Recreation
+from kafkagroups.history.event import Cause, CommitForm, Event, Members, Position, Recreation
 from kafkagroups.history.finding import describe_duration, name_record
-from kafkagroups.history.group_events import CONSUMER, GroupEvents, Place, get_time
+from kafkagroups.history.group_events import CONSUMER, GroupEvents, GroupState, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.wire import UUID
 
-MIN_RETENTION_MS = 60_000
 CLOCK_STEP_MS = 3_600_000
+"""How far ahead a clock must have been before an expiry says so, as for the finding `clock_jump`."""
+MIN_RETENTION_MS = 60_000
 """The smallest value of offsets.retention.minutes, in ms."""
+_NO_MEMBER = "the group had no member"
 _WORDS = {
     Cause.OFFSET_DELETED: "by request",
     Cause.TOPIC_DELETED: "with the topic",
@@ -88,7 +90,7 @@ class OffsetEvents:
     `group` has the events of the group itself. `pending` has the pending offsets by producer id. If `skips_routine` is
     true, commits that only move an offset forward have no event. `retention_ms` is the broker's
     offsets.retention.minutes in ms, if it is known. The caller sets `is_classic`, which says whether the classic
-    coordinator wrote the next record, and `next_ms`, the earliest time of the records after the batch.
+    coordinator wrote the next record, and `next_ms`, the earliest time from its batch on.
     """
 
     def __init__(self, group: GroupEvents, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
@@ -114,7 +116,8 @@ class OffsetEvents:
         self.topic_ids: dict[str, str] = {}
         """The newest id of each topic, as far as commits contain it."""
         self._seen_topic_ids: set[str] = set()
-        self._first_records: dict[tuple[TopicPartition, int], int] = {}
+        self._first_records: dict[TopicPartition, dict[int, int]] = {}
+        self._owners: tuple[GroupState, Members] = (GroupState(), {})
         self._deleted: dict[TopicPartition, Deletion] = {}
         """The topic partitions whose newest offset was deleted."""
         self.recreated: dict[str, Recreation] = {}
@@ -138,7 +141,9 @@ class OffsetEvents:
         usual = position.longest_step if position is not None and position.skips(offset) else None
         is_back = old is not None and offset < old.offset
         is_skipped = is_routine and self.skips_routine and usual is None
-        known = self._first_records.setdefault((key, offset), record.offset)
+        known = self._first_records.setdefault(key, {}).setdefault(offset, record.offset)
+        if old is None and not record.is_pending and self._describe_committer(record) == _NO_MEMBER:
+            by = f"; {_NO_MEMBER}"
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
         if old is None and key in self._deleted and offset > self._deleted[key].commit.offset and not new_id:
             self.skips[record.offset] = what
@@ -167,9 +172,7 @@ class OffsetEvents:
             skipped = f", which skips at most {before} to {offset - 1}" if offset > before and not new_id else ""
             return f"{key}: {offset}, the first commit after a deletion, {before} before it{skipped}"
         if old is None:
-            is_by_tool = self.group.state.type is not None and not self.group.state.members
-            by = "; the group had no member" if is_by_tool else ""
-            return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}{by}"
+            return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}"
         if offset == old.offset:
             return f"{key}: {offset} again"
         return f"{key}: {old.offset} -> {offset}"
@@ -222,6 +225,8 @@ class OffsetEvents:
             return ""
         self.recreated[key.topic] = Recreation(key.topic, record.offset, get_time(record), (old_id, topic_id))
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
+        for other in [other for other in self._first_records if other.topic == key.topic]:
+            del self._first_records[other]
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
 
     def _describe_origin(self, old: Commit, record: GroupRecord) -> str:
@@ -245,11 +250,14 @@ class OffsetEvents:
         if self.group.state.type is None:
             return "no member is known"
         if not self.group.state.members:
-            return "the group had no member"
+            return _NO_MEMBER
         return "in a transaction, and the group had members" if record.is_pending else "set by a member"
 
     def _name_owner(self, key: TopicPartition) -> str:
-        owner = self.group.state.find_members_by_partition(self.topic_ids).get(key)
+        state = self.group.state
+        if self._owners[0] is not state:
+            self._owners = (state, state.find_members_by_partition(self.topic_ids))
+        owner = self._owners[1].get(key)
         return "" if owner is None else f" ({owner[1].name} has the partition)"
 
     def end_transaction(self, marker: Marker) -> Iterator[Event]:
@@ -314,6 +322,7 @@ class OffsetEvents:
                     yield self._event(tombstone, "offset_deleted", self._describe_unknown(key, pending, tombstone), key)
                 continue
             self.positions.pop(key, None)
+            self._first_records.pop(key, None)
             cause = self._judge_expiry(old.group_record, tombstone, oldest_begin_ms)
             if cause is not None:
                 can_be_request = cause is Cause.UNKNOWN

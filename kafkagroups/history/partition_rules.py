@@ -329,8 +329,9 @@ class ClockJump(Follower):
             until = ("--until", str(self._late.first))
             command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
             remedy += (
-                " Before these groups start again, set the offsets that should not have expired, but not of a group "
-                "that has committed since: it would read again. This shows the offsets before the range:"
+                " Before these groups start again, set the offsets that should not have expired. If a group has "
+                "committed since, its timeline says what it read again or skipped; setting it back repeats what came "
+                "later. This shows the offsets before the range:"
             )
         else:
             remedy += (

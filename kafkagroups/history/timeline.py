@@ -234,7 +234,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     if found_group is not None:
         timeline.waiting += _describe_unowned(found_group)
         if found_group.type == "share" and not found_group.members:
-            timeline.waiting.append(_EMPTY_SHARE_GROUP)
+            timeline.memberless = _EMPTY_SHARE_GROUP
         expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
         timeline.expiry = None if expiry is None else expiry.what
     return timeline

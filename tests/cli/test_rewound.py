@@ -94,6 +94,32 @@ def test_an_old_commit_that_the_last_member_sent_again(tmp_path):
     )
 
 
+def test_a_tool_that_repairs_a_late_commit(tmp_path):
+    """No member has begun at the late commit, so perhaps no record was read again."""
+    commits = [STABLE, commit(50), commit(90), commit(50), EMPTY, commit(90, "")]
+    (found,) = kg.timeline(write(tmp_path, commits), "g").rewound
+    assert (
+        "read again: at least 50 to 89 (if 5:3 was not a late commit); 90 is reached again" in found.describe_rewound()
+    )
+
+
+def test_steps_back_are_counted_and_the_last_one_is_shown(tmp_path):
+    (found,) = kg.timeline(write(tmp_path, [commit(50), commit(20), commit(40), commit(10), commit(60)]), "g").rewound
+    assert found.describe_rewound().startswith("cards-0: back 2 times, last from 40 (5:2) to 10 (5:3); ")
+
+
+def test_a_deletion_forgets_what_was_committed_before(tmp_path):
+    commits = [commit(50), commit(90), DELETED, commit(70), commit(50)]
+    whats = [event.what for event in kg.timeline(write(tmp_path, commits), "g").events]
+    assert "cards-0: 70 -> 50, back by 20; no member is known." in whats
+
+
+def test_the_member_that_has_the_partition_is_named(tmp_path):
+    owner = generation(3, classic_member(topics=("cards",), assigned=(0,)))
+    events = kg.timeline(write(tmp_path, [owner, commit(90), commit(60)]), "g").events
+    assert events[-1].what == "cards-0: 90 -> 60, back by 30; set by a member (c has the partition)."
+
+
 def test_a_tool_that_sets_a_first_offset(tmp_path):
     """A coordinator takes commits without a member only if the group has none."""
     records = [STABLE, commit(50), EMPTY, commit(0, "", partition=1)]

@@ -149,6 +149,13 @@ def test_a_deleted_share_group_becomes_a_classic_group(tmp_path):
     assert sentences[-1] == "Generation 1: now a classic group, c (h) joined, 1 member."
 
 
+def test_an_empty_share_group_keeps_its_id(tmp_path, run):
+    """GroupMetadataManager.getOrMaybeCreateConsumerGroup and classicGroupJoin (4.3.1) refuse an id of a share group."""
+    _, metadata = share_group()
+    _, out, _ = run("timeline", write(tmp_path, [(0, [metadata])]), "--group", "g")
+    assert "An Empty share group keeps its id: until it is deleted, consumers that join get" in " ".join(out.split())
+
+
 def test_a_first_commit_that_is_lower_than_in_the_old_partition(tmp_path):
     """Only t-0 goes back. t-1 goes on, and t-2 was deleted before."""
     old = [

@@ -200,6 +200,8 @@ def describe_skips(skips: Sequence[Event]) -> str:
 
 
 Members = Mapping[TopicPartition, tuple[str, Member]]
+MIN_STEP_MS = 3_600_000
+"""How much later than a later record a record must be before a broker's clock is told to be wrong."""
 MIN_STANDSTILL_MS = 5 * 60_000
 """The shortest standstill that is shown: the default of a consumer's max.poll.interval.ms."""
 MIN_MOVES = 10

@@ -26,15 +26,13 @@ from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import Cause, CommitForm, Event, Members, Position, Recreation
+from kafkagroups.history.event import MIN_STEP_MS, Cause, CommitForm, Event, Members, Position, Recreation
 from kafkagroups.history.finding import describe_duration, name_record
 from kafkagroups.history.group_events import CONSUMER, GroupEvents, GroupState, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.wire import UUID
 
-CLOCK_STEP_MS = 3_600_000
-"""How far ahead a clock must have been before an expiry says so, as for the finding `clock_jump`."""
 MIN_RETENTION_MS = 60_000
 """The smallest value of offsets.retention.minutes, in ms."""
 _NO_MEMBER = "the group had no member"
@@ -397,7 +395,7 @@ class OffsetEvents:
             return f"expired, retention time {describe_duration(expire_ms - commit.value.commit_timestamp)}."
         end = ", or was deleted by a request" if can_be_request else ""
         ahead_ms = tombstone.timestamp - self.next_ms
-        if ahead_ms >= CLOCK_STEP_MS:
+        if ahead_ms >= MIN_STEP_MS:
             end += f"; a later record has a time {describe_duration(ahead_ms)} earlier, so a broker's clock was wrong"
         if group.members and not group.subscribes(topic):
             since = group.lost_at.get(topic)

@@ -42,6 +42,7 @@ from functools import cache
 from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.offsets import GROUP_ENDING_TYPES
 from kafkagroups.groups.replay import LogKeys, read_keys
+from kafkagroups.history.event import MIN_STEP_MS
 from kafkagroups.history.finding import (
     GROUPS_TOOL,
     REMEDIES,
@@ -55,7 +56,7 @@ from kafkagroups.history.finding import (
 )
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, MovedOffset, PartitionStats, Stats, WriterRange
-from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
+from kafkagroups.history.totals import MAX_STEPS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import PartitionCountChange, PartitionsOf

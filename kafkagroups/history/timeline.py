@@ -139,7 +139,7 @@ class Timeline(GroupHistory):
         partitions that nobody has, or that were never committed.
     expiry, memberless
         A line if offsets will expire although the group still commits, and one if the group never had a member, as far
-        as the records say.
+        as the records say, or is an Empty share group.
     """
 
     events: list[Event] = field(default_factory=list, repr=False)

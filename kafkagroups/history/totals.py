@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, TopicPartition
 from kafkagroups.groups.replay import Shard, read_keys
-from kafkagroups.history.event import Position
+from kafkagroups.history.event import MIN_STEP_MS, Position
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.finding import count_of
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
@@ -146,7 +146,6 @@ def describe_settings(series: Series) -> str:
 
 
 MIN_STEPS_BACK = 2
-MIN_STEP_MS = 3_600_000
 MAX_STEPS = 100
 """After this number of steps back, the rest of the log is not examined. Its times have no order at all."""
 OFFSET_TYPES = (0, 1)

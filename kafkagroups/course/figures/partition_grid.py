@@ -75,11 +75,11 @@ class _View(NamedTuple):
         return f"{place}: {offset}, old" if self.is_wrong(group) else f"{place}: offset {offset}"
 
     def find_offset(self, group: str, partition: int) -> str:
-        """Return the offset that the partition has of the group, or "" if it has nothing of it."""
+        """Return the offset that the partition has of the group, or "?" if it has nothing of it."""
         first, *later = self.homes[group]
         if self.step > 2 and partition == later[0]:
             return "60"
-        return "50" if partition == first else ""
+        return "50" if partition == first else "?"
 
     def find_source(self, group: str) -> str:
         """Return the key of the mark whose records are the answer. Without an answer, it is where brokers look."""
@@ -223,7 +223,7 @@ def _draw_named(view: _View) -> Iterator[Mark]:
         row, column = divmod(placed[partition], 2)
         x += 2 + column * 19
         y += 23 + row * 13
-        offset = view.find_offset(group, partition) or "?"
+        offset = view.find_offset(group, partition)
         style: dict[str, Any] = {"size": 11, "hue": group, "is_dashed": is_old, "is_hollow": is_old}
         origin = "" if is_old else f"copy {group} {view.homes[group][-2:][0]}"
         moves: dict[str, Any] = {} if is_old else {"origin": origin, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}

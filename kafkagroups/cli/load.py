@@ -34,6 +34,7 @@ GROUPS_SHOWN = 50
 """The text shows at most this number of groups: those with the most committed offsets."""
 OFFSET_ROWS_SHOWN = 200
 """The text shows at most this number of committed offsets of all groups."""
+_SHARE_NOTE = "The offsets of a share group are not in this log, but in the topic __share_group_state."
 _ASSIGNMENTS = {"assignment": "assigned", "pending_revocation": "of these to revoke", "target_assignment": "target"}
 ARGUMENTS = f"""
 PATH... --coordinator --kafka --partitions
@@ -142,6 +143,7 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     print_table(
         ("group", "part.", "type", "state", "protocol", "epoch", "memb.", "offsets", "pend."),
         [_list_cells(group_id, group_json(group)) for group_id, group in shown.items()],
+        note=_SHARE_NOTE if any(group.type == "share" for group in shown.values()) else "",
     )
     for group_id, group in shown.items():
         if isinstance(group, ModernGroup):
@@ -240,8 +242,7 @@ def _print_offsets(args: Options, groups: Groups, shown: Mapping[str, AnyGroup])
     total = sum(len(parts.offsets) for _, parts in groups.parts())
     if total > len(rows) or len(groups) > len(shown):
         hidden = f"{count_of(len(groups) - len(shown), 'group')} and " if len(groups) > len(shown) else ""
-        offsets = count_of(total - len(rows), "committed offset")
-        print_text(f"Not shown: {hidden}{offsets}. --all shows them, and --group G shows one group.")
+        print_text(f"Not shown: {hidden}{count_of(total - len(rows), 'committed offset')}. --all shows them.")
 
 
 def _print_expirations(groups: Groups) -> None:
@@ -262,11 +263,10 @@ def _print_expirations(groups: Groups) -> None:
 
 
 def _print_pending(groups: Groups) -> None:
-    owners = {**groups.orphans, **groups}
     rows = [
         (group_id, topic_partition, offset.offset, producer_id, offset.record_offset)
-        for group_id in sorted(owners)
-        for topic_partition, producer_id, offset in sorted_pending(owners[group_id].pending)
+        for group_id, group in sorted({**groups.orphans, **groups}.items())
+        for topic_partition, producer_id, offset in sorted_pending(group.pending)
     ]
     print_table(("group", "pending topic-partition", "offset", "producer", "record"), rows)
 

@@ -61,6 +61,14 @@ def test_a_member_of_a_share_group_has_no_state(run):
     assert not {"state", "previous_member_epoch", "pending_revocation"} & member.keys()
 
 
+def test_the_text_says_where_the_offsets_of_a_share_group_are(run):
+    """A share group commits nothing to __consumer_offsets: Kafka has the progress in __share_group_state (KIP-932)."""
+    note = "The offsets of a share group are not in this log, but in the topic __share_group_state."
+    for group, is_share in [("tasters", True), ("loyalty", False)]:
+        _, out, _ = run("load", DATA / "4.3.1", "--group", group)
+        assert (note in " ".join(out.split())) == is_share
+
+
 def test_the_text_names_members_and_pending_offsets(run):
     _, out, _ = run("load", LOYALTY, "--until", "16")
     assert "state UnrevokedPartitions, epoch 2, previous epoch 2" in " ".join(out.split())

@@ -12,25 +12,54 @@
 # ![A consumer that starts sends FindCoordinator to any broker, OffsetFetch to broker 2, and OffsetForLeaderEpoch to the partition's leader, and then reads from offset 50.](pictures/05.svg)
 
 # %% [markdown]
-# A consumer that starts asks three questions: *Who coordinates my group? Where do I continue? Are the records before this place still those that I have read?* The picture shows who answers. Most of this lesson is about the second question, the *fetch* (OffsetFetch).
+# A consumer that starts asks three questions, and this lesson follows them: *Who coordinates my group? Where do I continue? Are the records before this place still those that I have read?* The picture shows who answers.
 #
 # Three things to hold on to:
 #
-# 1. A broker reads the log only to **load** it, when it becomes the partition's leader. A fetch reads only the memory that the load has filled.
+# 1. Only **one broker** can answer the second question, the *fetch* (OffsetFetch): the leader of the group's partition. It answers from **memory**, which it has filled by loading the log.
 # 2. "Nothing committed" is **not an error**, because every new group gets this answer.
-# 3. A consumer can ask for [**stable** offsets](../docs/handbook/glossary.md#stable-offset) only, which no open transaction may still replace.
+# 3. An offset has a **leader epoch**, by which a consumer notices that the records before it were replaced.
+
+# %% [markdown]
+# ## Which broker answers
+#
+# Only the broker that leads the group's partition has the group in memory, and while it loads the partition, this memory is incomplete. If it answered "nothing committed" then, the consumer would start in the wrong place. So a broker that is not the leader, or that still loads, refuses to answer. Here, a broker loses its only partition and gets it back:
+
+# %%
+from kafkagroups import course
+from kafkagroups.coordinator import OffsetCommit, TopicPartition
+
+ORDERS_0 = TopicPartition("orders", 0)
+
+
+def move_away_and_back(broker):
+    yield "a commit of 50", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50)})
+    broker.resign(0)
+    yield "a fetch, after another broker took over", broker.offset_fetch("billing")
+    broker.manager.loading.add(0)  # as if the load had begun
+    yield "a fetch during the load", broker.offset_fetch("billing")
+    broker.elect(0)
+    yield "a fetch after the load", broker.offset_fetch("billing")
+
+
+course.compare_brokers(move_away_and_back)
+
+# %% [markdown]
+# After `NOT_COORDINATOR`, the client asks the first question again, because another broker has the answer. After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again.
+#
+# <details><summary>Can two brokers answer for one group?</summary>
+#
+# Yes, for a moment. Until a former leader learns that it was replaced, it answers fetches from its memory, and its offsets may be old.
+#
+# </details>
 
 # %% [markdown]
 # ## A fetch reads memory
 #
-# A log has no index by group, so each search for an offset would read the whole partition. Our model of 4.3.1 loads the shop's logs, and `ReadCountingLogs` counts the records:
+# The log has no index by group, so a search for one offset would read the whole partition. This is why the leader reads the log only once, when it loads. Our model of 4.3.1 loads the shop's logs, and `ReadCountingLogs` counts the records:
 
 # %%
-import json
 from pathlib import Path
-
-from kafkagroups import course
-from kafkagroups.coordinator import OffsetCommit, TopicPartition
 
 shop = course.find_data("harbour/4.3.1")
 logs = course.ReadCountingLogs(shop)
@@ -73,41 +102,13 @@ for partition, committed in sorted(ours["billing"].items()):
     print(f"{partition:<12} offset {committed['offset']}, leader epoch {committed['leader_epoch']}")
 
 # %% [markdown]
-# ## Which broker answers
-#
-# Only the broker that leads the group's partition has the group in memory, and while it loads, this memory is incomplete. If it answered "nothing committed", the consumer would start in the wrong place, so it refuses to answer. (You can skip the script.)
-
-# %%
-ORDERS_0 = TopicPartition("orders", 0)
-
-
-def move_away_and_back(broker):
-    yield "a commit of 50", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50)})
-    broker.resign(0)
-    yield "a fetch, after another broker took over", broker.offset_fetch("billing")
-    broker.manager.loading.add(0)  # as if the load had begun
-    yield "a fetch during the load", broker.offset_fetch("billing")
-    broker.elect(0)
-    yield "a fetch after the load", broker.offset_fetch("billing")
-
-
-course.compare_brokers(move_away_and_back)
-
-# %% [markdown]
-# After `NOT_COORDINATOR`, the client asks the first question again, because another broker has the answer. After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again.
-#
-# <details><summary>Can two brokers answer for one group?</summary>
-#
-# Yes, for a moment. Until a former leader learns that it was replaced, it answers fetches from its memory, and its offsets may be old.
-#
-# </details>
-
-# %% [markdown]
 # ## A restart, second by second
 #
-# How long does a client see these errors? We restarted a real 4.3.1 broker, and sent it three requests again and again; ListGroups asks a broker for its groups. A line is printed whenever an answer changes:
+# How long does a client see these refusals? We restarted a real 4.3.1 broker, and sent it three requests again and again; ListGroups asks a broker for its groups. A line is printed whenever an answer changes:
 
 # %%
+import json
+
 steps = json.loads(Path(shop, "acts.json").read_text())
 answers = next(step["answer"] for step in steps if "started again" in step["step"])
 print(f"{'ms':>6}  {'FindCoordinator':<24}{'OffsetFetch billing':<22}ListGroups")
@@ -118,7 +119,28 @@ for answer in answers:
 # %% [markdown]
 # - **FindCoordinator** answers `NONE` early, because it only looks up the partition's leader.
 # - **OffsetFetch** answers once the group's own partition is loaded. This small topic took 72 ms; a large one takes minutes ([lesson 11](11_loading.ipynb)).
-# - **ListGroups** answers `NONE` with 0 groups until the broker knows that it leads these partitions. So an empty list right after a start proves nothing.
+# - **ListGroups** answers `NONE` with 0 groups until the broker knows that it leads these partitions, and then an error without groups until it has loaded *all* of them. So an empty list right after a start proves nothing.
+#
+# <details><summary>What a monitor asks: ListGroups and DescribeGroups</summary>
+#
+# A monitor sends ListGroups to **every** broker, because each lists only its own groups, and then DescribeGroups for the state and the members of a group.
+#
+# | | 4.x | 3.9 |
+# |---|---|---|
+# | ListGroups, while one partition loads | `COORDINATOR_LOAD_IN_PROGRESS`, without groups | the same error, with the groups that are loaded |
+# | DescribeGroups, while the group's partition loads | `COORDINATOR_LOAD_IN_PROGRESS` | the same |
+# | DescribeGroups of an unknown group | the state *Dead*, and `GROUP_ID_NOT_FOUND` (requests up to version 5: without an error) | *Dead*, without an error |
+#
+# </details>
+
+# %% [markdown]
+# ## All answers, in a failover
+#
+# Step through a failover. Each time, the client asks, and the answer comes back:
+
+# %%
+# figure
+course.Failover()
 
 # %% [markdown]
 # ## Nothing committed
@@ -140,7 +162,7 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 #
 # </details>
 #
-# With −1, the consumer starts where `auto.offset.reset` says. So a group that has lost its offsets gets no error either.
+# With −1, the consumer starts where `auto.offset.reset` says. A group that has lost its offsets gets the same answer, so nobody notices the loss.
 #
 # A client can ask for partitions **by name**, as a consumer does, or for **all**, as a monitor does. Here, `billing` has committed offsets of `orders-0` and `payments-1`, and the client has no permission (DESCRIBE) to see `payments`:
 
@@ -161,7 +183,7 @@ def may_see(operation, kind, name):
 course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 
 # %% [markdown]
-# By name, every partition is in the answer, with an offset, −1 or an error. The answer to *all* has only partitions with a committed offset that the client may see, so a monitor with too few permissions shows too few offsets.
+# By name, every partition is in the answer, with an offset, −1 or an error. The answer to *all* leaves out partitions without an offset, and those that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
 
 # %% [markdown]
 # ## Why the answer can be −1
@@ -177,11 +199,29 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # | A client, but not Java's, has committed −1. | The log has a commit with −1. |
 
 # %% [markdown]
+# ## Exercise: a decision
+#
+# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer shows that a consumer of `billing` would now begin where `auto.offset.reset` says?
+#
+# - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
+# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`, to a user with permissions for groups only.
+# - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
+# - **D**: OffsetFetch returned `NOT_COORDINATOR`.
+#
+# Write the letter in quotes.
+
+# %%
+# exercise: proof_of_loss
+proof_of_loss = ...
+
+# %%
+course.check("proof_of_loss", proof_of_loss)
+# course.hint("proof_of_loss")
+
+# %% [markdown]
 # ## Stable offsets
 #
-# The program `fraud-check` writes its results and its offsets in one *transaction*, so either all of them count or none (lesson 08). While the transaction is open, its offsets are **pending**.
-#
-# Suppose that a second process takes over now. If it starts at the last committed offset, and the transaction commits a moment later, the same records are processed **twice**. So it sets `requireStable` in its fetch. The coordinator then answers `UNSTABLE_OFFSET_COMMIT` for each partition with a pending offset, and the process asks again until the transaction ends.
+# A program can commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, they are **pending**. If another process took over now and began at the last committed offset, and the transaction then committed, the same records would be processed **twice**. So a consumer asks for [*stable* offsets](../docs/handbook/glossary.md#stable-offset), with `requireStable` in its fetch; Java's consumer always does. For each partition with a pending offset, the coordinator then answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
 #
 # In the night of lesson 00, the only offset of `fraud-check` for `orders-0` was pending.
 #
@@ -202,7 +242,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 #
 # </details>
 #
-# All four ways to ask, on two brokers. Again, `orders-0` has only a pending offset:
+# The four ways to ask. Again, `orders-0` has only a pending offset:
 
 # %%
 def open_transaction(broker):
@@ -221,41 +261,13 @@ def open_transaction(broker):
 course.compare_brokers(open_transaction)
 
 # %% [markdown]
-# So a program that needs stable offsets must ask by name. Java's consumer does, and sets `requireStable`. The real broker of that night was asked in this way:
-
-# %%
-asked = course.read_answers("harbour/4.3.1")["stable_every_live_partition_named"]["fraud-check"]
-named = [TopicPartition.parse(name) for name in asked]
-ours = course.format_offsets(broker.offset_fetch("fraud-check", named, require_stable=True).value)
-course.compare_with_broker(ours, asked, "4.3.1")
-
-# %% [markdown]
-# ## Why a stable fetch waits
+# So a program that needs stable offsets must ask by name, as Java's consumer does.
 #
-# Lesson 04 showed that a coordinator answers from its snapshot, the state that the replicas have confirmed. A stable fetch is the exception. Suppose that 5 is committed, and the commit of 6 is in flight. No crash can lose 5, so a plain fetch returns it. But 5 is not the last word: a moment later, 6 replaces it.
+# <details><summary>A stable fetch while a commit is in flight</summary>
 #
-# So for a stable fetch, the coordinator takes the **newest** state, with 6. A crash could still lose 6, so the answer waits for the replicas, like the answer to a commit:
-
-# %%
-def fetch_in_flight(broker):
-    broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
-    broker.manager.logs.release()
-    yield "the commit of 6", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
-    yield "a fetch", broker.offset_fetch("billing", [ORDERS_0])
-    yield "a stable fetch", broker.offset_fetch("billing", [ORDERS_0], require_stable=True)
-    broker.manager.logs.release()
-
-
-course.compare_brokers(fetch_in_flight, holds_answers=True)[1:]
-
-# %% [markdown]
-# ## All answers, in a failover
+# In lesson 04, a coordinator of 4.x answers from the state that the replicas have confirmed. A stable fetch is the exception: if 5 is committed and 6 is in flight, it takes the newest state, with 6, and its answer waits until the replicas have 6, because a crash could still lose it. 3.9 answers `UNSTABLE_OFFSET_COMMIT`.
 #
-# Step through a failover. Each time, the client asks, and the answer comes back:
-
-# %%
-# figure
-course.Failover()
+# </details>
 
 # %% [markdown]
 # ## Exercise: the answer to a fetch
@@ -281,7 +293,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## The leader epoch of an offset
 #
-# The third question is for developers; others go on with "Questions about groups". Normally, only a replica in sync becomes the partition's leader, so no record is lost. If none is left, an administrator can let another replica lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). Here, A leads `orders-0` up to offset 59, B has copied only up to 39, and A's disk fails:
+# The third question: are the records before my offset still those that I have read? (If you only operate brokers, go on with "Where 3.9 differs".) Normally, only a replica in sync becomes the partition's leader, so no record is lost. If none is left, an administrator can let another replica lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). Here, A leads `orders-0` up to offset 59, B has copied only up to 39, and A's disk fails:
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
@@ -296,7 +308,7 @@ course.check("get_offsets", get_offsets)
 #
 # So the consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The offset 45 is beyond this end, so the consumer continues at 40. If the end were 45 or later, it would continue at 45.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list**, even if it is not in the list itself: here, epoch 1 ends at 20. The highest epoch ends with the log.
+# **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch that is asked for is not in the list: here, epoch 1 ends at 20. The highest epoch ends with the log.
 #
 # If an operator has set the offset, the commit has no leader epoch, and the consumer does not ask.
 #
@@ -326,53 +338,9 @@ course.check("three_restarts", three_restarts)
 # course.hint("three_restarts")
 
 # %% [markdown]
-# ## Questions about groups: describe and list
-#
-# A monitor sends ListGroups to **every** broker, because each lists only its own groups, and DescribeGroups for a group's state and members. Here, a broker has loaded the partition of `shipping`, and still loads that of `billing`:
-
-# %%
-def ask_as_monitor(broker):
-    for group in ["shipping", "billing"]:
-        yield f"a commit of {group}", broker.offset_commit(group, {ORDERS_0: OffsetCommit(50)})
-    partition = broker.manager.partition_for("billing")
-    broker.resign(partition)
-    broker.manager.loading.add(partition)
-    error, groups = broker.list_groups()
-    yield "ListGroups during the load", (error, *(group.group_id for group in groups))
-    yield "DescribeGroups during the load", broker.describe_groups(["billing"])[0].error
-    broker.elect(partition)
-    yield "DescribeGroups of an unknown group", broker.describe_groups(["nobody"])
-
-
-course.compare_brokers(ask_as_monitor, offsets_topic_num_partitions=2)
-
-# %% [markdown]
-# While one of its partitions loads, a broker of 4.x lists no groups at all.
-
-# %% [markdown]
-# ## Exercise: a decision
-#
-# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer shows that a consumer of `billing` would now begin where `auto.offset.reset` says?
-#
-# - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
-# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`, to a user with permissions for groups only.
-# - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
-# - **D**: OffsetFetch returned `NOT_COORDINATOR`.
-#
-# Write the letter in quotes.
-
-# %%
-# exercise: proof_of_loss
-proof_of_loss = ...
-
-# %%
-course.check("proof_of_loss", proof_of_loss)
-# course.hint("proof_of_loss")
-
-# %% [markdown]
 # ## Where 3.9 differs
 #
-# Three answers above are marked "differs": while a commit is in flight, 3.9 answers a stable fetch with an error; during a load, it lists the groups that it has; and it has no error for an unknown group.
+# The fetch answers the same. The differences are in two boxes above: while a commit is in flight, 3.9 answers a stable fetch with an error; during a load, it lists the groups that it has; and it has no error for an unknown group.
 #
 # <details><summary>Other versions</summary>
 #
@@ -396,14 +364,14 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # - Only the leader of the group's partition answers, from memory, after its load.
 # - "Nothing committed" is −1 with `NONE`, and `auto.offset.reset` decides.
-# - A plain fetch reads the confirmed state. A stable fetch reads the newest state, and waits for its confirmation.
-# - While a transaction is open, a stable fetch by name gets an error.
+# - By name, a fetch answers for every partition; *all* leaves out what has no offset or may not be seen.
+# - While a transaction is open, a stable fetch by name gets `UNSTABLE_OFFSET_COMMIT`, and asks again.
 # - The leader epoch shows a consumer that records before its offset were replaced.
 #
 # ## For your consumer
 #
 # - With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping.
-# - While the coordinator loads or an offset is unstable, `poll` returns no records, throws nothing, and asks again. The last row below tells this from an empty topic.
+# - While the coordinator loads or an offset is unstable, `poll` returns no records, throws nothing, and asks again. The last row of the next table shows how to distinguish this from an empty topic.
 
 # %% [markdown]
 # ## At 3 am

@@ -154,7 +154,7 @@ def delete_while_pending(broker: GroupCoordinator, request: str = "OffsetDelete"
     """
     group = "fraud-check"
     payments_0 = TopicPartition("payments", 0)
-    yield "a plain commit of 20", broker.offset_commit(group, {payments_0: OffsetCommit(20)})
+    yield "a commit of 20", broker.offset_commit(group, {payments_0: OffsetCommit(20)})
     yield "a commit of 41 in a transaction", commit_in_transaction(broker, group, 1, {"payments-0": 41})
     if request == "OffsetDelete":
         yield request, broker.offset_delete(group, [payments_0])

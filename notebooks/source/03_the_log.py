@@ -12,7 +12,7 @@
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# You may never read such a file, but your program relies on what it promises: the offsets of one commit are stored together or not at all. A broker only **appends** to the file, and it appends whole [**batches**](../docs/handbook/glossary.md#batch). The offsets of one commit become the records of one batch, so after a crash the log has all of them or none. (If the coordinator refuses some of them, lesson 07, the batch has the others.)
+# You may never read such a file, but your program relies on what it promises: the offsets of one commit are stored together or not at all. A broker only **appends** to the file, and it appends whole [**batches**](../docs/handbook/glossary.md#batch). The offsets of one commit become the records of one batch, so after a crash the log has all of them or none.
 #
 # Before the records, each batch has a **header**. It answers three questions of a reader, which are the thread of this lesson:
 #
@@ -77,53 +77,11 @@ print(f"key    group {record.key.group}, topic {record.key.topic}, partition {re
 print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'")
 
 # %% [markdown]
-# ## Varints
-#
-# (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header have a fixed size. Inside a record, most numbers are small, for example lengths, so they are [**varints**](../docs/handbook/glossary.md#varint), and each small number takes one byte:
-#
-# 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
-# 2. The result n is *zigzag-encoded*, so that a negative number can be short, too. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
-#
-# | bytes | the seven bits | n | after zigzag |
-# |---|---|---|---|
-# | `36` | 0x36 = 54 | 54 | even: 54 / 2 = **27** |
-# | `ae 01` | 0x2e = 46, and another byte follows; then 1 | 46 + 1 · 128 = 174 | even: 174 / 2 = **87** |
-# | `01` | 1 | 1 | odd: −(1 + 1) / 2 = **−1** |
-#
-# A *uvarint* (lesson 01) has only step 1.
-
-# %% [markdown]
-# ## Exercise: a varint
-#
-# Write `read_varint(data, position)`. It returns a pair: the number, and the position after the varint.
-
-# %%
-# exercise: read_varint
-def read_varint(data, position):
-    ...
-
-# %%
-course.check("read_varint", read_varint)
-# course.hint("read_varint")
-
-# %% [markdown]
-# ## A tombstone in the file
-#
-# In a record, the length of the value stands before the value. A tombstone has no value, and its length is −1. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, the varint for −1. (The last byte, `00`, is the number of *record headers*, which only clients use.)
-
-# %%
-course.hexdump(promo[815:910], 815)
-
-record = batches[5].records[0]
-key = kg.decode(record.key, record.value).key
-print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
-
-# %% [markdown]
 # ## The checksum
 #
 # Question 2: a broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker copies a partition from the leader of the partition, and asks only for what comes after the end of its own log. So nobody would ever fill a hole in the middle. A missing end comes back if another broker leads the partition and has it.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker copies a partition from the leader of the partition, and asks only for what comes after the end of its own log. So nobody would ever fill a hole in the middle. If another broker leads the partition, the truncated broker copies the missing end from it.
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -153,7 +111,7 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) A client computes the checksum, and the broker sets the offset and the leader epoch when it appends the batch. If the checksum covered them, the broker would have to compute it again.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) In an ordinary topic, the producer computes the checksum, and the broker adds the offset and the leader epoch when it appends the batch. If the checksum covered them, the broker would have to compute it again.
 #
 # - A wrong **leader epoch** goes unnoticed.
 # - A wrong **offset** is noticed only if it is lower than the one before.
@@ -194,7 +152,7 @@ print()
 course.hexdump(shared[3633:3711], 3633)
 
 # %% [markdown]
-# At which byte does the batch with the **commit** marker begin? And which number is in its bytes 51 and 52, the *producer epoch*? Write a pair, for example `(1234, 5)`.
+# At which byte does the batch with the **commit** marker begin? And which number is in its bytes 51 and 52, the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) (lesson 08)? Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -203,20 +161,6 @@ commit_marker = ...
 # %%
 course.check("commit_marker", commit_marker)
 # course.hint("commit_marker")
-
-# %% [markdown]
-# ## The epoch of a marker
-#
-# The [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) rises when a new process starts under the same producer name, and in 4.x also at the end of each transaction. By this number, a broker recognises an outdated request of a producer. (It has nothing to do with the leader epoch, which counts the leaders of a partition.) These are the batches of both transactions:
-
-# %%
-for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
-    if 3159 <= batch.position < 3711:
-        what = "marker" if batch.is_control else "offsets"
-        print(f"offset {batch.base_offset}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
-
-# %% [markdown]
-# The epoch of each marker is higher by one than that of the offsets before it: the end of the transaction has raised it, which needs a broker and a client of 4.0 or newer. A request of this transaction that arrives late still has the old epoch, so the broker refuses it. Lesson 08 shows what such a request does in 3.9.
 
 # %% [markdown]
 # ## A small incident: 20 GB of parse errors per night
@@ -237,7 +181,50 @@ except kg.InvalidRecord as error:
 # Kafka's consumers skip control batches, and so must a program that reads the files: look at the header of a batch before you decode its records.
 #
 # </details>
+
+# %% [markdown]
+# ## Inside a record: varints
 #
+# (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header of a batch have a fixed size. Inside a record, most numbers are small, for example lengths, so they are [**varints**](../docs/handbook/glossary.md#varint), and each small number takes one byte:
+#
+# 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
+# 2. The result n is *zigzag-encoded*, so that a negative number can be short, too. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
+#
+# | bytes | the seven bits | n | after zigzag |
+# |---|---|---|---|
+# | `36` | 0x36 = 54 | 54 | even: 54 / 2 = **27** |
+# | `ae 01` | 0x2e = 46, and another byte follows; then 1 | 46 + 1 · 128 = 174 | even: 174 / 2 = **87** |
+# | `01` | 1 | 1 | odd: −(1 + 1) / 2 = **−1** |
+#
+# A *uvarint* (lesson 01) has only step 1.
+
+# %% [markdown]
+# ## Exercise: a varint
+#
+# Write `read_varint(data, position)`. It returns a pair: the number, and the position after the varint.
+
+# %%
+# exercise: read_varint
+def read_varint(data, position):
+    ...
+
+# %%
+course.check("read_varint", read_varint)
+# course.hint("read_varint")
+
+# %% [markdown]
+# ## A tombstone in the file
+#
+# What does a record without a value look like? The length of the value stands before it, and in a tombstone this length is −1. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, the varint for −1. (The last byte, `00`, is the number of *record headers*, which only clients use.)
+
+# %%
+course.hexdump(promo[815:910], 815)
+
+record = batches[5].records[0]
+key = kg.decode(record.key, record.value).key
+print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
+
+# %% [markdown]
 # ## Where 3.9 differs
 #
 # 3.9 and 4.x write the same format, and both put the records of one commit into one batch:

@@ -7,7 +7,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which offset counts after commits, aborts and plain commits; explain UNSTABLE_OFFSET_COMMIT; find a hanging transaction and end it safely | {{minutes}} | no |
+# | say which offset counts after commits inside and outside of transactions; explain UNSTABLE_OFFSET_COMMIT; find a hanging transaction and end it safely | {{minutes}} | no |
 #
 # ![In the log, an offset of producer 1 is pending until the marker that commits the transaction, and counts from there on.](pictures/08.svg)
 
@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
-# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. Of all offsets of a partition that count, a fetch (OffsetFetch) returns the one whose record is last in the log.
+# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, a fetch (OffsetFetch) returns the one that stands last in the log.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
 # 4. If no marker comes, the offset stays pending forever, and the log grows, because nothing after it can be cleaned (lesson 10).
 
@@ -53,7 +53,7 @@
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
 # - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction. Such a commit counts at once, without a marker. It is called a [*plain* commit](../docs/handbook/glossary.md#plain-commit), whoever sends it. (A *simple* commit, lesson 07, is one that no member sends.)
+# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction. Such a commit counts at once, without a marker.
 # - The fourth transaction has no marker, because the brokers were killed before it ended.
 
 # %%
@@ -93,11 +93,11 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, both record 29 and the plain commit at 31 count. Record 31 is later in the log, so the offset is 25. The marker of record 29 is later still, but the position of the **record** decides. The cleaner also keeps the later record (lesson 10), so cleaning does not change the answer.
+# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, both record 29 and record 31, the commit outside of a transaction, count. Record 31 is later in the log, so the offset is 25. The marker of record 29 is later still, but the position of the **record** decides. The cleaner keeps the later record, too (lesson 10), so cleaning does not change the answer.
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. The figure loads a shorter log with two producers. Go through it, then let the transactions end in another way:
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends everything of producer 1 that is pending. Only offsets wait for it: a tombstone or a group record in a transactional batch takes effect at once. (No broker writes one, but a program that copies the topic can.) The figure loads a shorter log with two producers. Go through it, then let the transactions end in another way:
 
 # %%
 # figure
@@ -106,9 +106,9 @@ course.TwoMaps()
 # %% [markdown]
 # ## Stable offsets
 #
-# A process that takes over during a transaction must not start at the old offset, so it asks for stable offsets only, with *requireStable* (lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
+# Why does a fetch not simply return the offset that counts? If the process that wrote the transaction is gone, but its transaction is committed a moment later, its successor has begun at the old offset and writes every alarm a second time. So the successor asks for stable offsets only (*requireStable*, lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
 #
-# Here brokers of both versions go through the third transaction. (You can skip the script.)
+# Here brokers of both versions go through the third transaction:
 
 # %%
 from IPython.display import display
@@ -125,7 +125,7 @@ def third_transaction(broker):
     yield "a commit of 30 in a transaction", broker.txn_offset_commit(group, {PAYMENTS_0: OffsetCommit(30)}, **TRANSACTION)
     yield "a fetch", broker.offset_fetch(group)
     yield "a fetch of stable offsets", broker.offset_fetch(group, require_stable=True)
-    yield "a plain commit of 25", broker.offset_commit(group, {PAYMENTS_0: OffsetCommit(25)})
+    yield "a commit of 25, outside of the transaction", broker.offset_commit(group, {PAYMENTS_0: OffsetCommit(25)})
     yield "the transaction ends", course.end_transaction(broker, group, 1, commits=True)
     yield "a fetch of stable offsets, again", broker.offset_fetch(group, require_stable=True)
 
@@ -133,19 +133,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# A real 4.3.1 broker, which had loaded the log of `fraud-check`, was asked for stable offsets, too:
-
-# %%
-answers = course.read_answers("harbour/4.3.1")
-stable = answers["stable_every_live_partition_named"]["fraud-check"]
-for partition, answer in sorted(stable.items()):
-    print(f"{partition}: {answer if isinstance(answer, str) else answer['offset']}")
-
-ours = course.fetch_offsets(kg.load(log), ["fraud-check"], require_stable=True)["fraud-check"]
-course.compare_with_broker(ours, stable, "4.3.1")
-
-# %% [markdown]
-# Both errors come from the fourth transaction, which is still open. At the end of its timeout (`transaction.timeout.ms`, 60 seconds by default), the transaction coordinator writes an abort marker, and the answer for `payments-1` becomes 31.
+# In the shop's night, the fourth transaction was still open when the broker died, so the next broker answered `UNSTABLE_OFFSET_COMMIT` for its two partitions. At the end of the transaction's timeout (`transaction.timeout.ms`, 60 seconds by default), the transaction coordinator writes an abort marker, and the answer for `payments-1` becomes 31.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -154,10 +142,10 @@ course.compare_with_broker(ours, stable, "4.3.1")
 #
 # | offset in the log | record |
 # |---|---|
-# | 10 | plain commit of 5 |
+# | 10 | commit of 5, outside of a transaction |
 # | 11 | commit of 9 in a transaction of producer 4 |
 # | 12 | commit of 7 in a transaction of producer 8 |
-# | 13 | plain commit of 6 |
+# | 13 | commit of 6, outside of a transaction |
 # | 14 | marker: the transaction of producer 8 is committed |
 # | 15 | marker: the transaction of producer 4 is aborted |
 #
@@ -183,7 +171,7 @@ course.check("after_two_markers", after_two_markers)
 # | | how the late request is recognised | a gap |
 # |---|---|---|
 # | broker and client are 4.x | Each end of a transaction raises the producer epoch by one. The late request has the old one. | – |
-# | one of them is older, but the broker at least 3.7 | The broker asks the transaction coordinator whether the producer has an open transaction. | If the producer has already begun its **next** transaction, the late offset is accepted, and counts with that one. |
+# | one of them is older, but the broker at least 3.7 | The broker asks the transaction coordinator whether the producer has an open transaction. | If the producer has already begun its **next** transaction, the late offset becomes part of it, and is committed or aborted with it. |
 
 # %% [markdown]
 # *Predict*: the records of the first transaction in the log above have epoch 0. Which epoch do the records of the **fourth** transaction have?
@@ -198,9 +186,6 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
     for batch in batches:
         what = "marker" if batch.is_control else "two offsets"
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
-
-# %% [markdown]
-# During a **load**, nobody compares producer epochs, because a broker did so before each append. A marker of producer 1 ends everything of producer 1 that is pending.
 
 # %% [markdown]
 # ## A transaction that hangs
@@ -255,9 +240,9 @@ course.check("replay_transactions", replay_transactions)
 # course.hint("replay_transactions")
 
 # %% [markdown]
-# ## A deletion during a transaction
+# ## Where 3.9 differs
 #
-# To delete an offset, a coordinator appends a *tombstone*, a record with its key and no value (lesson 09). Suppose that offset 20 is committed and 41 is pending when an operator deletes the offset.
+# One difference can bring back an offset that was deleted. To delete an offset, a coordinator appends a *tombstone*, a record with its key and no value (lesson 09). Suppose that offset 20 is committed and 41 is pending when an operator deletes the offset.
 #
 # *Predict*: after the deletion, the transaction is committed, and neither broker finds an offset. Then both brokers die, and a broker of the same version loads each log. Which one finds 41 again? Write `"4.3.1"`, `"3.9.2"`, `"both"` or `"neither"`.
 
@@ -278,11 +263,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. If you find such an offset, delete it again.
 #
-# No broker writes tombstones or group records in a transaction, but a program that copies the topic can. They do not wait for the marker: they take effect at once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)).
-#
-# ## Where 3.9 differs
-#
-# In 3.9, a load can bring back an offset that was deleted while it was pending, and a marker normally has the epoch of its records.
+# The other difference: in 3.9, a marker normally has the producer epoch of its records.
 #
 # <details><summary>Other versions</summary>
 #
@@ -294,7 +275,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # <details><summary>When does a group record or a tombstone in a transactional batch take effect?</summary>
 #
-# At once, even if the transaction is aborted. Only commits wait for the marker.
+# At once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)). Only commits wait for the marker.
 #
 # </details>
 #
@@ -310,7 +291,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # ## For your consumer
 #
 # - To read topics of a transactional service, set `isolation.level=read_committed`, or you also read records of aborted transactions.
-# - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group, because the plain commit can be later in the log and win.
+# - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group, because the commit outside of the transaction can be later in the log and win.
 # - Restart a crashed service with the same `transactional.id`, because the new process first aborts the open transaction.
 # - After `abortTransaction`, a running consumer does not go back by itself. Let it `seek` to the committed offsets before the next `poll`, or it skips the payments of the aborted transaction.
 #

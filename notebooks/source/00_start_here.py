@@ -171,7 +171,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 #
 # </details>
 #
-# One broker manages all groups of a partition. It is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups; the same word is used for the part of the broker that does this work. Replace `my-team` by your own group:
+# One broker manages all groups of a partition. It is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups, and so is called the part of its software that does this work. Replace `my-team` by your own group:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -193,7 +193,7 @@ course.check("home_of_promo", home_of_promo)
 #
 # One night, the shop's brokers were killed, and this course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts.
 #
-# The coordinator was rewritten for Kafka 4.0. The lessons teach this [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), and a section near the end says where the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, differs. In the notebooks you run models of the two, written in Python.
+# The coordinator was rewritten for Kafka 4.0. The lessons teach this [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), and a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks run both as models: programs in Python that follow Kafka's rules.
 #
 # In the table, a `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night. Later lessons introduce the other groups.
 
@@ -206,7 +206,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours. Here, ✓ does not judge an answer of yours; it says that the model and the real broker agree:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours. Here, ✓ is not about you; it means that our model gave the same answers as the real broker:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]

@@ -43,7 +43,7 @@ course.hexdump(value)
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
 # - **Metadata** is a text that a client may store with its offset. Before it stands its length plus one, so `07` means six bytes. This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
-# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is about `orders-0`, which the group reads. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the leader epoch rises with each new leader. By this number, a consumer can notice that records were lost in such a change (lesson 05).
+# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is about `orders-0`, which the group reads. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the leader epoch rises with each new leader. With this number, a consumer can notice that records were lost when the leader changed (lesson 05).
 # - **Tagged fields** are optional fields at the end, each with its own number, the tag. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name but another id.
 
 # %% [markdown]
@@ -75,12 +75,12 @@ course.check("on_paper", on_paper)
 # %% [markdown]
 # ## Null and empty texts
 #
-# Kafka writes a text in two forms. The newer one is in values of version 4; keys and older values have the older one:
+# In the next exercise you decode a key as well, and keys have texts in an older form than the value above. The two forms:
 #
 # | form | the length before the text | `billing` | empty text | null |
 # |---|---|---|---|---|
-# | newer | a uvarint: the length plus one | `08` | `01` | `00` |
-# | older | two bytes: the length | `00 07` | `00 00` | `ff ff`, which is −1 |
+# | in values of version 4 | a uvarint: the length plus one | `08` | `01` | `00` |
+# | in keys and older values | two bytes: the length | `00 07` | `00 00` | `ff ff`, which is −1 |
 #
 # `course.read_string` reads the older form and returns the text, and the position after it:
 
@@ -124,7 +124,7 @@ course.check("decode_commit", decode_commit)
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
 # | 4 | 4.1 and later | tagged fields for the topic id; the newer form of texts |
 #
-# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. For version 4 this works, because 3.9 and 4.0 already read it, although they do not write it. So you can downgrade to them even if version 4 has been written. (Up to 3.9, `inter.broker.protocol.version` could also make a broker write older versions; 4.x has no such choice.) The handbook has [all fields](../docs/handbook/records-offsets.md).
+# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. For version 4 this works, because 3.9 and 4.0 already read it, although they do not write it. So you can downgrade to them even if version 4 has been written. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
 # Version 1 is not only history, because an old client can still send a *retention time* with its commit, after which the offset expires. The group `stock-audit` sent one of 3 seconds to the 4.3.1 broker.
 #
@@ -218,14 +218,12 @@ for member in group.members:
     subscription = kg.decode_subscription(member.subscription).message
     assignment = kg.decode_assignment(member.assignment).message
     print(f"\nmember {member.member_id}")
-    print(f"    client id {member.client_id}, host {member.client_host}, instance id {member.group_instance_id or 'none'}")
-    print(f"    session timeout {member.session_timeout} ms, rebalance timeout {member.rebalance_timeout} ms")
     print("    subscription:", ", ".join(subscription.topics))
     for topic in assignment.assigned_partitions:
         print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
-# The *member id* is unique, whereas many clients may share a *client id*. An *instance id* is for members that keep their place over a restart (lesson 07), and lesson 06 explains the timeouts. The clients encode their subscriptions and assignments; the broker stores these bytes as they are. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata).
+# The clients encode their subscriptions and assignments, and the broker stores these bytes as they are. Each member also has a client id, its host, two timeouts (lesson 06), and perhaps an *instance id*, with which it keeps its place over a restart (lesson 07). The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata).
 #
 # Records of type 2 are written for [*classic groups*](../docs/handbook/glossary.md#classic-group), whose members use the older set of requests. They are the default, also on 4.x; lesson 13 has the other types of groups and their records, 3 to 23.
 #
@@ -271,7 +269,9 @@ for records in [2, 5, 6, 10]:
 #
 # ## Where 3.9 differs
 #
-# The *classic coordinator* of 3.9 and the *new coordinator* of 4.x read and write the same records of classic groups; the two words *classic* have nothing to do with each other. Only the value version of a commit differs: 3.9 and 4.0 write version 3, and 4.1 and later write version 4. Before 3.4.1, a record of an unknown type stopped the load, too.
+# Two things are called *classic*. The **classic coordinator** is the software of a broker up to 3.9. A **classic group** is a group whose members use the older requests, and such groups exist on 4.x, too. Both coordinators read and write the same records of classic groups.
+#
+# Only the value version of a commit differs: 3.9 and 4.0 write version 3, and 4.1 and later write version 4. Up to 3.9, `inter.broker.protocol.version` could also make a broker write older versions; 4.x has no such choice. Before 3.4.1, a record of an unknown type stopped the load, too.
 #
 # ## Check yourself
 #

@@ -165,7 +165,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. 300 is the smallest number that both 50 and 60 divide, and of 300 hashes in a row, this is true for the first 50. So about one group in six stays.
+# A group stays only if its hash has the same remainder for 50 and for 60. Of the hashes 0 to 299, only 0 to 49 have the same remainder for both, and after 300, the pattern repeats. So about one group in six stays.
 #
 # ## What a broker answers after that
 #
@@ -190,7 +190,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. The offsets only show their age: every group commits 50 while there are 50 partitions, and 60 while there are 60. A small dashed box marks *records of an old home*, which the group has left behind.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. To show how old an offset is, each group commits the number 50 before the widening, and 60 after it. A small dashed box marks *records of an old home*, which the group has left behind.
 #
 # When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions, with a new danger: some groups get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
 
@@ -226,7 +226,7 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# After a widening, 3.9 can go on to give right answers from its cache, as you have seen. They do not last: new commits go to the new partition, and after a restart, 3.9 answers from the partition that it loads first. So set the offsets again (below) before the next restart.
+# After a widening, 3.9 can still give right answers from its cache, as you have seen, but only for a while: new commits go to the new partition, and after its next restart, 3.9 answers from the partition that it loads first. So set the offsets again (below) before the next restart.
 #
 # ## Check yourself
 #
@@ -271,7 +271,7 @@ course.check("after_widening", after_widening)
 # diff before.txt after.txt
 # ```
 #
-# To set the offsets of `billing`, read the old ones from the folder of the old partition, and write lines like `orders,0,50` into a file. If the group has committed in the new partition meanwhile, you must choose. With the old offset, it processes again what it has processed since. With the new one, it repeats nothing, but what `latest` skipped stays skipped.
+# To set the offsets of `billing`, read the old ones from the folder of the old partition, and write lines like `orders,0,50` into a file. If the group has committed in the new partition meanwhile, you must choose. With the old offset, it processes again what it has processed since. With the new one, it repeats nothing, but the records that `latest` skipped after the widening are never processed.
 #
 # ```
 # kafkagroups load PATH/__consumer_offsets-9 --group billing

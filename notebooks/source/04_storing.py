@@ -232,6 +232,25 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # So a late confirmation never replaces a newer commit.
 
 # %% [markdown]
+# ## Exercise: commit again?
+#
+# A consumer calls `commitAsync(6)`, then `commitAsync(7)`. 7 is answered `NONE`, but 6 with an error, so the application commits 6 again and gets `NONE`. Which offset does the group have?
+#
+# - **A**: 7, because 7 is the larger offset.
+# - **B**: 6, because its record is later in the log.
+# - **C**: 7, because the coordinator refuses an offset that goes back.
+#
+# Write the letter in quotes.
+
+# %%
+# exercise: commit_again
+commit_again = ...
+
+# %%
+course.check("commit_again", commit_again)
+# course.hint("commit_again")
+
+# %% [markdown]
 # ## What is written
 #
 # A real 4.3.1 broker wrote one batch for each of four requests, so a crash can lose a request, but never a part of it. The next cell (skip its code) prints these batches, and compares the models with real brokers:
@@ -256,30 +275,6 @@ for kafka in ("4.3.1", "3.9.2"):
 # These commits are [*simple*](../docs/handbook/glossary.md#simple-commit): their client is not a member of the group.
 
 # %% [markdown]
-# ## Read, but not committed
-#
-# What does a missing commit cost? A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and a consumer dies after it has read the records 6 to 9, its successor reads them **again**. If you process first and then commit, as lesson 00 advises, this means [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
-
-# %% [markdown]
-# ## Exercise: commit again?
-#
-# A consumer calls `commitAsync(6)`, then `commitAsync(7)`. 7 is answered `NONE`, but 6 with an error, so the application commits 6 again and gets `NONE`. Which offset does the group have?
-#
-# - **A**: 7, because 7 is the larger offset.
-# - **B**: 6, because its record is later in the log.
-# - **C**: 7, because the coordinator refuses an offset that goes back.
-#
-# Write the letter in quotes.
-
-# %%
-# exercise: commit_again
-commit_again = ...
-
-# %%
-course.check("commit_again", commit_again)
-# course.hint("commit_again")
-
-# %% [markdown]
 # ## Where 3.9 differs
 #
 # In 3.9, the coordinator has no snapshot but two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has one from a later record. When a commit is refused or times out, the coordinator forgets its offset. This matters if the replicas recover after 6 has timed out, and confirm the next commit:
@@ -297,7 +292,7 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# A replica that confirms the later record of `orders-1` has 6 as well, so 4.x now shows 6. In 3.9, 6 is forgotten, and fetches return 5 until the next commit or load.
+# A replica copies the log in order. If it has the later record of `orders-1`, it has 6 as well, so 4.x now shows 6. In 3.9, 6 is forgotten, and fetches return 5 until the next commit or load.
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
@@ -344,6 +339,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # ## For your consumer
 #
+# - A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and it dies after reading the records 6 to 9, its successor reads them again. Process first and then commit, and you have [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
 # - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, the commit may be stored or not.
 # - `commitAsync` does not retry, because the older offset could overwrite a newer commit. Log its errors.
 # - With auto commit, `poll` commits, not more often than every 5 seconds (`auto.commit.interval.ms`). If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.

@@ -50,26 +50,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## The order of tombstones
 #
-# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and the tombstone of the group comes last. All of them are in one batch, so after a crash the log contains all of them or none, and no offset is left without its group.
-#
-# ## Groups without a group record
-#
-# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x nevertheless writes a tombstone for the group, which deletes nothing and does no harm.
-#
-# In 3.9, the coordinator writes the group's tombstone only if the generation is above 0.
-
-# %% [markdown]
-# ## Exercise: count the tombstones, on paper
-#
-# In a test cluster, the simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 4.3.1, then of 3.9.2? Write a pair, for example `(6, 5)`.
-
-# %%
-# exercise: records_of_dashboard
-records_of_dashboard = ...
-
-# %%
-course.check("records_of_dashboard", records_of_dashboard)
-# course.hint("records_of_dashboard")
+# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and the tombstone of the group comes last. All of them are in one batch, so a crash cannot leave an offset without its group.
 
 # %% [markdown]
 # ## Single offsets, and the end of a topic
@@ -80,7 +61,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Groups with another *protocol type* than `consumer`, such as the workers of Kafka Connect, do not tell the coordinator what they read, so they get `NON_EMPTY_GROUP` as long as there are members.
+# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. A group of another *protocol type* than `consumer`, for example the workers of Kafka Connect, does not tell the coordinator what it reads. While such a group has members, the answer is `NON_EMPTY_GROUP`.
 #
 # Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
@@ -134,7 +115,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
 # | simple | the retention begins at the commit | only a commit shows that the group is in use |
 #
-# Two rare rules: with another protocol type than `consumer`, no offset expires while the group has members. And a commit of value version 1 (lesson 01) names its own expiry time, which replaces the retention. In the rows *do not expire*, it changes nothing.
+# Two rare rules: with another protocol type than `consumer`, no offset expires while the group has members. And a commit of value version 1 (lesson 01) names its own expiry time, which replaces the retention; while a member protects the offset, this time has no effect.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -155,7 +136,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. Its row *Kafka 2.4+* follows the table above, and *Kafka 1.0.1* the rule before 2.1.
+# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. Its row *Kafka 2.4+* follows the table above. The row *Kafka 1.0.1* shows the rule before 2.1: an offset expired one retention after its commit, even if a member read the topic.
 #
 # Step through it with *next*, then let the member stay, or read only `payments`. What changes?
 
@@ -268,12 +249,28 @@ course.check("weekend", weekend)
 # %% [markdown]
 # ## Where 3.9 differs
 #
+# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x nevertheless writes a tombstone for the group, which deletes nothing and does no harm. 3.9 does not:
+#
 # | | 4.x | 3.9 |
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once. After a crash, the group can be back |
 # | an expired offset, while a transaction has a newer one pending | stays until the transaction ends | is deleted |
+
+# %% [markdown]
+# ## Exercise: count the tombstones, on paper
 #
+# The simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 4.3.1, then of 3.9.2? Write a pair, for example `(6, 5)`.
+
+# %%
+# exercise: records_of_dashboard
+records_of_dashboard = ...
+
+# %%
+course.check("records_of_dashboard", records_of_dashboard)
+# course.hint("records_of_dashboard")
+
+# %% [markdown]
 # <details><summary>Other versions</summary>
 #
 # `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time, in value version 1. If this time is over, the coordinator deletes the offset soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
@@ -305,7 +302,7 @@ course.check("weekend", weekend)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time and its cause | First stop the consumers. The next rows find the old offsets and set them |
-# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, with the partition, and 3.9 the second one. Neither names the group | Reading is safe |
+# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text and names the partition; 3.9 writes the second one. Neither names the group | Reading is safe |
 # | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has the records | Copy the folder before the cleaner (lesson 10) removes them. Another replica may still have them |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset of the row before | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
 # | The expiry must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other |

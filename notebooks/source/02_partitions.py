@@ -226,7 +226,7 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# After a widening, 3.9 can still give right answers from its cache, as you have seen, but only for a while: new commits go to the new partition, and after its next restart, 3.9 answers from the partition that it loads first. So set the offsets again (below) before the next restart.
+# After a widening, 3.9 can still give right answers from its cache, as you have seen, but only for a while: new commits go to the new partition, and after its next restart, 3.9 answers from the partition that it loads first. So set the offsets again before the next restart.
 #
 # ## Check yourself
 #
@@ -259,25 +259,10 @@ course.check("after_widening", after_widening)
 # |---|---|---|---|
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
 # | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit every few seconds instead of after each `poll` |
-# | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It prints how many partitions the topic had and has now, and the groups that have records in two of them | Stop the consumers of these groups, and set their offsets (below) |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Nothing is lost yet. Do not restart a broker, and do not delete the topic. Prepare the restart (below) |
+# | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It prints how many partitions the topic had and has now, and the groups that have records in two of them | Stop the consumers of these groups, and set their offsets |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Nothing is lost yet. Do not restart a broker, and do not delete the topic. Stop the groups that will move, restart all brokers, and set their offsets |
 #
-# To prepare the restart, list the groups that move, stop their consumers, restart all brokers, set the offsets, and start the consumers. The list is in the output of `diff`:
-#
-# ```
-# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --list > groups.txt
-# xargs -d '\n' kafkagroups partition --partitions 50 < groups.txt > before.txt
-# xargs -d '\n' kafkagroups partition --partitions 60 < groups.txt > after.txt
-# diff before.txt after.txt
-# ```
-#
-# To set the offsets of `billing`, read the old ones from the folder of the old partition, and write lines like `orders,0,50` into a file. If the group has committed in the new partition meanwhile, you must choose. With the old offset, it processes again what it has processed since. With the new one, it repeats nothing, but the records that `latest` skipped after the widening are never processed.
-#
-# ```
-# kafkagroups load PATH/__consumer_offsets-9 --group billing
-# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing \
-#     --reset-offsets --from-file billing.csv --execute
-# ```
+# [The runbook](../docs/operator.md#6-a-group-in-two-partitions) has the commands that list the groups that will move, and says which offset to set: with the old one, a group processes again what it has processed since; with the new one, it repeats nothing, but the records that `latest` skipped after the widening are never processed.
 #
 # ## What we left out, and why
 #

@@ -289,6 +289,6 @@ course.progress()
 #
 # ## What we left out, and why
 #
-# How brokers copy partitions from each other. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How brokers copy partitions from each other. The [glossary](../docs/handbook/glossary.md) explains all terms. Some words have [several meanings](../docs/terms.md#words-with-several-meanings), for example *classic*, *leader* and *epoch*.
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

@@ -44,7 +44,8 @@ def write_pages() -> dict[str, str]:
     parts = [
         "# Glossary",
         "Each term has one form in the course, the handbook and the messages. [Terms](../terms.md) also compares the "
-        "names in this package with the names in Kafka's code.",
+        "names in this package with the names in Kafka's code, and lists "
+        "[words with several meanings](../terms.md#words-with-several-meanings), such as *classic* and *epoch*.",
     ]
     introduced = find_links()
     for term in read_terms():

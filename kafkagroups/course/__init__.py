@@ -18,7 +18,6 @@ from kafkagroups.course.broker_answers import (
     fetch_offsets,
     format_offsets,
     play_conversation,
-    print_crafted_log,
     read_answered_offsets,
     read_answers,
     read_crafted_lines,
@@ -27,10 +26,8 @@ from kafkagroups.course.broker_answers import (
 from kafkagroups.course.checks import check, hint, progress, reset, solution
 from kafkagroups.course.cleaner_passes import (
     abort_transaction,
-    compare_cleaned_files,
     grow_replicas,
     list_offset_map_records,
-    repeat_cleaner_passes,
     write_log_with_hanging_transaction,
 )
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
@@ -42,7 +39,7 @@ from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.expiry_chart import ExpiryChart, find_deletion_day
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.load_tape import LoadTape
-from kafkagroups.course.figures.load_times import LoadTimes, measure_seconds, name_engine
+from kafkagroups.course.figures.load_times import LoadTimes, name_engine
 from kafkagroups.course.figures.offset_map import OffsetMap
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.api import load
 from kafkagroups.coordinator import Errors
 from kafkagroups.coordinator.conversation import read_conversation
 from kafkagroups.coordinator.messages import FetchedOffset, OffsetFetchResult
@@ -26,8 +25,6 @@ from kafkagroups.course.log_lines import Lines, read_lines
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.loading.groups import Groups
-
-_BROKERS = (("new", "4.3.1"), ("classic", "3.9.2"))
 
 
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
@@ -113,32 +110,9 @@ def read_crafted_lines(name: str) -> Lines:
     )
 
 
-def print_crafted_log(name: str) -> None:
-    """Print the records of a log in `data/crafted`, and what both coordinators answer about its first group."""
-    print(*read_crafted_lines(name), sep="\n")
-    recorded = read_answers("crafted")[name]
-    group_id = recorded["groups"][0]
-    for coordinator, version in _BROKERS:
-        groups = load(find_data(f"crafted/{name}"), coordinator)
-        state = groups[group_id].state.value if group_id in groups else "Dead"
-        offsets = fetch_offsets(groups, [group_id])[group_id]
-        broker = recorded[coordinator]
-        is_same = (state, offsets) == (broker["groups"][group_id]["state"], broker["offsets"][group_id])
-        answer = _describe_group(_shorten(name, group_id), state, offsets)
-        verdict = f"✓ a {version} broker answered the same" if is_same else f"✗ a {version} broker answered differently"
-        print(f"  {coordinator + ' coordinator:':<20} {answer:<24} {verdict}")
-
-
 def _shorten(name: str, group_id: str) -> str:
     """The group ids of the log "b24" begin with "b24.g.", "b24.h." and so on."""
     return group_id.removeprefix(f"{name}.").partition(".")[0]
-
-
-def _describe_group(letter: str, state: str, offsets: dict[str, dict[str, int]]) -> str:
-    if state == "Dead":
-        return f"no group {letter}"
-    values = ", ".join(f"{partition} = {offset['offset']}" for partition, offset in sorted(offsets.items()))
-    return f"{letter}: {values or 'no offsets'}"
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,11 @@ from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_r
 from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
 from kafkagroups.log.cleaner import ProducerStates, add_batch
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.serde import ControlType
 from kafkagroups.synth import write as write_synthetic
 
-# The braces stand for the name of a copy of the log: before-clean, after-clean or after-clean-2.
-_SHOP_LOG_PATTERN = "harbour/cleaning/{}/__consumer_offsets-38"
+_SHOP_LOG = "harbour/cleaning/before-clean/__consumer_offsets-38"
 _HANGING_OFFSET = 216
 _HANGING_PRODUCER = 77
 
@@ -72,54 +70,6 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
     ]
 
 
-def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
-    """Repeat in `folder` the three passes of the shop's cleaner (Kafka 4.3.1), at the same times.
-
-    Between pass 1 and pass 2, the broker wrote offsets 499 to 508, and its pass 3 removed the first eight. data/harbour
-    contains only the log after pass 3, so around pass 2 this function's log lacks the eight records; after pass 3 it is
-    equal to the broker's. A pass ends where the active segment begins: at offset 498, 499 and 509.
-
-    Source: data/harbour/cleaning/server-lines.txt.
-    """
-    last_copy = Path(find_data(_SHOP_LOG_PATTERN.format("after-clean-2")))
-    # The time of pass 1 in ms since 1970. Pass 2 began 11,451 ms later, and pass 3 began 17,528 ms later.
-    first_pass_ms = 1_795_256_324_030
-
-    before_1 = folder / "before-1"
-    shutil.copytree(find_data(_SHOP_LOG_PATTERN.format("before-clean")), before_1)
-    pass_1 = _run_pass("pass 1, 10:18:44", before_1, folder / "after-1", first_pass_ms, first_dirty=0)
-
-    before_2 = folder / "before-2"
-    shutil.copytree(pass_1.log_after, before_2)
-    # The batch with the last two records of day 12. The segment of day 12 began at offset 499.
-    day_12_batch = next(batch for batch in open_log(last_copy) if batch.base_offset == 507)
-    (before_2 / segment_name(499)).write_bytes(day_12_batch.data)
-    pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty=498)
-
-    before_3 = folder / "before-3"
-    shutil.copytree(pass_2.log_after, before_3)
-    # The next segment begins at offset 509.
-    shutil.copy(last_copy / segment_name(509), before_3)
-    pass_3 = _run_pass("pass 3, 10:19:01", before_3, folder / "after-3", first_pass_ms + 17_528, first_dirty=499)
-    return [pass_1, pass_2, pass_3]
-
-
-def compare_cleaned_files(passes: list[CleanerPass]) -> None:
-    """Print whether the files after pass 1 and after pass 3 are equal to those of the broker's cleaner."""
-    for cleaner_pass, copy in ((passes[0], "after-clean"), (passes[2], "after-clean-2")):
-        ours, brokers = (
-            {file.name: file.read_bytes() for file in folder.glob("*.log")}
-            for folder in (cleaner_pass.log_after, Path(find_data(_SHOP_LOG_PATTERN.format(copy))))
-        )
-        verdict = "✓ the files are equal, byte for byte," if ours == brokers else "✗ the files differ, compared"
-        print(f"{cleaner_pass.title}: {verdict} to those of a 4.3.1 broker")
-
-
-def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_dirty: int) -> CleanerPass:
-    result = compact(log_before, log_after, CleanerConfig(now_ms, delete_retention_ms=2_000, first_dirty=first_dirty))
-    return CleanerPass(title, log_before, log_after, result.next_dirty_offset)
-
-
 def write_log_with_hanging_transaction(folder: str | Path) -> Path:
     """Write the shop's log with one more record, which begins a transaction without a marker, and return the folder.
 
@@ -127,7 +77,7 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
     """
     offset_shift = 0
     with LogWriter(folder, segment_bytes=8_000) as log:
-        for batch in open_log(find_data(_SHOP_LOG_PATTERN.format("before-clean"))):
+        for batch in open_log(find_data(_SHOP_LOG)):
             if batch.base_offset == _HANGING_OFFSET:
                 commits = [encode_commit("till-sync", 7)]
                 log.append(

@@ -232,7 +232,7 @@ course.progress()
 # | you are | read these lessons | also |
 # |---|---|---|
 # | an application developer | 01 to 11 | 13, if you set `group.protocol=consumer` |
-# | an operator | 01 to 11, and 13 | the beginning of 12, for the length of a failover |
+# | an operator | 01 to 11, and 13 | 12, if you run a program that reads the topic |
 # | a contributor to Kafka, or curious | all, in order | |
 #
 # Lesson 14, ten incidents with their logs, is for everyone who has read lessons 01 to 11.
@@ -250,7 +250,7 @@ course.progress()
 # | [09 · Deleting](09_deleting.ipynb) | How do you delete from a file that only grows? |
 # | [10 · Compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | [11 · Loading](11_loading.ipynb) | A broker dies. How does the next one rebuild everything? |
-# | [12 · Loading at scale](12_loading_at_scale.ipynb) | How long does a failover take, and can it be faster? |
+# | [12 · Loading at scale](12_loading_at_scale.ipynb) | When is one process enough to load the topic, and what does Spark add? |
 # | [13 · The new protocols](13_the_new_protocols.ipynb) | What do consumer, share and streams groups record? |
 # | [14 · Forensics](14_forensics.ipynb) | Ten incidents: what does the log say? |
 #

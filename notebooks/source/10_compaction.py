@@ -12,12 +12,7 @@
 # ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
 # %% [markdown]
-# Four things to hold on to:
-#
-# 1. The [**cleaner**](../docs/handbook/glossary.md#cleaner) is a thread of the broker. In one [*pass*](../docs/handbook/glossary.md#pass) over a partition, it copies the records that are still needed into new segments. This is called *compaction*. Each record keeps its offset.
-# 2. The cleaner keeps the **newest record of each key**, because older records no longer change an answer.
-# 3. The cleaner leaves out the [**active segment**](../docs/handbook/glossary.md#active-segment), and it stops at an **open transaction**.
-# 4. A pass changes no answer of Kafka 4.x. Without passes, the log only takes longer to load.
+# Groups commit all day, so the topic grows, although only the newest record of a key changes an answer. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments; each record keeps its offset. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass). Which records does a pass keep, and what stops it?
 
 # %% [markdown]
 # ## The log of a dashboard
@@ -39,7 +34,7 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the *active* one, to which the broker still appends. At 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
+# The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends. A pass leaves it unchanged. At 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
 #
 # The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`, and the closed segments have this key, too.
 #
@@ -61,7 +56,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #
 # ## The dirty range and the offset map
 #
-# How can a thread with little memory find the newest record of each key in a log of any length? It relies on the last pass, which has left each key only once in the part that it cleaned. What was appended later, up to the active segment, is the [**dirty range**](../docs/handbook/glossary.md#dirty-range): only its records can replace others. A pass has two steps:
+# How can a thread with little memory find the newest record of each key in a log of any length? The last pass left each key at most once in the part that it cleaned, so only later records can replace others. These later records, up to the active segment, are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
 # 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, it leaves this record out. It copies all others.
@@ -79,12 +74,12 @@ course.OffsetMap()
 #
 # </details>
 #
-# The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record has a value or is a tombstone.
+# The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record is a tombstone.
 
 # %% [markdown]
 # ## Exercise: what remains
 #
-# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. All records before it are in the dirty range, so there is no clean part. Return the list of the offsets that remain after one pass. A tombstone has the value `None`; treat it like every other record.
+# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. All records before it are in the dirty range. Return the list of the offsets that remain after one pass. Treat a tombstone, with the value `None`, like every other record.
 
 # %%
 # exercise: survivors
@@ -98,7 +93,7 @@ course.check("survivors", survivors)
 # %% [markdown]
 # ## What remained of the dashboard
 #
-# Here is what the broker's cleaner left, without the markers:
+# The broker's cleaner left these records, and the markers:
 
 # %%
 for offset, key, value in course.list_offset_map_records(cleaned):
@@ -107,12 +102,12 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones: each is the newest record of its key, but it stands for something that no longer exists. Why are they still there?
+# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones, which stand for something that no longer exists. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the leader removed the tombstone now, this replica would never learn of it, and would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The time begins not when the tombstone is written, but at the first pass that reads it:
+# A replica that is behind may have the value and not yet the tombstone. Without the tombstone, it would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The time begins not when the tombstone is written, but at the first pass that reads it:
 #
 # - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of the pass plus `delete.retention.ms`. The horizon never changes.
 # - The first later pass at or after the horizon removes the tombstone.
@@ -127,7 +122,7 @@ for moment, path in (("before the pass", before), ("after the pass", cleaned)):
 # %% [markdown]
 # ## Exercise: when is a tombstone removed? On paper
 #
-# `delete.retention.ms` is 24 hours. A tombstone is written at hour 0. The cleaner runs at the hours 10, 20, 34 and 50. Which pass removes the tombstone? Write 1 for the first pass, 2 for the second, and so on.
+# `delete.retention.ms` is 24 hours. A tombstone is written at hour 0. Passes run at the hours 10, 20, 34 and 50. Which pass removes the tombstone: 1, 2, 3 or 4?
 
 # %%
 # exercise: removing_pass
@@ -138,40 +133,32 @@ course.check("removing_pass", removing_pass)
 # course.hint("removing_pass")
 
 # %% [markdown]
-# ## Three passes
+# ## Why a marker stays longest
 #
-# The broker of the dashboard made three passes, and this package can repeat them. The output says whether our files after the passes 1 and 3 are those of the broker:
-
-# %%
-course.compare_cleaned_files(course.repeat_cleaner_passes(course.make_scratch_folder()))
-
-# %% [markdown]
-# The figure makes three passes over a smaller log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
+# A marker says whether the records of its transaction count. So as long as the log has one of these records, a load needs the marker, and the cleaner keeps it. The records of an aborted transaction go in the next pass, and those of a committed one when newer records have replaced them. Then the marker waits like a tombstone, so it needs three passes:
+#
+# 1. The first pass removes the last record of the transaction, and keeps the marker.
+# 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
+# 3. A third pass at or after the horizon removes the marker.
+#
+# The figure makes three passes over a small log with one transaction. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
 
 # %%
 # figure
 course.Compaction()
 
 # %% [markdown]
-# ## Why a marker stays longest
-#
-# A marker says whether the records of its transaction count. So as long as the log has one of these records, a load needs the marker, and the cleaner keeps it. The records of an aborted transaction go in the next pass, and those of a committed one when newer records have replaced them. Then the marker has to wait like a tombstone. So three passes are needed until the marker is gone:
-#
-# 1. The first pass removes the last record of the transaction, and keeps the marker.
-# 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
-# 3. A third pass at or after the horizon removes the marker.
-#
 # <details><summary>What else can remain?</summary>
 #
-# The last batch of a producer leaves its header, an *empty batch* of 61 bytes. With the number in it, the broker recognises a batch that the producer sends twice.
+# If a pass removes all records of a producer's last batch, the header of the batch remains, an *empty batch* of 61 bytes. With the number in this header, the broker recognises a batch that the producer sends twice.
 #
 # </details>
 #
 # ## An open transaction stops the cleaner
 #
-# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops where the first open transaction begins. This place is the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset); without an open transaction, it is the end of the log. A pass cleans only whole segments, so the segment with this offset and all later ones stay as they are.
+# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops where the first open transaction begins, at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset), which without an open transaction is the end of the log. A pass cleans only whole segments, so the segment with this offset and all later ones stay as they are.
 #
-# For the next cell, we wrote the log of `dashboard` once more, in smaller segments. At offset 216, we inserted a record that begins a transaction which never ends:
+# We wrote the log of `dashboard` once more, in smaller segments, and inserted a record at offset 216 that begins a transaction which never ends:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
@@ -196,11 +183,11 @@ with course.fold("pass_ends_at", pass_ends_at):
     print(f"{stopped.after.bytes:,} bytes remain. After an abort of the transaction, {whole.after.bytes:,} bytes remain.")
 
 # %% [markdown]
-# One forgotten transaction therefore keeps all later records of **all** groups of the partition, and the log grows until somebody ends the transaction. The next pass then cleans the closed segments at once.
+# One forgotten transaction therefore keeps all later records of **all** groups of the partition, until somebody ends it.
 #
 # ## How large is the topic?
 #
-# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition if more than half of the bytes before the active segment are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead. The code can be skipped:
+# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition if more than half of the bytes before the active segment are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
 
 # %%
 replicas = course.make_scratch_folder()
@@ -211,7 +198,7 @@ for grown in list(course.grow_replicas(replicas))[1::2]:
     print(f"{grown.records:>7,}   {sizes[0]:>5} kB {bars[0]:<16} {sizes[1]:>5} kB {bars[1]}")
 
 # %% [markdown]
-# The cleaned log is as large as its **keys** need, whereas the other one grows with **time**. Do both give the same answers?
+# The number of **keys** limits the cleaned log, and the other one grows with every **commit**. Do both give the same answers?
 
 # %%
 for name in ("cleaned", "never-cleaned"):
@@ -221,18 +208,18 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. The broker without a cleaner gives no wrong answer, which is why nobody notices it until this broker has to load its long copy.
+# They do. The broker without a cleaner gives no wrong answer, which is why nobody notices it until this broker has to load its long copy (lesson 11).
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
 #
-# Three partitions of `__consumer_offsets` are larger than you expected:
+# Three partitions are larger than you expected:
 #
 # - **A** has 20 GB. All partitions of this broker grow. Their replicas on other brokers are small. The last stable offset is the log end.
 # - **B** has 20 GB. Only this partition grows, on all its replicas. The record at the last stable offset is three weeks old.
-# - **C** has 95 MB. All 50 partitions have about this size. Nearly all of their bytes are in the active segments.
+# - **C** has 95 MB. All 50 partitions have about this size. Nearly all of it is active segments.
 #
-# One of them has a hanging transaction and needs the abort command of lesson 08. Which one? Write the letter as a text.
+# Which one has a hanging transaction, and needs the abort command of lesson 08? Write the letter as a text.
 
 # %%
 # exercise: needs_an_abort
@@ -245,20 +232,20 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner is the same, but its effect is not. In 4.x, a pass changes no answer as long as only brokers write the log; we tested this with thousands of random logs. In 3.9 there is one exception, an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs).
+# The cleaner is the same, but its effect is not. In 4.x, a pass changes no answer as long as only brokers write the log. In 3.9, there is one exception: an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs).
 #
 # ## In five lines
 #
 # - A pass keeps the newest record of each key.
 # - The offset map has only the keys of the dirty range, and the active segment stays unchanged.
-# - The first pass that reads a tombstone keeps it. A pass 24 hours or more after that one removes it. A marker goes last, two passes after the last record of its transaction, or later.
+# - A tombstone goes 24 hours or more after the first pass that reads it. A marker goes two passes after the last record of its transaction, at the earliest.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - A new group name for every run makes new keys, which stay for 7 days (`offsets.retention.minutes`). Use few, stable names.
+# - Use few, stable group names. A new name for every run makes new keys, which stay for 7 days (`offsets.retention.minutes`).
 # - Commit as often as your work needs. Ten commits per second for one partition are 864,000 records per day, but a pass leaves one of them.
 #
 # ## At 3 am
@@ -268,10 +255,10 @@ course.check("needs_an_abort", needs_an_abort)
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | A count above 0: the cleaner thread of this broker is dead | Restart **this** broker. The others take over with their own, short copies, and the cleaner starts again. Wait until its copies are small before you restart another one: lesson 12, "Which copy does a restart load?" |
+# | All partitions of one broker | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | Above 0: the cleaner thread of this broker is dead | Restart **this** broker first, and wait until its copies are small before you restart another one: lesson 11, "Which copy does the next broker load?" |
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | The same restart, when the cause of the error is gone |
 #
-# After the restart, the disk is busy, because both steps of a pass read the whole dirty range. `log.cleaner.io.max.bytes.per.second` limits the speed of the cleaner.
+# After the restart, the disk is busy; `log.cleaner.io.max.bytes.per.second` limits the cleaner.
 #
 # <details><summary>Why not <em>cleanup.policy=delete</em>?</summary>
 #

@@ -5,21 +5,14 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | rebuild the offsets of a group from a log; say what no failover brings back; say how long a load takes; repair a partition that does not load | {{minutes}} | no |
+# | rebuild the offsets of a group from a log; say what no failover brings back, and how long it takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} | no |
 #
 # **Which Kafka:** 4.x. The cells also show 3.9, and "Where 3.9 differs" explains what is not the same.
 #
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
 # %% [markdown]
-# Four things to hold on to:
-#
-# 1. The next coordinator reads the **whole** log of the partition.
-# 2. The newest value of a key counts, and a tombstone removes its key.
-# 3. What no record contains is **lost**: an unfinished rebalance, waiting requests, and the times of heartbeats.
-# 4. One record that cannot be read stops the load of the **whole partition**.
-#
-# The groups here are **classic groups**, the default of the clients. Groups with `group.protocol=consumer` do not lose their rebalance (lesson 13).
+# A new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. This lesson follows it: what does it rebuild, what is lost, how long does it take, and what stops it? The groups are **classic groups**, the default of the clients. Groups with `group.protocol=consumer` do not lose their rebalance (lesson 13).
 
 # %% [markdown]
 # ## The night
@@ -29,7 +22,6 @@
 # %%
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.coordinator import OffsetCommit, TopicPartition
 
 for version in ("4.3.1", "3.9.2"):
     before = course.read_answers(f"harbour/{version}", "before.json")["groups"]["billing"]
@@ -53,7 +45,7 @@ course.reveal("members_after", members_after, len(loaded["4.3.1"]["billing"].mem
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# A coordinator writes the record of a group when a rebalance **ends** (lesson 06). The rebalance that `billing-3` joined never ended, so no record names `billing-3`, which has to join again.
+# A coordinator writes the record of a group when a rebalance **ends** (lesson 06). The rebalance that `billing-3` joined never ended, so no record names `billing-3`, which has to join again. The last record has the two other members, so the group is `Stable`.
 #
 # </details>
 #
@@ -72,21 +64,23 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## What a load does
 #
-# A coordinator answers from memory (lesson 05), so a new leader of a partition of `__consumer_offsets` must fill its memory first. The load has four steps:
+# A coordinator answers from memory (lesson 05), so the new leader must fill its memory first:
 #
 # 1. Until the end, it answers every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
-# 2. It reads the log in batches, from the first record to the last, because nothing says which records are still needed.
+# 2. It reads the **whole** log, from the first record to the last, because nothing says which records are still needed.
 # 3. It applies each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
 # 4. At the end, the session timeout of each member begins again, because no record contains the time of a heartbeat.
 #
 # A healthy group notices little: its consumers go on reading, and repeat their commits and heartbeats.
+#
+# An old leader that is still alive [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log now belongs to the next leader.
 
 # %% [markdown]
 # ## Record by record
 #
-# While it runs, a coordinator of 4.x writes a record and applies it to its memory. A load applies each record of the log in the same way, so a group exists as soon as one record names it.
+# While it runs, a coordinator of 4.x writes a record and applies it to its memory. A load applies each record of the log in the same way, so a group exists as soon as one record names it. An offset is enough: a *simple group*, which assigns its partitions by hand, has no group record, and is `Empty` after the load.
 #
-# In the figure, each record drops into the memories of both releases. `≠` marks what only one of them has: 3.9 keeps the *group record* (`gen 1`) as it is, and makes its groups only at the end. Step through it. Then give record 8 a value of zero bytes, and compare the answers.
+# In the figure, `≠` marks groups that only 4.x has, because 3.9 keeps the *group record* (`gen 1`) as it is, and makes its groups at the end. Step through it. Then give record 8 a value of zero bytes, and compare the answers.
 
 # %%
 # figure
@@ -95,15 +89,13 @@ course.LoadTape()
 # %% [markdown]
 # ## Exercise: replay
 #
-# Write `replay(lines)`. It returns a dictionary: the keys are pairs `(group, partition)`, and the values are the offsets that count at the end. The lines are like those of lesson 08, without transactions:
+# Write `replay(lines)`. It returns a dictionary: the keys are pairs `(group, partition)`, and the values are the offsets that count at the end. There are no transactions:
 #
 # | `line.record_type` | `line.value` | effect |
 # |---|---|---|
 # | `"offset"` | a number | sets the offset |
 # | `"offset"` | `None` | deletes the offset |
-# | `"group"` | the generation, or `None` | your function skips it |
-#
-# Why may it skip the tombstone of a group? A broker that deletes a group also writes a tombstone for each of its offsets (lesson 09).
+# | `"group"` | the generation, or `None` | none, because a deleted group has a tombstone for each offset, too (lesson 09) |
 
 # %%
 # exercise: replay
@@ -115,34 +107,65 @@ course.check("replay", replay)
 # course.hint("replay")
 
 # %% [markdown]
-# ## Groups without a record
+# ## How long a load takes
 #
-# A group that assigns its partitions by hand never rebalances, so it has offsets but no record. Here are the generations in the records of four groups, and their state after the load:
+# A broker loads about **0.4 million records per second**. One thread loads all partitions that it takes over, one after the other, and no setting adds a second thread. A failover gets shorter if the cleaner works and the groups commit less often, because there are fewer records, or if more brokers share the partitions, because brokers load at the same time.
+#
+# ## Which copy does the next broker load?
+#
+# The next broker loads **its own copy**, and a broker's cleaner cleans only this broker's copies. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If it stops, broker 2 takes over, whose cleaner thread died 100 days ago:
 
 # %%
-for version, groups in loaded.items():
-    lines = course.read_lines(course.find_data(f"harbour/{version}"))
-    print(version)
-    for name in ["billing", "dashboard", "fraud-check", "mailer"]:
-        own = [line.value for line in lines if line.record_type == "group" and line.group == name]
-        generations = ", ".join("deleted" if value is None else str(value) for value in own) or "no record"
-        print(f"  {name:<12} {generations:<24} {groups[name].state.value if name in groups else 'no such group'}")
+copies = {1: 50_000, 2: 86_400_000, 3: 50_000}
+for broker, count in copies.items():
+    print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
-# The last record of `billing` has members, so the group is `Stable`, although it was rebalancing when the broker died. `dashboard` and `fraud-check` are simple groups, which exist because of their offsets alone. The tombstones have removed everything of `mailer`. (4.x writes generation 0 at the first JoinGroup.)
-
-# %% [markdown]
-# ## A record of an unknown type
-#
-# If you go back to an older release, the log can have record types that it does not know. They belong to features that it lacks, so a load skips them with a warning. Here are two types that no release knows:
+# Tonight, all three brokers must be restarted, and the groups should wait as little as possible. *Predict*: which one do you restart first? Write its number.
 
 # %%
-course.print_crafted_log("b24")
+# prediction
+restart_first = ...
+
+# %%
+course.reveal("restart_first", restart_first, max(copies, key=copies.get))
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# If you restart broker 1, broker 2 takes over, and the groups of partition 9 wait for 216 seconds. If you restart broker 2, nobody loads its copies, because the other brokers take over the partitions that it leads, and load their own. The restart also starts a new cleaner thread, which shortens the copies of broker 2.
+#
+# </details>
+#
+# So after a cleaner has died, find the brokers with long copies (`kafka-log-dirs.sh`, lesson 10), restart these one at a time, and wait until their copies are small before you restart the others. If all brokers have long copies, each restart is slow: choose a quiet hour.
+#
+# One danger remains. Within minutes, a restarted broker leads its own partitions again (`auto.leader.rebalance.enable`, on by default). If its cleaner has not shortened a copy by then, the broker loads the long one after all.
+
+# %% [markdown]
+# ## Exercise: seconds, on paper
+#
+# Broker 1 stops. These are the partitions that it leads:
+#
+# | partition | records on broker 1 | records on the next leader | next leader |
+# |---|---|---|---|
+# | 4 | 60,000 | 8 million | broker 2 |
+# | 9 | 24 million | 4 million | broker 2 |
+# | 21 | 60,000 | 6 million | broker 3 |
+#
+# After how many seconds are all three loaded? Write a whole number.
+
+# %%
+# exercise: seconds_to_load
+seconds_to_load = ...
+
+# %%
+course.check("seconds_to_load", seconds_to_load)
+# course.hint("seconds_to_load")
 
 # %% [markdown]
 # ## A record that cannot be read
 #
-# An unknown **version** of a known type is more dangerous: if the broker skipped such a record, it might answer with an old offset. So the load stops. (The version 4 of 4.1 and later is no problem: every release since 3.4.1 reads it.) In this log, made for a test, the last record has value version 9, which no release has:
+# A broker skips a record of an unknown *type*, but it stops the load at a record of a known type that it cannot read (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, the last record has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
@@ -167,22 +190,9 @@ with course.fold("classic_answer", classic_answer):
     course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
 
 # %% [markdown]
-# In 3.9, the cache is empty after the failed load, yet the partition counts as loaded. So `g` seems never to have committed: its consumers start where `auto.offset.reset` says, and their next commit overwrites the old position. The only sign is a line in the broker's log, `Error loading offsets from …`.
+# In 3.9, the cache is empty after the failed load, yet the partition counts as loaded. So `g` seems never to have committed: its consumers start where `auto.offset.reset` says, and overwrite the old position. The only sign is `Error loading offsets from …` in the broker's log.
 #
-# In 4.x, no position is lost, but the consumers stand still. `poll` of a new one returns nothing, without an exception. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
-
-# %% [markdown]
-# ## What stops a load
-#
-# A bad record stops a load even if a later record has the same key:
-#
-# | in the log | the load |
-# |---|---|
-# | an unknown record type | skips the record (since 3.4.1) |
-# | a value of an unknown version | fails |
-# | a value of zero bytes | fails |
-# | a key or a value that is cut off | fails |
-# | a tombstone of the new protocols that comes too early | fails in 4.x (lesson 13) |
+# In 4.x, no position is lost, but the consumers stand still. If a new consumer calls `poll`, it gets no records and no exception. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
 
 # %% [markdown]
 # ## Exercise: which log loads?
@@ -204,59 +214,9 @@ course.check("which_log_loads", which_log_loads)
 # course.hint("which_log_loads")
 
 # %% [markdown]
-# ## How long a load takes
-#
-# A broker loads about **0.4 million records per second**, in one thread for all partitions that it takes over. So the cleaner decides. Here is the partition of lesson 10 before and after a pass:
-
-# %%
-for moment in ["before-clean", "after-clean"]:
-    path = course.find_data(f"harbour/cleaning/{moment}")
-    count = kg.stats(path).partitions[38]
-    said = course.read_answers("harbour/cleaning", f"{moment}-answers.json")["offsets"]
-    print(f"{moment}: {count.records} records, {count.bytes:,} bytes")
-    course.compare_with_broker(course.fetch_offsets(kg.load(path, "new"), said), said, "4.3.1")
-
-# %% [markdown]
-# ## Exercise: seconds, on paper
-#
-# The cleaner threads of all brokers have been dead for months. A partition has 12 million records in 900 MB. A pass would leave 40,000 of these records. The leader dies **now**, and no pass runs before the load. How many seconds does the load take? Write a whole number.
-
-# %%
-# exercise: seconds_to_load
-seconds_to_load = ...
-
-# %%
-course.check("seconds_to_load", seconds_to_load)
-# course.hint("seconds_to_load")
-
-# %% [markdown]
-# ## The broker that loses a partition
-#
-# A leader that is replaced while it is alive [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log belongs to the next leader. Elected again, it loads again:
-
-# %%
-ORDERS = TopicPartition("orders", 0)
-
-
-def change_leader(broker):
-    yield "commit 60", broker.offset_commit("billing", {ORDERS: OffsetCommit(60)})
-    broker.resign(0)
-    yield "fetch, after another broker became the leader", broker.offset_fetch("billing", [ORDERS])
-    broker.elect(0)
-    yield "fetch, after this broker is elected again", broker.offset_fetch("billing", [ORDERS])
-
-
-course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
-
-# %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, a load only collects offsets and group records, and builds the groups **at the end** from what is left. That explains two results:
-#
-# | in the log | 4.x | 3.9 |
-# |---|---|---|
-# | all offsets of a simple group were deleted | the group is Empty | no group, because nothing is left |
-# | only offsets of an aborted transaction | the group is Empty | no group, because nothing is left |
+# In 3.9, a load only collects offsets and group records, and builds the groups **at the end** from what is left. If all offsets of a simple group were deleted, or belonged to an aborted transaction, nothing is left: 3.9 has no group, and 4.x an Empty one.
 #
 # <details><summary>Rare cases and other versions</summary>
 #
@@ -273,7 +233,7 @@ course.compare_brokers(change_leader, ("4.3.1", "3.9.2"))
 #
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. The coordinator believed that 45 was the next free offset, but its own next record got 46. So it knew that another program had written to its log, and loaded the partition again. This load failed at record 45, and so does each later one. Waiting does not help. The cleaner would remove record 45 only after a newer record of its key, which the coordinator cannot write, because it does not load.
+# A faulty program had written record 45. The coordinator expected offset 45 for its own next record, but got 46. So somebody else had written to its log, and it loaded the partition again. Each load fails at record 45, and waiting does not help: the cleaner removes this record only after a newer one of its key, and a coordinator that has not loaded writes none.
 
 # %% [markdown]
 # **Step 1: copy the folder**, as the [runbook](../docs/operator.md) shows. These are the last three records of our copy:
@@ -285,13 +245,13 @@ for line in course.read_lines(folder / "copy/__consumer_offsets-9")[-3:]:
     print(line)
 
 # %% [markdown]
-# **Step 2: ask for the remedy.** `check` loads the copy as a broker does:
+# **Step 2: ask for the remedy**
 
 # %%
 course.run_command("kafkagroups check copy/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 3: carry out the remedy.** `kafkagroups edit` writes a copy that ends before record 45. It loses the later records of **all** groups, here only record 46. (`kafkagroups dump copy/__consumer_offsets-9 --from 45` lists them.)
+# **Step 3: carry out the remedy.** `kafkagroups edit` writes a copy that ends before record 45. It loses the later records of **all** groups, here only record 46:
 
 # %%
 course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__consumer_offsets-9 --cut 45", folder)
@@ -310,9 +270,13 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names whose partition is healthy. `kafkagroups partition billing-2` says that `billing-2` belongs into partition 46. Set the offsets of step 4 for this name (for `orders-0` the 60 of record 46, which is newer), and start the consumers with it (the [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands).
+# **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names in healthy partitions, for example `billing-2` in partition 46 and `fraud-check-2` in 14 (`kafkagroups partition`). Set the offsets of step 4 for the new names (for `orders-0` the newer 60 of record 46), and start the consumers with them. The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
 #
-# To keep the old names, the record must go. Every replica has it, and a running broker would copy it back, so all brokers with a replica must stop **at the same time**. With three brokers and three replicas, that is the whole cluster:
+# To keep the old names, record 45 must go. A running broker would copy it back from another replica, so all brokers with a replica must stop **at the same time**.
+#
+# <details><summary>How to replace the log on all brokers</summary>
+#
+# With three brokers and three replicas, this stops the whole cluster:
 #
 # 1. Stop the faulty program, the consumers, and all brokers with a replica of partition 9.
 # 2. In its folder on each of them, delete all files except `partition.metadata`, and then copy the `.log` files of the shorter copy there (a broker makes the index files anew).
@@ -320,6 +284,8 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # 4. `orders-0` of `billing` is now 50. Before the consumers start, set it to the 60 of record 46:
 #
 # `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`
+#
+# </details>
 
 # %% [markdown]
 # ## Check yourself
@@ -338,28 +304,29 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # ## In five lines
 #
-# - The next broker reads the whole log of the partition.
-# - The newest value of each key counts.
+# - The next broker reads the whole log of the partition, and the newest value of each key counts.
 # - The unfinished rebalance of a classic group is lost, and its members join again.
+# - A load takes about one second for 0.4 million records, one partition after the other.
+# - The next broker loads its own copy, so restart a broker with long copies first.
 # - A load skips unknown record types, but stops at a record that cannot be read.
-# - It takes about one second for 0.4 million records.
 
 # %% [markdown]
 # ## For your consumer
 #
 # - With brokers up to 3.9, set `auto.offset.reset=none`. After a failed load, the consumer then stops and skips nothing.
-# - If a load takes longer than `default.api.timeout.ms` (60 seconds), `commitSync` throws a `TimeoutException`. Commit again later.
+# - If a load takes longer than `default.api.timeout.ms` (60 seconds), `commitSync` fails. Commit again later.
 #
 # ## At 3 am
 #
-# **Do not move the leadership:** each replica has this record, so the next leader fails, too. PATH is a copy of the partition's folder, and N is the offset in the broker's message.
+# **Do not move the leadership** after a failed load: each replica has the bad record. PATH is a copy of the partition's folder, FOLDER has the copies of a broker that takes over, and N is the offset in the broker's message.
 #
 # | symptom | first | command | what is safe to do |
 # |---|---|---|---|
 # | `Failed to load metadata` (4.x) | No position is lost | `kafkagroups check PATH --kafka 4.3.1` names the record, the groups, and the remedy | The incident's steps |
-# | `Error loading offsets` (3.9) | **Stop the consumers** of this partition's groups at once: they begin at a wrong position, and commit it | `kafkagroups check PATH --kafka 3.9.2`; then `kafkagroups load PATH --kafka 3.9.2 --until N` prints the positions before the record | The incident's steps. Then set the positions that the consumers have overwritten |
-# | Groups are unavailable after a restart | Is it loading, or has it failed? A client logs `coordinator is loading` or `not the correct coordinator`; a 4.x broker has the metric `num-partitions` of `group-coordinator-metrics` (`state=loading`, `state=failed`) | `kafkagroups stats PATH`: how many records? | Wait while it loads; a restart begins again. Then lesson 12 |
-# | Will the next failover work? | Copy all partitions into FOLDER | `kafkagroups check FOLDER --kafka 4.3.1` | Reading is safe |
+# | `Error loading offsets` (3.9) | **Stop the consumers** of this partition's groups at once: they commit wrong positions | `kafkagroups check PATH --kafka 3.9.2`; `kafkagroups load PATH --kafka 3.9.2 --until N` prints the positions before the record | The incident's steps. Then set the overwritten positions |
+# | Groups are unavailable after a restart | Is it loading, or has it failed? A client logs `coordinator is loading` or `not the correct coordinator`; a 4.x broker has the metric `num-partitions` of `group-coordinator-metrics` (`state=loading`, `state=failed`) | `grep "Finished loading" server.log` on the new leaders names the loaded partitions; `kafkagroups stats PATH` counts the records | Wait while it loads; a restart begins again |
+# | Will the next failover work, and how long will it take? | Copy FOLDER | `kafkagroups check FOLDER --kafka 4.3.1` | Reading is safe |
+# | A broker must be restarted | Which copies are long? | `kafka-log-dirs.sh` (lesson 10) | Restart the brokers with long copies first |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -376,4 +343,4 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # How a partition gets another leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
-# **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb): how long a failover takes, and how it can be faster.
+# **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb): when one process is enough to load the topic, and what Spark adds.

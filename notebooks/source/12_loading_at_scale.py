@@ -1,35 +1,23 @@
 # %% [markdown]
 # # 12 · Loading at scale
 #
-# **How long does a failover take, and can a program read the topic faster?**
+# **When is one process enough, and what does Spark add?**
 #
 # **Which Kafka:** 4.x and 3.9, which load at the same speed.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | estimate and shorten a failover, and restart brokers in the right order; divide a load and merge the results; decide when one process is enough | {{minutes}} | only the cells with Spark |
+# | say how fast a program can load the topic; divide a load and merge the results; decide when one process is enough | {{minutes}} | only the cells with Spark |
 #
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 
 # %% [markdown]
-# The lesson has two parts.
-#
-# - **Part A is for everybody who runs brokers, or waits for them.** A restart of the wrong broker can stop the groups of a partition for hours. You will know beforehand how long they wait, and which broker to restart first. It takes ten minutes, without programming.
-# - **Part B is for people who write a program that reads the topic**, for example a monitor or an audit. It shows what such a program can divide. Everybody else can go on with lesson 13.
-#
-# Four things to hold on to:
-#
-# 1. A broker loads with one thread, about **0.4 million records per second** (A).
-# 2. It loads **its own copy** of the log, so the copies on the brokers that take over must be short (A).
-# 3. A program can load whole partitions at the same time, because a group lives in one of them (B).
-# 4. **One process** is nearly always enough (B).
+# Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program: how fast can it be, and how many machines does it need?
 
 # %% [markdown]
-# ## How long does a failover take?
+# ## How long does a broker load?
 #
-# *Part A.* When a broker stops, other brokers become the leaders of its partitions of `__consumer_offsets`. Each of them has one thread for loads, and loads its new partitions one after the other.
-#
-# Running consumers go on reading, but they cannot commit until their partition is loaded. A consumer that starts has to wait for its offsets. For how long? We generate a topic with a thousand groups, some of which commit much more often than others:
+# We generate a topic with a thousand groups, some of which commit much more often than others. The time of a broker is the number of records divided by 0.4 million (lesson 11):
 
 # %%
 import kafkagroups as kg
@@ -45,45 +33,18 @@ print(f"all {len(records)} partitions: {total:>9,} records, {total / 400_000:.1f
 print(f"    partition {largest}: {records[largest]:>9,} records, {records[largest] / 400_000:.1f} s")
 
 # %% [markdown]
-# If one broker takes over all partitions, the last groups wait 2.5 seconds. An hour would mean 1.4 billion records, far more than a cleaned log has.
+# An hour would be 1.4 billion records. A log that is cleaned never has so many, because it is only as large as its keys need (lesson 10). So a cleaned topic loads in seconds, and only one that was **not cleaned** for weeks takes minutes or hours.
 #
-# ## Which copy does a restart load?
+# ## One process
 #
-# Each broker has its own copy of a partition, and its cleaner cleans only this copy. If you restart a leader, another broker takes over and loads *its* copy. So the copy on the broker that you restart does not matter for this load:
+# Can a program be faster? We race a broker against three programs that read the same **million** records in one process:
 #
-# | long copies are on | a restart of this broker |
-# |---|---|
-# | this broker | is quick, and starts its dead cleaner thread again |
-# | a broker that takes over | is slow: restart that broker first |
-# | all brokers | is slow. Choose a quiet hour |
-#
-# One danger remains. After some minutes, Kafka makes the restarted broker the leader of its partitions again (`auto.leader.rebalance.enable`, on by default, checks every 5 minutes). If its new cleaner thread has not shortened its copies by then, it loads the long ones after all. The leadership goes to the first broker in a partition's list of replicas; `kafka-reassign-partitions.sh` can put another one first.
-#
-# So after a cleaner has died:
-#
-# 1. Find the brokers with long copies: `kafka-log-dirs.sh` (lesson 10).
-# 2. Restart these first, one at a time. After each, wait until its copies are small.
-# 3. Only then restart the others.
-#
-# ## Can it be faster?
-#
-# | what you change | what happens |
-# |---|---|
-# | The cleaner works, and the groups commit less often. | The logs become shorter. This helps most. |
-# | You spread the leaders of the partitions over more brokers. | Several brokers load at the same time, and each loads fewer partitions. |
-#
-# No setting adds a second loading thread; `group.coordinator.threads` of 4.x is about requests, not loads.
-#
-# **Part A ends here.** The table *At 3 am* belongs to it.
-
-# %% [markdown]
-# ## A load is a fold
-#
-# *Part B.* A program can use many threads and machines. Which work can it divide? A load begins with an empty memory. For each record, a function takes the memory and the record, and returns the new memory. Such a computation is a [**fold**](../docs/handbook/glossary.md#fold), and whether it can be divided depends only on this function.
-#
-# For offsets, the function is `apply_line`, which Python's `reduce` calls for each line. Here it loads the log of `mailer`, a group that committed and was deleted:
+# - A loop in Python changes a dictionary for each line of the log, as `replay` of lesson 11 does. We measure it with a small partition, and multiply.
+# - `kg.load` follows the rules of a broker, in compiled code (the *native engine*) if that is installed.
+# - Kafka's dump tool only prints the records.
 
 # %%
+# figure
 from functools import reduce
 
 
@@ -95,14 +56,62 @@ def apply_line(offsets, line):
     return offsets
 
 
+small = min(records, key=records.get)
+partition = topic / f"__consumer_offsets-{small}"
+
+race = course.LoadTimes()
+race.add_speed("a broker", 400_000)
+found = race.measure("a loop in Python", lambda: reduce(apply_line, course.read_lines(partition), {}), records[small])
+groups = race.measure("kg.load, one thread", lambda: kg.load(topic, threads=1), rounds=3)
+race.add_benchmark("Kafka's dump tool", "dump-log")
+race
+
+# %%
+# A fast load with a wrong result is worth nothing, so we compare the results.
+def count_offsets(groups):
+    return sum(len(group.offsets) for group in groups.values())
+
+
+print("kg.load used", course.name_engine())
+print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.load(partition)), "by kg.load")
+print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
+
+# %% [markdown]
+# With the native engine, one thread loads the whole topic in less time than a broker needs for its largest partition. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
+#
+# ## Whole partitions at the same time
+#
+# That was one thread. Can more cores make it faster? A group lives in one partition (lesson 02), so each core can load whole partitions, and nothing has to be merged. But one core must load the largest partition alone.
+#
+# In our topic, partition 32 has 144,504 of the million records. *Predict*: how many times faster than one core can 50 cores be, at most? Round to a whole number.
+
+# %%
+# prediction
+times_faster = ...
+
+# %%
+course.reveal("times_faster", times_faster, round(total / records[largest]))
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# The core with partition 32 needs one seventh of the time that a single core needs for the topic. The others are ready earlier, and wait for it.
+#
+# </details>
+#
+# This is the limit, and a real program gains less: with ten million records, two cores of our machine needed two thirds of the time of one. Would it help to divide the largest partition, too?
+#
+# ## A load is a fold
+#
+# Look at the loop again. It begins with an empty memory. For each record, a function takes the memory and the record, and returns the new memory. Such a computation is a [**fold**](../docs/handbook/glossary.md#fold), and whether it can be divided depends only on this function, here `apply_line`. This is the log of `mailer`, a group that committed and was deleted:
+
+# %%
 mailer = course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))
 print(*mailer, sep="\n")
 print("offsets at the end:", reduce(apply_line, mailer, {}))
 
 # %% [markdown]
-# ## Two programs divide the log
-#
-# Program 1 reads the lines 0 to 4. Program 2 reads the lines 5 to 9 and begins with an empty dictionary, because it does not know the lines before. At the end, the entries of dictionary 2 are copied into dictionary 1.
+# Program 1 reads the lines 0 to 4, and program 2 the lines 5 to 9. Each begins with an empty dictionary. At the end, the entries of dictionary 2 are copied into dictionary 1.
 #
 # *Predict*: how many offsets does `mailer` have then?
 
@@ -122,7 +131,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # </details>
 #
-# So the result of a part must contain the tombstones too, until all parts are merged.
+# So the result of a part must contain its tombstones until all parts are merged, and the position of each line, because parts can be ready in any order.
 #
 # ## Exercise: merge two results
 #
@@ -131,7 +140,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 # - `at` is the position of the line in the log.
 # - `value` is the offset, or `None` for a tombstone.
 #
-# Write `merge(left, right)`. It returns a dictionary with the result of both parts together. `left` can be the earlier part or the later part. The result can be merged with a third part.
+# Write `merge(left, right)`. It returns a dictionary with the result of both parts together. `left` can be the earlier or the later part, and the result can be merged with a third part.
 
 # %%
 # exercise: merge
@@ -143,11 +152,9 @@ course.check("merge", merge)
 # course.hint("merge")
 
 # %% [markdown]
-# ## Transactions: collect the markers first
+# ## Dividing works, but does not pay
 #
-# An offset in a transaction counts only if the next marker of its producer commits, and this marker can be in another part of the log. So a program collects all markers first. Then it can decide about each line alone.
-#
-# The next cell does this for the whole shop. Each line that counts becomes one part, and the parts are merged in 20 random orders:
+# An offset in a transaction counts only if the next marker of its producer commits, and this marker can be in another part. So a program collects all markers first, and then decides about each line alone. The next cell does this for the whole shop. Each line that counts is a part of its own, and the parts are merged in 20 random orders:
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -158,69 +165,11 @@ print(len(parts), "parts. The same offsets in every order:", all(result == resul
 course.compare_with_broker(results[0], course.read_answered_offsets("harbour/4.3.1"), "4.3.1")
 
 # %% [markdown]
-# So a program that answers like 4.x can merge the offsets of parts in any order.
-
-# %% [markdown]
-# ## Whole partitions need no merge
-#
-# There is a simpler way. A group lives in one partition, so a program can give whole partitions to each core, and merge nothing. But one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
-#
-# *Predict*: you have 50 cores. How many times faster than one core can they be, at most? Round to a whole number.
-
-# %%
-# prediction
-times_faster = ...
-
-# %%
-course.reveal("times_faster", times_faster, round(total / records[largest]))
-
-# %% [markdown]
-# <details><summary>Why?</summary>
-#
-# The core with partition 32 needs one seventh of the time that a single core needs for the topic. The others are ready earlier, and wait for it.
-#
-# </details>
-#
-# Does it help to divide the largest partition too? We tried it with ten million records, and it took nearly **five times as long** as reading the partition in one piece. In each part, two thirds of the records were the newest of their key, and had to be sent to the process that merges.
-
-# %% [markdown]
-# ## The race
-#
-# Four ways to read a **million** records in one process:
-#
-# - a loop with `apply_line`, measured with a small partition and multiplied,
-# - `kg.load`, which follows the rules of a broker, in compiled code (the *native engine*) if that is installed,
-# - a broker, with the speed from above,
-# - Kafka's dump tool, which only prints the records.
-
-# %%
-# figure
-small = min(records, key=records.get)
-partition = topic / f"__consumer_offsets-{small}"
-
-race = course.LoadTimes()
-found = race.measure("a loop in Python", lambda: reduce(apply_line, course.read_lines(partition), {}), records[small])
-groups = race.measure("kg.load, one thread", lambda: kg.load(topic, threads=1), rounds=2)
-race.add_speed("a broker", 400_000)
-race.add_benchmark("Kafka's dump tool", "dump-log")
-race
-
-# %%
-# A fast load with a wrong result is worth nothing, so we compare the results.
-def count_offsets(groups):
-    return sum(len(group.offsets) for group in groups.values())
-
-
-print("kg.load used", course.name_engine())
-print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.load(partition)), "by kg.load")
-print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
-
-# %% [markdown]
-# One process loads the whole topic in less time than a broker needs for its largest partitions. So `kafkagroups check` can test a failover of a whole cluster in seconds, on a copy of its logs.
+# So a partition can be divided, and the result is right. But when we divided one of ten million records, it took nearly **five times as long** as reading it in one piece: two thirds of the records were the newest of their key in their part, and had to be sent to the process that merges. Therefore this package never divides a partition.
 #
 # ## What Spark adds
 #
-# Apache Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here Spark has only two cores of your own machine. With `noop`, it stores the rows nowhere:
+# Apache Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here, Spark has only two cores of your machine, and with `noop`, it stores the rows nowhere:
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs
@@ -238,7 +187,7 @@ except kg.UsageError as error:
 race
 
 # %% [markdown]
-# The first job also starts Python in the tasks. On one machine, even the second job does not beat one process. Spark pays when the logs are too large for one machine, or when their offsets are only one of the tables in a question. For example: which topics are read by more than one group?
+# The first job also starts Python in the tasks. On one machine, even the second job does not beat one process. What Spark adds is **more machines**, for logs that are too large for one, and **joins**, because the offsets are a table beside your others. For example: which topics are read by more than one group?
 
 # %% tags=["java"]
 if spark:
@@ -248,12 +197,12 @@ if spark:
         print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
 
 # %% [markdown]
-# Many companies have no files, but **rows**: Spark's Kafka source or a connector has read the topic into a table. `kgs.load` takes such a table like a path, if it was read with `kafka.isolation.level=read_committed`, because rows have no markers:
+# Often there are no files, but a table of the topic's **records**, which Spark's Kafka source or a connector has read. `kgs.load` takes such a table like a path. It has no markers, so it must be read with `kafka.isolation.level=read_committed`, which leaves out aborted transactions:
 
 # %% tags=["java"]
 if spark:
-    records = spark.read.format("consumer_offsets").option("table", "records").load(str(shop))
-    rows = records.where("control IS NULL").select("key", "value", "partition", "offset", "timestamp")
+    table = spark.read.format("consumer_offsets").option("table", "records").load(str(shop))
+    rows = table.where("control IS NULL").select("key", "value", "partition", "offset", "timestamp")
     for row in kgs.load(rows).offsets.where("group = 'shipping'").orderBy("topic", "topic_partition").collect():
         print(f"{row.group:<8} {row.topic}-{row.topic_partition}: {row.committed_offset}")
     spark.stop()
@@ -261,7 +210,7 @@ if spark:
 # %% [markdown]
 # ## Exercise: how long is long enough? On paper
 #
-# Every way needs time to **start**, and then time for **each record**, so a Spark cluster catches up only if the log is long enough. One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start.
+# One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start, so it catches up only if the log is long enough.
 #
 # For how many **million** records do both need the same time? Write a whole number.
 
@@ -276,9 +225,7 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# A program that loads the same log every minute need not begin at its start each time. This package can save the records that still count, and the offset at which to continue. We call that a *saved load*; the package calls it a [`snapshot`](../docs/handbook/glossary.md#snapshot), a word that lesson 04 uses for a broker's memory.
-#
-# Below, `yesterday` is the topic without the newest segment of each partition. You can skip the code:
+# A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue: a [*saved load*](../docs/handbook/glossary.md#saved-load), in the package's code a `Snapshot`. Below, `yesterday` is the topic without the newest segment of each partition:
 
 # %%
 from kafkagroups.loading import snapshots
@@ -289,17 +236,12 @@ before.save(state)
 
 after = snapshots.Snapshot.read(state).advance(topic)
 read_before, read_after = (sum(snapshot.next_offsets.values()) for snapshot in (before, after))
-print(f"yesterday: {read_before:,} records. Today: {read_after - read_before:,} more")
-print("offsets:", count_offsets(after.groups()), "with the saved load,", count_offsets(kg.load(topic)), "by a full load")
-
-resumed = course.measure_seconds(lambda: snapshots.Snapshot.read(state).advance(topic))
-whole = course.measure_seconds(lambda: kg.load(topic))
-print(f"time: {resumed:.2f} s with the saved load, {whole:.2f} s for a full load")
+print(f"records to read: {total:,} by a full load, {read_after - read_before:,} with the saved load")
+print("offsets:", count_offsets(groups), "by a full load,", count_offsets(after.groups()), "with the saved load")
 
 # %% [markdown]
-# The offsets are the same. The gain is small, because the log is small and the saved load must be read, too. A broker has no such help: it always reads the whole log. (The files `*.snapshot` in a partition's folder are about producers.)
-
-# %% [markdown]
+# The offsets are the same. A broker has no saved load: it always reads the whole log.
+#
 # ## Exercise: which one is for Spark?
 #
 # - **A**: a topic of 12 GB. 11 GB of it are one partition. A cluster of 20 machines is idle.
@@ -322,37 +264,35 @@ course.check("for_spark", for_spark)
 # | what you have | what to use | why |
 # |---|---|---|
 # | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
-# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | STATE is the saved load. It reads only the new records. |
+# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | STATE is the saved load, so only the new records are read. |
 # | one huge partition | `kafkagroups load PATH` | More machines do not help. |
 # | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
 
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, parts can be merged only if the log has no transactions: if an offset is deleted while a transaction is open, the answer depends on the memory at the marker, and therefore on all earlier records. Whole partitions and saved loads are right for both releases.
+# In 3.9, parts can be merged only if the log has no transactions: if an offset is deleted while a transaction is open, the answer depends on the memory at the marker, and so on all earlier records. Whole partitions and saved loads are right for both.
 #
 # ## In five lines
 #
-# - A failover takes about one second for 0.4 million records, and no setting adds a thread.
-# - The brokers that take over load their own copies, so restart a broker with a dead cleaner first.
+# - A broker loads 0.4 million records per second. Only a log that was not cleaned takes minutes.
+# - A program can load whole partitions at the same time, and the largest one decides the time.
 # - A load is a fold: parts can be merged if each keeps the newest line of each key, tombstones too.
-# - Whole partitions need no merge, so the largest one decides the time.
-# - One process is nearly always enough.
+# - Dividing a partition takes longer than reading it in one piece.
+# - One process is enough, unless the logs need many machines, or a join.
 
 # %% [markdown]
 # ## For your consumer
 #
-# Commit once per poll, or every few seconds. A commit after each message makes the log long, and then all groups of its partition wait longer in a failover.
+# Commit once per poll, or every few seconds. A commit after each message makes the log longer for every broker and program that loads it.
 #
 # ## At 3 am
 #
-# FOLDER contains copies of the partitions' folders of one broker, and PATH is one of them.
+# PATH is a copy of a partition's folder, or of several of them.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | How long will the next failover take? | `kafkagroups stats FOLDER --by partition`, for a broker that **takes over** | The records of each partition. Divide them by 0.4 million per second | Reading is safe |
-# | Groups wait for minutes during a failover | `grep "Finished loading" server.log` on the new leaders | A 4.x broker writes one line for each loaded partition | Wait. A restart begins the load again |
-# | A broker must be restarted, and logs are long | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | The size of each copy | Restart the brokers with long copies first, as above |
+# | A monitor's values are minutes old | `kafkagroups stats PATH --by partition --top 5` | The largest partition decides how long it loads | Use a saved load |
 # | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | It names the groups with the most records | Let these groups commit less often |
 #
 # <details><summary>Logs in an object store</summary>
@@ -368,7 +308,7 @@ course.check("for_spark", for_spark)
 # |---|---|---|
 # | one thread loads all partitions | `CoordinatorLoaderImpl`: `new KafkaScheduler(1)` | `GroupMetadataManager`: `new KafkaScheduler(1)` |
 # | is an offset of a transaction newer? | `OffsetMetadataManager.replayEndTransactionMarker` | `CommitRecordMetadataAndOffset.olderThan` |
-# | snapshots | none for this topic | none |
+# | saved loads | none (the files `*.snapshot` in a partition's folder are about producers) | none |
 #
 # </details>
 #

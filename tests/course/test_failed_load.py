@@ -1,6 +1,5 @@
-"""The tools of lessons 08 and 11: logs that were made for a test, and a partition that does not load."""
+"""The tools of lesson 11: a log that was made for a test, and a partition that does not load."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,25 +8,6 @@ import kafkagroups as kg
 from kafkagroups import course
 
 DATA = Path(__file__).parents[2] / "data"
-
-
-@pytest.mark.parametrize("name", ["b24", "t-gt-in-txn-abort", "t-txn-tomb-committed"])
-def test_both_brokers_answered_the_printed_answers(name, capsys):
-    """The answers of the brokers are in data/crafted/answers.json."""
-    course.print_crafted_log(name)
-    out = capsys.readouterr().out
-    assert out.count("✓ a 4.3.1 broker answered the same\n") == out.count("✓ a 3.9.2 broker answered the same\n") == 1
-    assert "✗" not in out
-
-
-def test_a_different_answer_is_printed(capsys, monkeypatch):
-    """The recorded answer is changed: the broker's group has another state."""
-    recorded = json.loads((DATA / "crafted" / "answers.json").read_text(encoding="utf-8"))
-    recorded["b24"]["new"]["groups"][recorded["b24"]["groups"][0]]["state"] = "Stable"
-    monkeypatch.setattr("kafkagroups.course.broker_answers.read_answers", lambda log: recorded)
-    course.print_crafted_log("b24")
-    out = capsys.readouterr().out
-    assert "✗ a 4.3.1 broker answered differently\n" in out and "✓ a 3.9.2 broker answered the same\n" in out
 
 
 def test_groups_of_a_test_log_have_one_letter():

@@ -7,12 +7,12 @@
 # |---|---|---|
 # | rebuild the offsets of a group from a log; say what no failover brings back, and how long it takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} | no |
 #
-# **Which Kafka:** 4.x. The cells also show 3.9, and "Where 3.9 differs" explains what is not the same.
+# **Which Kafka:** 4.x. The cells also show 3.9.
 #
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
 # %% [markdown]
-# A new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. This lesson follows it: what does it rebuild, what is lost, how long does it take, and what stops it? The groups are **classic groups**, the default of the clients. Groups with `group.protocol=consumer` do not lose their rebalance (lesson 13).
+# The new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. What does it rebuild, what is lost, how long does it take, and what stops it? The groups here are **classic groups**, the default of the clients. (With `group.protocol=consumer`, no rebalance is lost: lesson 13.)
 
 # %% [markdown]
 # ## The night
@@ -71,9 +71,7 @@ for version, groups in loaded.items():
 # 3. It applies each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
 # 4. At the end, the session timeout of each member begins again, because no record contains the time of a heartbeat.
 #
-# A healthy group notices little: its consumers go on reading, and repeat their commits and heartbeats.
-#
-# An old leader that is still alive [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log now belongs to the next leader.
+# Meanwhile, the consumers go on reading, and repeat their commits and heartbeats. An old leader that is still alive [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log now belongs to the next leader.
 
 # %% [markdown]
 # ## Record by record
@@ -139,7 +137,11 @@ course.reveal("restart_first", restart_first, max(copies, key=copies.get))
 #
 # So after a cleaner has died, find the brokers with long copies (`kafka-log-dirs.sh`, lesson 10), restart these one at a time, and wait until their copies are small before you restart the others. If all brokers have long copies, each restart is slow: choose a quiet hour.
 #
-# One danger remains. Within minutes, a restarted broker leads its own partitions again (`auto.leader.rebalance.enable`, on by default). If its cleaner has not shortened a copy by then, the broker loads the long one after all.
+# <details><summary>Can it be slow although you restart the right broker?</summary>
+#
+# Yes. Within minutes, a restarted broker leads its own partitions again (`auto.leader.rebalance.enable`, on by default, checks every 5 minutes). If its cleaner has not shortened a copy by then, the broker loads the long one after all.
+#
+# </details>
 
 # %% [markdown]
 # ## Exercise: seconds, on paper
@@ -214,21 +216,6 @@ course.check("which_log_loads", which_log_loads)
 # course.hint("which_log_loads")
 
 # %% [markdown]
-# ## Where 3.9 differs
-#
-# In 3.9, a load only collects offsets and group records, and builds the groups **at the end** from what is left. If all offsets of a simple group were deleted, or belonged to an aborted transaction, nothing is left: 3.9 has no group, and 4.x an Empty one.
-#
-# <details><summary>Rare cases and other versions</summary>
-#
-# In 3.9, if a deleted group still has a pending commit, the load ends with the error `Unexpected unload of active group`, which has no effect.
-#
-# After a change of the number of partitions (lesson 02), two of them can have records of one group. In 3.9, there is one cache for all partitions, which keeps the group that was loaded first.
-#
-# The [handbook](../docs/handbook/tombstones.md) has one more difference, in logs that no broker writes.
-#
-# </details>
-
-# %% [markdown]
 # ## An incident: partition 9 does not load
 #
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
@@ -245,7 +232,7 @@ for line in course.read_lines(folder / "copy/__consumer_offsets-9")[-3:]:
     print(line)
 
 # %% [markdown]
-# **Step 2: ask for the remedy**
+# **Step 2: ask for the remedy.** `check` loads the copy as a broker does:
 
 # %%
 course.run_command("kafkagroups check copy/__consumer_offsets-9 --kafka 4.3.1", folder)
@@ -288,6 +275,21 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # </details>
 
 # %% [markdown]
+# ## Where 3.9 differs
+#
+# In 3.9, a load only collects offsets and group records, and builds the groups **at the end** from what is left. If all offsets of a simple group were deleted, or belonged to an aborted transaction, nothing is left: 3.9 has no group, and 4.x an Empty one.
+#
+# <details><summary>Rare cases and other versions</summary>
+#
+# In 3.9, if a deleted group still has a pending commit, the load ends with the error `Unexpected unload of active group`, which has no effect.
+#
+# After a change of the number of partitions (lesson 02), two of them can have records of one group. In 3.9, there is one cache for all partitions, which keeps the group that was loaded first.
+#
+# The [handbook](../docs/handbook/tombstones.md) has one more difference, in logs that no broker writes.
+#
+# </details>
+
+# %% [markdown]
 # ## Check yourself
 #
 # <details><summary>When does each coordinator build the groups of a partition in a load?</summary>
@@ -313,7 +315,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## For your consumer
 #
-# - With brokers up to 3.9, set `auto.offset.reset=none`. After a failed load, the consumer then stops and skips nothing.
+# - With brokers up to 3.9, set `auto.offset.reset=none`. After a failed load, the consumer then stops.
 # - If a load takes longer than `default.api.timeout.ms` (60 seconds), `commitSync` fails. Commit again later.
 #
 # ## At 3 am

@@ -145,9 +145,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The commit was its last sign of life. Now all other members have joined, so the join phase ends, too.
-#
-# The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. A solid bar is a partition that the member reads:
+# The commit was its last sign of life. Now all other members have joined, so the join phase ends, too. The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. A solid bar is a partition that the member reads:
 #
 # 1. When does nobody read? The dashed bar below a member is its session: which events start it again?
 # 2. Let the coordinator die after an event. What does the crash lose, and when is it nothing?
@@ -175,15 +173,13 @@ course.RebalanceLanes()
 # %% [markdown]
 # ## A member leaves
 #
-# A consumer that closes sends **LeaveGroup**. The coordinator removes it immediately, and a rebalance begins. The last rows of the story:
+# A consumer that closes sends **LeaveGroup**, so the coordinator removes it immediately, and a rebalance begins:
 
 # %%
 story[14:20]
 
 # %% [markdown]
-# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19.
-#
-# A killed process sends no LeaveGroup, so its partitions wait until its session ends.
+# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19. A killed process sends no LeaveGroup, so its partitions wait until its session ends.
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -222,9 +218,7 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# Two of these records were not written at the end of a rebalance: generation 0, at the first JoinGroup (only in 4.x), and generation 4, when the last member left. Then the group is Empty, and keeps its offsets.
-#
-# The coordinator writes a group record only in these three cases, and when a static member is replaced (lesson 07). So a rebalance in progress is not in the log.
+# A group record is written at the end of a rebalance, and in two other cases here: generation 0 at the first JoinGroup (only in 4.x), and generation 4 when the last member left. (The only other case is in lesson 07, a static member that is replaced.) So a rebalance in progress is not in the log, and an Empty group keeps its offsets.
 
 # %% [markdown]
 # ## Memory and log
@@ -346,8 +340,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - Override `onPartitionsLost`, which by default calls `onPartitionsRevoked`. It runs when the member was removed. Others may own its partitions, so do not commit there.
-# - For the exceptions of a commit, see lesson 07.
+# - Override `onPartitionsLost`, which by default calls `onPartitionsRevoked`. It runs when the member was removed, so do not commit there.
 # - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
@@ -359,7 +352,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # |---|---|---|---|
 # | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row of this table), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
 # | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: its loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
-# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | All wait for the member whose own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes it, or close its process normally. |
+# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | All wait for the member whose own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes it, or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -374,6 +367,6 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # ## What we left out, and why
 #
-# How a leader computes assignments, because the coordinator never reads them. The handbook has [which state can follow which](../docs/handbook/groups.md#classic-groups). All terms are in the [glossary](../docs/handbook/glossary.md).
+# How a leader computes assignments, because the coordinator never reads them. The handbook has [which state can follow which](../docs/handbook/groups.md#classic-groups), and a [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

@@ -59,7 +59,7 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
     display(silent)
 
 # %% [markdown]
-# The late commit is refused with `UNKNOWN_MEMBER_ID`, because `billing-2` is not a member any more. If the coordinator had stored it, the group's offset would have gone back from 31 to 20, and the next consumer would process eleven records a second time.
+# The late commit is refused with `UNKNOWN_MEMBER_ID`, because `billing-2` is not a member any more. Otherwise the group's offset would have gone back from 31 to 20, and the next consumer would process eleven records a second time.
 #
 # Why does the coordinator not simply refuse an offset that is smaller than the stored one? Because going back is sometimes what an operator wants. So the coordinator can only check who sends the commit, and whether the sender knows the current generation.
 
@@ -75,10 +75,12 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | It has missed a rebalance. |
 # | 4 | Do the members have their assignments? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, nobody knows yet who owns the partition. |
 #
-# **Each question makes sense only after the one before it**: a generation means something only for a member, and a member exists only in a group. In PreparingRebalance, check 4 lets a commit pass, because the members still own their partitions and should commit before they join again.
+# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. Its generation is old, too, but nobody looks at it any more.
 
 # %% [markdown]
-# One kind of commit skips the checks: if the generation is −1, and the group is Empty or does not exist, the commit is stored. If the group does not exist, the coordinator creates it.
+# Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance it lets a commit pass, because the members still own their partitions, and should commit before they join again.
+#
+# One kind of commit skips the checks: if the generation is −1, and the group is Empty or does not exist, the commit is stored. A group that does not exist is then created.
 #
 # Each of the four errors refuses the whole request. Only a topic without permission and a partition that does not exist are refused alone, and the other partitions are stored.
 #
@@ -94,7 +96,7 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 #
 # </details>
 #
-# The next script sends such commits to the group `billing` of lesson 06, which is Stable in generation 2; you can skip it. Each row of its table begins with the check that refuses the commit, or with "stored":
+# The next script, which you can skip, sends such commits. `billing` is the group of lesson 06, Stable in generation 2. Each row of the table begins with the check that refuses the commit, or with "stored":
 
 # %%
 ORDERS_0 = kg.TopicPartition("orders", 0)
@@ -150,7 +152,7 @@ course.check("three_refusals", three_refusals)
 #
 # | error | `commitSync` of Java throws | what happened | what your code should do |
 # |---|---|---|---|
-# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members read the records again, so processing must tolerate that. |
+# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Others read the records again; your processing must tolerate that. |
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
 # | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
@@ -220,9 +222,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 # %% [markdown]
 # ## Exercise: which name is used twice?
 #
-# Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, always in the same generation. But every few seconds, a process logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."*
-#
-# These are the group records of `shipping`, with the instance id and the member id of each member. (The offsets 4, 6 and 8 are commits.)
+# Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, always in the same generation. But every few seconds, a process logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."* These are the group records of `shipping`:
 
 # %%
 shipping = course.run_duplicate_static_member()
@@ -233,7 +233,7 @@ for line in shipping.log_lines:
         print(f"offset {line.record_offset}: generation {line.value}", *names, sep="   ")
 
 # %% [markdown]
-# Which instance id do two processes have? Write it as a text, for example `"van-1"`.
+# Each line has the instance id and the member id of each member. Which instance id do two processes have? Write it as a text, for example `"van-1"`.
 
 # %%
 # exercise: copied
@@ -254,6 +254,7 @@ course.check("copied", copied)
 #
 # </details>
 
+# %% [markdown]
 # ## Check yourself
 #
 # <details><summary>A client commits 2,500 times 🥐, which has two UTF-16 units, as metadata. Does the broker store it?</summary>
@@ -272,15 +273,15 @@ course.check("copied", copied)
 #
 # ## For your consumer
 #
-# - Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
+# Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
 
 # %% [markdown]
 # ## At 3 am
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | A hit: its loop was too slow. No hit: usually its process was silent, and the coordinator's `server.log` has `has failed, removing it`. | A slow loop: lower `max.poll.records`, or raise `max.poll.interval.ms`. A silent process: find the pause (Java's garbage collector, the network), or raise `session.timeout.ms`. |
-# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | If the consumer id (the member id) of an instance id changes each time, two processes have it; the host is there, too. | Find the second process: a copied configuration, or an old machine. Stop it. |
+# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | A hit: its loop was too slow. No hit: usually its process was silent, and the coordinator's `server.log` has `has failed, removing it`. | A slow loop: lower `max.poll.records`, or raise `max.poll.interval.ms`. A silent process: find the pause, or raise `session.timeout.ms`. |
+# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | If the consumer id (the member id) of an instance id changes each time, two processes have it; the host is there, too. | Find the second process: a copied configuration, or an old machine. Stop it. |
 # | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]
@@ -296,8 +297,6 @@ course.check("copied", copied)
 #
 # ## What we left out, and why
 #
-# Commits in a transaction have their own rules: lesson 08. We left out how a cluster decides about permissions.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# Commits in a transaction have their own rules (lesson 08), and a cluster decides about permissions elsewhere. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [08 · Transactions](08_transactions.ipynb): when an offset in a transaction counts.

@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## What you gain: one slow member delays only itself
 #
-# When a member joins a classic group with the default assignor, all members stop, join again, and wait for the slowest one, because a member joins only when it calls `poll`. We run three consumers with both protocols: `loyalty-2` calls `poll` only every 30 seconds, and `loyalty-3` starts in second 40.
+# When a member joins a classic group with the default assignor, all members stop, join again, and wait for the slowest one, because a member joins only in `poll`. We run three consumers with both protocols: `loyalty-2` calls `poll` only every 30 seconds, and `loyalty-3` starts in second 40.
 #
 # You can skip the code. It prints how many of six partitions each member reads, second by second; a dot means none:
 
@@ -53,7 +53,7 @@ def rebalance(consumer_type):
 rebalance(Consumer)
 
 # %% [markdown]
-# `loyalty-1` reads nothing from second 42 to second 61, because the group waits until `loyalty-2` calls `poll` in second 60. *Predict*: for how many seconds does `loyalty-1` read nothing with the new protocol?
+# `loyalty-1` reads nothing from second 42 to 61, because the group waits for the `poll` of `loyalty-2` in second 60. *Predict*: for how many seconds does `loyalty-1` read nothing with the new protocol?
 
 # %%
 # prediction
@@ -70,7 +70,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 #
 # </details>
 #
-# With `CooperativeStickyAssignor`, the members of a classic group go on reading too. But the rebalance still ends for all of them at once, so `loyalty-3` would read nothing before the slowest member has joined in second 60.
+# With `CooperativeStickyAssignor`, the members of a classic group go on reading too. But the rebalance still ends for all at once, so `loyalty-3` would read nothing before second 60.
 
 # %% [markdown]
 # ## What changes in your program
@@ -126,7 +126,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # %% [markdown]
 # ## A second member joins
 #
-# Then `loyalty-2` joined, and the broker wrote one batch of six records. The first five are the plan:
+# After three commits, `loyalty-2` joined, and the broker wrote one batch of six records. The first five are the plan:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=8, last_offset=12)
@@ -152,7 +152,7 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. (Record 14 repeats record 13, because `loyalty-2` still waits.) Three heartbeats wrote these records:
+# So `loyalty-1` must give `orders-2` back first. (Record 14 repeats record 13.) Three heartbeats caused these records:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
@@ -166,7 +166,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | meaning |
 # |---|---|---|
-# | 0 | Stable | The member has done everything that its epoch asks for. A newer epoch may exist that it has not heard of. |
+# | 0 | Stable | The member has done everything that its epoch asks for, but it may not know of a newer epoch. |
 # | 1 | UnrevokedPartitions | It must give partitions back before it enters the next epoch. |
 # | 2 | UnreleasedPartitions | It has entered the epoch, and waits for partitions that others still read. |
 #
@@ -264,7 +264,7 @@ course.compare_with_broker(ours, real, "4.3.1", verb="wrote")
 # %% [markdown]
 # ## Exercise: after record 29, on paper
 #
-# In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote these records:
+# In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. (Both still send the older requests, which gives the same records.) Then `consumer-c` joined, and a 4.4.0 broker wrote:
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -306,7 +306,7 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## The order of tombstones
 #
-# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If the tombstone of a group comes while a part is still there, something is missing, and the load of the **whole partition** stops. A bug of 4.3.1 and 4.4.0 can cause this, so the boxes are for operators.
+# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If a tombstone comes too early, or is missing because of a bug in 4.3.1 and 4.4.0, the load of the **whole partition** stops. The boxes are for operators.
 #
 # <details><summary>Which tombstones a load refuses</summary>
 #
@@ -318,7 +318,7 @@ course.check("waits_for", waits_for)
 # | the assignment epoch | a target |
 # | the group epoch | a member, a target or the assignment epoch |
 #
-# A tombstone that finds nothing to delete is accepted, because the cleaner may have removed the record. *Values* may come in any order, because cleaning can leave a target before its member.
+# So if the tombstone of a group comes while a part is still there, something is missing. A tombstone that finds nothing to delete is accepted, because the cleaner may have removed the record. *Values* may come in any order, because cleaning can leave a target before its member.
 #
 # All groups of the partition are lost with the one that is wrong: clients get `NOT_COORDINATOR` for each of them.
 #
@@ -378,11 +378,11 @@ course.check("waits_for", waits_for)
 #
 # ## In five lines
 #
-# - Each member reaches its target at its own pace, so a slow member delays only its partitions.
+# - A slow member delays only the partitions that it must give back.
 # - First the group epoch rises, then the assignment epoch, then the member epochs, one by one.
-# - A partition is revoked by its old reader before the new one receives it.
+# - The old reader of a partition revokes it before the new one receives it.
 # - The state of a group is computed and never stored.
-# - Each step is a record, so the next coordinator continues a change that was half done.
+# - Each step is a record, so the next coordinator continues a half-done change.
 #
 # ## For your consumer
 #
@@ -391,13 +391,13 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a partition's folder, FOLDER has all of them. You can copy them while the broker runs ([runbook](../docs/operator.md#how-to-copy-a-partition)).
+# PATH is a copy of a partition's folder, FOLDER has all of them ([how to copy](../docs/operator.md#how-to-copy-a-partition)).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group is Reconciling for minutes | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not revoked its partitions | Restart this member |
+# | A group stays Reconciling | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not revoked its partitions | Restart this member |
 # | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | It names the refused record, the lost groups, and a remedy | Lesson 11, with a shorter copy |
-# | Before every planned restart | `kafkagroups check FOLDER --kafka 4.3.1` | A missing tombstone stops the next load | Do not restart before you have planned the repair |
+# | You plan a restart | `kafkagroups check FOLDER --kafka 4.3.1` | A missing tombstone stops the next load | Plan the repair before you restart |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -416,6 +416,6 @@ course.check("waits_for", waits_for)
 #
 # ## What we left out, and why
 #
-# How an assignor divides partitions, and the other record types ([handbook](../docs/handbook/records.md)). The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How an assignor divides partitions, and the other record types ([handbook](../docs/handbook/records.md), [glossary](../docs/handbook/glossary.md)).
 #
 # **Next:** [14 · Forensics](14_forensics.ipynb): ten incidents.

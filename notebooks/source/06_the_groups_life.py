@@ -119,7 +119,7 @@ story[8:14]
 #
 # ## Why the whole group stands still
 #
-# With `range`, the default assignor, a consumer stops reading before it joins, and continues after its SyncGroup. So **all** members stand still until the slowest one has finished the records of its last `poll`.
+# With `range`, the default rule for dividing partitions, a consumer stops reading before it joins, and continues after its SyncGroup. So **all** members stand still until the slowest one has finished the records of its last `poll`.
 #
 # ## Read, but not committed
 #
@@ -145,7 +145,9 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The commit was its last sign of life. Now all other members have joined, so the join phase ends, too. The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. A solid bar is a partition that the member reads:
+# The commit was its last sign of life. Now all other members have joined, so the join phase ends, too.
+#
+# The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. A solid bar is a partition that the member reads:
 #
 # 1. When does nobody read? The dashed bar below a member is its session: which events start it again?
 # 2. Let the coordinator die after an event. What does the crash lose, and when is it nothing?
@@ -218,7 +220,7 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# A group record is written at the end of a rebalance, and in two other cases here: generation 0 at the first JoinGroup (only in 4.x), and generation 4 when the last member left. (The only other case is in lesson 07, a static member that is replaced.) So a rebalance in progress is not in the log, and an Empty group keeps its offsets.
+# A group record is written at the end of a rebalance, and in two other cases: at the first JoinGroup (generation 0, only in 4.x), and when the last member leaves (generation 4). Lesson 07 adds the last case, a static member that is replaced. So a rebalance in progress is not in the log. An Empty group keeps its offsets.
 
 # %% [markdown]
 # ## Memory and log
@@ -261,7 +263,7 @@ course.check("after_the_failover", after_the_failover)
 # %% [markdown]
 # ## Who chooses the assignor
 #
-# One question is left: by which rule does the leader divide the partitions? Such a rule is an *assignor*, for example `range`. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports. (The field of the request is named [*protocol*](../docs/handbook/glossary.md#protocol), but it is not the classic protocol.)
+# One question is left: by which rule does the leader divide the partitions? Such a rule, for example `range`, is an *assignor*. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports. (The field of the request is named [*protocol*](../docs/handbook/glossary.md#protocol), but it is not the classic protocol.)
 #
 # A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client without a common assignor gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
 

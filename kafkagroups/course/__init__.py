@@ -8,12 +8,12 @@ does not stop the notebook.
 from kafkagroups.course.broker import (
     ReadCountingLogs,
     commit_again,
+    continue_consumer_group,
     end_transaction,
     start_broker,
     start_follower,
 )
 from kafkagroups.course.broker_answers import (
-    compare_epochs_with_broker,
     compare_with_broker,
     fetch_offsets,
     format_offsets,
@@ -21,7 +21,6 @@ from kafkagroups.course.broker_answers import (
     read_answered_offsets,
     read_answers,
     read_crafted_lines,
-    read_recording,
 )
 from kafkagroups.course.checks import check, hint, progress, reset, solution
 from kafkagroups.course.cleaner_passes import (
@@ -58,7 +57,6 @@ from kafkagroups.course.lesson_folders import (
     find_data,
     link_older_segments,
     make_scratch_folder,
-    print_first_remedy,
     run_command,
 )
 from kafkagroups.course.log_lines import hexdump, print_protocol_lines, read_lines, read_record, read_string

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups import coordinator
+from kafkagroups.api import load
 from kafkagroups.coordinator import (
     Clock,
     DiskLogs,
@@ -26,12 +27,13 @@ from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.messages import CommitErrors
 from kafkagroups.coordinator.request_validation import Authorizer, allow_all
 from kafkagroups.course.lesson_folders import make_scratch_folder
-from kafkagroups.course.log_lines import Lines, read_batch_lines
+from kafkagroups.course.log_lines import Lines, collect_names, read_batch_lines
 from kafkagroups.course.small_logs import START_MS
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
+from kafkagroups.repair.edit import cut
 
 SHOP_TOPICS = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
 """The partition count of each topic of Harbour Coffee, the coffee shop of the lessons."""
@@ -123,6 +125,26 @@ def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None 
     """
     manager = broker.manager
     return _start_next_broker(broker, Replica(manager.logs, manager.partition_for(group), end_offset))
+
+
+def continue_consumer_group(log: str | Path, group_id: str, end_offset: int) -> Path:
+    """Return a copy of a partition up to `end_offset`, which a 4.3.1 broker has loaded and continued.
+
+    Each member of the group sends it one heartbeat, with the partitions that it may read.
+    """
+    copy = make_scratch_folder() / Path(log).name
+    cut(log, copy, end_offset)
+    logs = DiskLogs(copy.parent)
+    ids = {name: topic_id for topic_id, name in collect_names(log).topics.items()}
+    rules = coordinator.Settings("4.3.1")
+    broker = coordinator.start_broker(logs, Clock(START_MS), rules, topics=SHOP_TOPICS, topic_ids=ids)
+    members: dict[str, Any] = load(copy, "new")[group_id].members
+    for member_id, member in members.items():
+        owned = {topic.topic_id: topic.partitions for topic in member.assignment.assigned_partitions}
+        client = {"client_id": member.metadata.client_id}
+        broker.consumer_group_heartbeat(group_id, member_id, member.member_epoch, topic_partitions=owned, **client)
+    logs.close()
+    return copy
 
 
 def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.coordinator import Errors
 from kafkagroups.coordinator.conversation import read_conversation
 from kafkagroups.coordinator.messages import FetchedOffset, OffsetFetchResult
 from kafkagroups.coordinator.player import Player
@@ -22,7 +21,6 @@ from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.course.group_life import format_count
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.log_lines import Lines, read_lines
-from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.loading.groups import Groups
 
@@ -33,20 +31,6 @@ def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb:
         print(f"✓ a {version} broker {verb} the same")
     else:
         print(f"✗ a {version} broker {verb} {broker_result!r}; our result is {our_result!r}")
-
-
-def compare_epochs_with_broker(name: str, group: ModernGroup, answer: dict[str, Any], version: str) -> None:
-    """Print the state and the epochs of a loaded group, and whether a real broker answered the same.
-
-    The group is a consumer, share or streams group, whose members' epochs are compared, too.
-    """
-    epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
-    print(f"{name:<9} {group.state.value}, {epochs}, {len(group.offsets)} offsets", end="  ")
-    members = {member_id: member.member_epoch for member_id, member in group.members.items()}
-    ours = group.state.value, group.group_epoch, group.assignment_epoch, members
-    answered_members = {member["member_id"]: member["epoch"] for member in answer["members"]}
-    answered = answer["state"], answer["group_epoch"], answer["assignment_epoch"], answered_members
-    compare_with_broker(ours, answered, version)
 
 
 def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = False) -> dict[str, Any]:
@@ -115,34 +99,6 @@ def _shorten(name: str, group_id: str) -> str:
     return group_id.removeprefix(f"{name}.").partition(".")[0]
 
 
-@dataclass(frozen=True)
-class Recording:
-    """A recorded conversation with a real broker of `broker_version`.
-
-    A line is a request, or an event that no request caused, for example the end of a timer, as JSON.
-    """
-
-    broker_version: str
-    lines: list[Json]
-
-    def read_group_errors(self, first_number: int, last_number: int) -> dict[str, str]:
-        errors = {}
-        for line in self.lines:
-            if first_number <= line.get("n", -1) <= last_number:
-                for group in line["response"]["groups"]:
-                    errors[group["groupId"]] = Errors(group["errorCode"]).name
-        return errors
-
-
-def read_recording(name: str) -> Recording:
-    """Return a recorded conversation in data/new_protocols, for example "4.3.1-ghost".
-
-    Raises UsageError if the folder has no recording.
-    """
-    header, lines = read_compressed(f"new_protocols/{name}/conversation.jsonl.xz")
-    return Recording(header["broker"], lines)
-
-
 def read_compressed(name: str) -> tuple[Json, list[Json]]:
     recording = make_scratch_folder() / "conversation.jsonl"
     recording.write_bytes(lzma.decompress(Path(find_data(name)).read_bytes()))
@@ -150,13 +106,17 @@ def read_compressed(name: str) -> tuple[Json, list[Json]]:
 
 
 @dataclass(frozen=True)
-class PlayedConversation(Recording):
-    """A recorded conversation (see `Recording`) with the responses of the real broker and of our coordinator.
+class PlayedConversation:
+    """A recorded conversation with the responses of a real broker of `broker_version` and of our coordinator.
+
+    A line is a request, or an event that no request caused, for example the end of a timer, as JSON.
 
     A response, with sorted lists, stands with the batches that its request appended, by the request's number. Appends
     are batches without a request, for example at the end of a timer.
     """
 
+    broker_version: str
+    lines: list[Json]
     our_responses: dict[int, Any]
     broker_responses: dict[int, Any]
     our_appends: list[str]

@@ -5,15 +5,12 @@ commands of this package that run in a folder.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kafkagroups.api import check
 from kafkagroups.errors import UsageError
 
 # A TemporaryDirectory object removes its folder when the object is garbage-collected. This list keeps the objects until
@@ -88,10 +85,3 @@ def read_output(command: str, folder: str | Path) -> str:
     if not result.stdout:  # Wrong usage.
         raise UsageError(f"{command}: {result.stderr.strip()}")
     return result.stdout.rstrip()
-
-
-def print_first_remedy(path: str | Path, kafka: str) -> None:
-    """Print the remedy of the first finding of `kafkagroups check`, with each sentence on its own line."""
-    first_finding = check(path, kafka=kafka).findings[0]
-    for sentence in re.split(r"(?<=\.) (?=[A-Z0-9])", first_finding.remedy):
-        print(*textwrap.wrap(sentence, 90, subsequent_indent="    ", break_on_hyphens=False), sep="\n")

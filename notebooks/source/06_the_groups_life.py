@@ -32,7 +32,7 @@
 # | Stable | Each member has its partitions. |
 # | Dead | This broker has no such group. |
 #
-# Two consumers join the group `billing`, and later they leave. We play their 20 requests to our models, and show them in parts: request, answer, the group's new state after the word "now", and below it the appended records. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. The story has 20 rows, which we show in parts. Each row has a request (or a time that passes) and its answer, then "now" with the new state of the group, and below it the records that were written. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -53,7 +53,7 @@ story[:3]
 # %% [markdown]
 # - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members.
 # - **Row 2**: the JoinGroup with this id makes `billing-1` a member. The request has the *subscription*, the topics that the consumer wants to read, and it **waits**.
-# - **Row 3**: an empty group gives its first members 3 seconds to gather (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then the group has *generation* 1, the number of this rebalance, and `billing-1` leads it.
+# - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then the group has *generation* 1, the number of this rebalance, and `billing-1` leads it.
 #
 # <details><summary>Why two JoinGroups?</summary>
 #
@@ -119,7 +119,7 @@ story[8:14]
 #
 # ## Why the whole group stands still
 #
-# By default, a consumer stops reading before it joins, and continues after its SyncGroup. So **all** members stand still until the slowest one has finished the records of its last `poll`.
+# With `range`, the default rule for dividing partitions, a consumer stops reading before it joins, and continues after its SyncGroup. So **all** members stand still until the slowest one has finished the records of its last `poll`.
 #
 # ## Read, but not committed
 #
@@ -147,7 +147,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 # %% [markdown]
 # The commit was its last sign of life. Now all other members have joined, so the join phase ends, too.
 #
-# The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. Equal seconds have equal widths, and events of the same second stand in their order. A solid bar is a partition that the member reads:
+# The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. A solid bar is a partition that the member reads:
 #
 # 1. When does nobody read? The dashed bar below a member is its session: which events start it again?
 # 2. Let the coordinator die after an event. What does the crash lose, and when is it nothing?
@@ -159,30 +159,9 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 course.RebalanceLanes()
 
 # %% [markdown]
-# ## Who chooses the assignor
-#
-# An *assignor* is the rule by which the leader computes assignments, for example `range`. Requests and records call it a [*protocol*](../docs/handbook/glossary.md#protocol), which has nothing to do with the classic protocol. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports.
-#
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client without a common assignor gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
-
-# %% [markdown]
-# ## Exercise: the vote
-#
-# Write `select_protocol(members)`, which returns the name that wins. `members` has one ordered list of names for each member. At least one candidate exists, and no two candidates have the same number of votes.
-
-# %%
-# exercise: select_protocol
-def select_protocol(members):
-    ...
-
-# %%
-course.check("select_protocol", select_protocol)
-# course.hint("select_protocol")
-
-# %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a thread of their own. So they prove that the process lives, but not that its loop works. The coordinator has three deadlines, and the consumer watches a fourth one itself:
+# A Java consumer sends heartbeats from a separate thread, so they prove that the process lives, but not that its loop works. The coordinator has three deadlines, and the consumer watches a fourth one itself:
 #
 # | what does not come | the deadline | then |
 # |---|---|---|
@@ -196,15 +175,13 @@ course.check("select_protocol", select_protocol)
 # %% [markdown]
 # ## A member leaves
 #
-# A consumer that closes sends **LeaveGroup**. The coordinator removes it immediately, and a rebalance begins. The last rows of the story:
+# A consumer that closes sends **LeaveGroup**, so the coordinator removes it immediately, and a rebalance begins:
 
 # %%
 story[14:20]
 
 # %% [markdown]
-# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19.
-#
-# A killed process sends no LeaveGroup, so its partitions wait until its session ends.
+# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19. A killed process sends no LeaveGroup, so its partitions wait until its session ends.
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -228,14 +205,6 @@ course.check("end_of_join", end_of_join)
 # course.hint("end_of_join")
 
 # %% [markdown]
-# A real 3.9.2 broker had such a group, and our model of 3.9.2 got the same requests:
-
-# %%
-recorded = course.play_conversation("3.9.2-rebalance")
-print(recorded)
-course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
-
-# %% [markdown]
 # ## What is in the log
 #
 # These are the [group records](../docs/handbook/glossary.md#group-record) of `billing` that two real brokers wrote:
@@ -251,9 +220,7 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# Two of these records were not written at the end of a rebalance: generation 0, at the first JoinGroup (only in 4.x), and generation 4, when the last member left. Then the group is Empty, and keeps its offsets.
-#
-# The coordinator writes a group record only in these three cases, and when a static member is replaced (lesson 07). So a rebalance in progress is not in the log.
+# A group record is written at the end of a rebalance, and in two other cases: at the first JoinGroup (generation 0, only in 4.x), and when the last member leaves (generation 4). Lesson 07 adds the last case, a static member that is replaced. So a rebalance in progress is not in the log. An Empty group keeps its offsets.
 
 # %% [markdown]
 # ## Memory and log
@@ -272,7 +239,7 @@ def crashes(broker):
 course.compare_brokers(crashes)
 
 # %% [markdown]
-# After row 10, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. Such a crash costs time, and as in every rebalance, what was read and not committed is read again.
+# After row 10, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. The rebalance is lost, which costs time.
 #
 # Row 16 wrote no record, so the next coordinator believes that `billing-1` is still there. The log has no deadlines either, so a load gives every member a full session, and `billing-1` is removed at its end.
 
@@ -292,6 +259,27 @@ after_the_failover = ...
 # %%
 course.check("after_the_failover", after_the_failover)
 # course.hint("after_the_failover")
+
+# %% [markdown]
+# ## Who chooses the assignor
+#
+# One question is left: by which rule does the leader divide the partitions? Such a rule, for example `range`, is an *assignor*. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports. (The field of the request is named [*protocol*](../docs/handbook/glossary.md#protocol), but it is not the classic protocol.)
+#
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client without a common assignor gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
+
+# %% [markdown]
+# ## Exercise: the vote
+#
+# Write `select_protocol(members)`, which returns the name that wins. `members` has one ordered list of names for each member. At least one candidate exists, and no two candidates have the same number of votes.
+
+# %%
+# exercise: select_protocol
+def select_protocol(members):
+    ...
+
+# %%
+course.check("select_protocol", select_protocol)
+# course.hint("select_protocol")
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -354,9 +342,8 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - Override `onPartitionsLost`, which by default calls `onPartitionsRevoked`. It runs when the member was removed. Others may own its partitions, so do not commit there.
-# - For the exceptions of a commit, see lesson 07.
-# - The default assignor is `range`. With `CooperativeStickyAssignor`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
+# - Override `onPartitionsLost`, which by default calls `onPartitionsRevoked`. It runs when the member was removed, so do not commit there.
+# - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
 # ## At 3 am
@@ -365,9 +352,9 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (row 2), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
+# | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row of this table), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
 # | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: its loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
-# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | All wait for the member whose own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes it, or close its process normally. |
+# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | All wait for the member whose own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes it, or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -382,6 +369,6 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # ## What we left out, and why
 #
-# How a leader computes assignments, because the coordinator never reads them. The handbook has [which state can follow which](../docs/handbook/groups.md#classic-groups). All terms are in the [glossary](../docs/handbook/glossary.md).
+# How a leader computes assignments, because the coordinator never reads them. The handbook has [which state can follow which](../docs/handbook/groups.md#classic-groups), and a [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

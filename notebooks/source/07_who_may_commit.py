@@ -7,22 +7,22 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which error a refused commit gets; explain why a late consumer cannot overwrite newer offsets; use static members; find two processes with one instance id | {{minutes}} | no |
+# | explain why a late consumer cannot overwrite newer offsets; say which error a refused commit gets, and what your code should do; find two processes with one instance id | {{minutes}} | no |
 #
-# ![A commit passes four checks before the log: the client, the group, the member and the generation, each with its own error.](pictures/07.svg)
+# ![A commit passes four checks before the log: the group, the member, the generation and the assignments, each with its own error.](pictures/07.svg)
 
 # %% [markdown]
 # Four things to hold on to:
 #
 # 1. A consumer that has lost its partitions must not commit for them, because it could overwrite newer offsets.
-# 2. The checks have a fixed **order**, and the first one that fails decides the error.
+# 2. The coordinator cannot see this from the offset, so it checks the **sender**: four checks, in a fixed order. The first one that fails decides the error.
 # 3. A group **without members** accepts commits without a generation, which are called *simple* commits.
-# 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, its *instance id*, and a new process with this name takes the place of the old one.
+# 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 
 # %% [markdown]
 # ## A commit that is too late
 #
-# `billing-1` and `billing-2` share the partitions of `orders`. Then `billing-2` hangs, for example in a long pause of its Java process. For 50 seconds it sends nothing, which is longer than its session timeout of 45 seconds, so the coordinator removes it and begins a rebalance. `billing-1` takes over `orders-2`, and commits what it has read.
+# `billing-1` and `billing-2` share the partitions of `orders`. Then `billing-2` hangs, for example in a long pause of its Java process. For 50 seconds it sends nothing, which is longer than its session timeout of 45 seconds, so the coordinator removes it. `billing-1` takes over `orders-2`, and commits what it has read.
 #
 # This script plays the story on two brokers. You need not read it; its rows follow below.
 
@@ -59,77 +59,74 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
     display(silent)
 
 # %% [markdown]
-# The late commit is refused with `UNKNOWN_MEMBER_ID`, because `billing-2` is not a member any more. If the coordinator had stored it, the group's offset would have gone back from 31 to 20, and the next consumer would process eleven records a second time.
+# The late commit is refused with `UNKNOWN_MEMBER_ID`, because `billing-2` is not a member any more. Otherwise the group's offset would have gone back from 31 to 20, and the next consumer would process eleven records a second time.
 #
-# Why does the coordinator not simply refuse an offset that is smaller than the stored one? Because going back is sometimes what an operator wants. The coordinator can only check who sends the commit, and whether the sender knows the current generation.
+# Why does the coordinator not simply refuse an offset that is smaller than the stored one? Because going back is sometimes what an operator wants. So the coordinator can only check who sends the commit, and whether the sender knows the current generation.
 
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1.
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. When the broker has checked permissions, topics and whether it is the right broker, the coordinator asks four questions about the sender:
 #
-# The first five checks do not look at the group:
-#
-# | | this is wrong | the error |
-# |---|---|---|
-# | 1 | The client does not have the permission READ for the group. | `GROUP_AUTHORIZATION_FAILED` |
-# | 2 | The client does not have the permission READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` |
-# | 3 | The partition does not exist. | `UNKNOWN_TOPIC_OR_PARTITION` |
-# | 4 | This broker does not lead the group's partition. | `NOT_COORDINATOR` |
-# | 5 | This broker has not yet loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` |
-#
-# Then the coordinator compares the sender with the group. It checks the member id before the generation, because a generation means something only if the member is known:
-#
-# | | this is wrong | the error | why |
+# | check | question | the error, if not | why |
 # |---|---|---|---|
-# | 6 | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` | nobody can be a member of it |
-# | 7 | The group is Empty, and the generation is 0 or more. | `UNKNOWN_MEMBER_ID` | it has no members |
-# | 8 | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` | the sender is *fenced*, shut out: another process has its place |
-# | 9 | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` | the sender was removed, or never was a member |
-# | 10 | The group has members, and the generation is not the current one. | `ILLEGAL_GENERATION` | the member missed a rebalance |
-# | 11 | The group has members, and they do not have their new assignments yet (CompletingRebalance). | `REBALANCE_IN_PROGRESS` | nobody knows who owns the partition |
+# | 1 | Does the group exist? | `GROUP_ID_NOT_FOUND` | Nobody can be a member of it. |
+# | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | It was removed, or never was a member. An Empty group has no members. |
+# | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | It has missed a rebalance. |
+# | 4 | Do the members have their assignments? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, nobody knows yet who owns the partition. |
 #
-# A commit that passes them all is stored, and if its group does not exist, the coordinator creates the group.
+# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. Its generation is old, too, but nobody looks at it any more.
+
+# %% [markdown]
+# Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance it lets a commit pass, because the members still own their partitions, and should commit before they join again.
 #
-# Most errors refuse the whole request. The checks 2 and 3, and a check of the metadata's length (below), refuse one partition, and the other partitions of the request are stored. Every other check refuses the whole request.
+# One kind of commit skips the checks: if the generation is −1, and the group is Empty or does not exist, the commit is stored. A group that does not exist is then created.
 #
-# The next script makes such commits; you can skip it. Each row of its table begins with the check that refuses the commit, or with "accepted". `shipping` has two members, in generation 2:
+# Each of the four errors refuses the whole request. Only a topic without permission and a partition that does not exist are refused alone, and the other partitions are stored.
+#
+# <details><summary>The length of the metadata</summary>
+#
+# A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). Its limit is `offset.metadata.max.bytes`, 4,096 by default. Despite this name, the broker counts Java's UTF-16 units (lesson 02): 4,096 times `ü` is accepted, although it has 8,192 bytes, but `𝄞` counts as two. A longer text refuses this partition with `OFFSET_METADATA_TOO_LARGE`.
+#
+# </details>
+#
+# <details><summary>Members of the new protocol</summary>
+#
+# A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`. Since 4.3, an older epoch is accepted too, if the member has owned the partition without interruption since that epoch.
+#
+# </details>
+#
+# The next script, which you can skip, sends such commits. `billing` is the group of lesson 06, Stable in generation 2. Each row of the table begins with the check that refuses the commit, or with "stored":
 
 # %%
 ORDERS_0 = kg.TopicPartition("orders", 0)
 
 
 def refused_commits(broker):
-    def commit(group, generation=-1, member_id="", partition=ORDERS_0, **more):
-        commits = {partition: OffsetCommit(5)}
-        return broker.offset_commit(group, commits, generation=generation, member_id=member_id, **more)
+    def commit(group, member_id="", generation=-1):
+        return broker.offset_commit(group, {ORDERS_0: OffsetCommit(5)}, generation=generation, member_id=member_id)
 
-    vans = course.start_two_vans(broker)
-    van_1 = vans.consumers["van-1"].member_id
-    yield "two members joined", vans.read_state_name()
-    yield "3: the topic does not exist", commit("backup", partition=kg.TopicPartition("missing", 0))
-    yield "6: the group does not exist, generation 0", commit("backup", 0, "member-a")
-    yield "accepted: the group does not exist, generation −1", commit("backup")
-    yield "7: the group is Empty, generation 0", commit("backup", 0, "member-a")
-    yield "8: the instance id van-1, another member id", commit("shipping", 2, "stranger", group_instance_id="van-1")
-    yield "9: a stranger, generation 99", commit("shipping", 99, "stranger")
-    yield "9: no member id, generation −1", commit("shipping")
-    yield "10: van-1, generation 1", commit("shipping", 1, van_1)
-    yield "accepted: van-1, generation 2", commit("shipping", 2, van_1)
-    vans.join("van-3", instance="van-3")
-    yield "a third member joins", vans.read_state_name()
-    yield "accepted: van-1, generation 2, once more", commit("shipping", 2, van_1)
-    vans.join("van-1")
-    vans.join("van-2")
-    vans.wait(3)
-    yield "all three have joined", vans.read_state_name()
-    yield "11: van-1, generation 3", commit("shipping", 3, van_1)
+    billing = course.play_script(course.TWO_CONSUMERS[:14], broker=broker)
+    member_id = billing.consumers["billing-1"].member_id
+    yield "two members, in generation 2", billing.read_state_name()
+    yield "1: backup does not exist, generation 0", commit("backup", "member-a", 0)
+    yield "stored: backup does not exist, generation −1", commit("backup")
+    yield "2: backup is Empty, generation 0", commit("backup", "member-a", 0)
+    yield "2: billing, a stranger, generation 99", commit("billing", "stranger", 99)
+    yield "2: billing, no member id, generation −1", commit("billing")
+    yield "3: billing-1, generation 1", commit("billing", member_id, 1)
+    yield "stored: billing-1, generation 2", commit("billing", member_id, 2)
+    billing.join("billing-3")
+    billing.join("billing-3")
+    yield "a third consumer joins", billing.read_state_name()
+    yield "stored: billing-1, generation 2, once more", commit("billing", member_id, 2)
+    billing.join("billing-1")
+    billing.join("billing-2")
+    yield "all three have joined", billing.read_state_name()
+    yield "4: billing-1, generation 3", commit("billing", member_id, 3)
 
 
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
-
-# %% [markdown]
-# A commit that is accepted is also a sign of life: the session timeout of the member starts again.
 
 # %% [markdown]
 # ## Exercise: three refused commits, on paper
@@ -151,22 +148,45 @@ course.check("three_refusals", three_refusals)
 # course.hint("three_refusals")
 
 # %% [markdown]
-# ## The state of the group decides, too
+# ## From the error to your code
 #
-# Check 11 is about the two phases of a rebalance (lesson 06). In PreparingRebalance, the members still own their partitions, and should commit before they join again, so the commit is accepted. In CompletingRebalance, the new owners are not known yet, so it is refused.
-#
+# | error | `commitSync` of Java throws | what happened | what your code should do |
+# |---|---|---|---|
+# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Others read the records again; your processing must tolerate that. |
+# | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
+# | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
+# | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
+# | `UNKNOWN_TOPIC_OR_PARTITION`, `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The commit is perhaps possible later. | Go on; the next commit makes up for it (lesson 04). |
+
+# %% [markdown]
 # ## Simple commits
 #
-# Some clients commit and are not members: a tool that sets an offset, as in lesson 02, or a consumer that chooses its partitions itself, with `assign` instead of `subscribe`. They send the generation −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty, because otherwise a member may be committing the same partition.
+# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. While the group has members, check 2 refuses such a commit, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even that of a single partition.
+
+# %% [markdown]
+# ## Exercise: answer a commit
 #
-# So you cannot set an offset while the group has a member, not even the offset of one partition.
+# Write `answer_commit(group, member_id, generation)`, which makes the four checks and returns the name of the error, or `"NONE"`. `group` is None if it does not exist, and otherwise its state, its generation and the list of its member ids, for example `("Stable", 2, ["m-1", "m-2"])`.
+
+# %%
+# exercise: answer_commit
+def answer_commit(group, member_id, generation):
+    ...
+
+# %%
+course.check("answer_commit", answer_commit)
+# course.hint("answer_commit")
 
 # %% [markdown]
 # ## A static member
 #
-# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group, so its partitions keep their owner, although nobody reads them meanwhile. When a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id), it takes the place of the old one, and there is no rebalance. A static member that stays away longer than its session timeout is removed like any other.
+# **Who am I after a restart?** A new process has no member id, so for check 2 it is a stranger. It joins as a new member, and a restart costs two rebalances: one when the old process leaves, and one when the new one joins.
 #
-# Harbour Coffee has two vans, and their consumers are static members of `shipping`. Then `van-1` is started again:
+# A *static* member avoids both, because it has a name: its `group.instance.id`. When its process stops, it does not leave, so its partitions keep their owner. When a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id) before the session timeout ends, it takes the place of the old one.
+#
+# For a sender with an instance id, check 2 begins with another question: does this instance id still belong to this member id? If not, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
+#
+# Harbour Coffee has two vans, whose consumers are static members of `shipping`. Then `van-1` is started again:
 
 # %%
 def restart_of_van_1(broker):
@@ -185,10 +205,7 @@ def restart_of_van_1(broker):
 restart = course.compare_brokers(restart_of_van_1, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The new process gets a new member id, so the coordinator writes the group record again. Without this record, the coordinator after a failover would load the old member id and refuse the new process. The generation stays 2, because no member gets other partitions.
-
-# %% [markdown]
-# *Predict*: the old process of `van-1` was not dead. It only had no network for a moment. Now it sends a heartbeat with its old member id and its instance id, which the coordinator checks in the same order as for a commit. What is the answer? Write the name of an error.
+# *Predict*: the old process of `van-1` was not dead, and only had no network. Now it sends a heartbeat with its old member id and its instance id, which the coordinator checks in the same order. What is the answer? Write the name of an error.
 
 # %%
 # prediction
@@ -199,28 +216,13 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# `van-1` has its old partitions again, and `skip_assignment` tells the leader that it need not compute assignments.
-#
-# The old process gets `FENCED_INSTANCE_ID`, because the instance id is checked before the member id, and `van-1` now belongs to another member id. This error tells the old process to stop. With `UNKNOWN_MEMBER_ID`, it would join again and push out the new process, and so on.
-#
-# But if something such as Kubernetes restarts each process that stops, the two push each other out for ever.
-#
-# A real 3.9.2 broker wrote records with the same generations in the log of the shop:
-
-# %%
-classic_vans = course.start_two_vans()
-classic_vans.join("van-1", instance="van-1", new_process=True)
-written = [line.value for line in classic_vans.log_lines if line.record_type == "group"]
-harbour = course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-8"))
-
-course.compare_with_broker(written, [line.value for line in harbour if line.record_type == "group"], "3.9.2", verb="wrote")
+# - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. Its member id is new, so the coordinator writes the group record again. Otherwise the coordinator after a failover would load the old member id, and refuse the new process.
+# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. With `UNKNOWN_MEMBER_ID`, it would join again and push out the new process. But if something such as Kubernetes restarts each process that stops, the two push each other out for ever.
 
 # %% [markdown]
 # ## Exercise: which name is used twice?
 #
-# Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, always in the same generation. But every few seconds, a process logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."*
-#
-# These are the group records of `shipping`, with the instance id and the member id of each member. (The offsets 4, 6 and 8 are commits.)
+# Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, always in the same generation. But every few seconds, a process logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."* These are the group records of `shipping`:
 
 # %%
 shipping = course.run_duplicate_static_member()
@@ -231,7 +233,7 @@ for line in shipping.log_lines:
         print(f"offset {line.record_offset}: generation {line.value}", *names, sep="   ")
 
 # %% [markdown]
-# Which instance id do two processes have? Write it as a text, for example `"van-1"`.
+# Each line has the instance id and the member id of each member. Which instance id do two processes have? Write it as a text, for example `"van-1"`.
 
 # %%
 # exercise: copied
@@ -242,52 +244,9 @@ course.check("copied", copied)
 # course.hint("copied")
 
 # %% [markdown]
-# ## The length of the metadata
-#
-# The last check is not about the sender, and operators can skip it. A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). Its limit is `offset.metadata.max.bytes`, 4,096 by default. Despite this name, the broker does not count bytes:
-
-# %%
-def long_metadata(broker):
-    for text in ("m" * 4096, "m" * 4097, "ü" * 4096, "𝄞" * 2048, "𝄞" * 2049):
-        label = f"{text[0]}: {len(text)} characters, {len(text.encode())} bytes of UTF-8"
-        yield label, broker.offset_commit("backup", {ORDERS_0: OffsetCommit(5, text)})
-
-
-course.compare_brokers(long_metadata, ("4.3.1", "3.9.2"))
-
-# %% [markdown]
-# ## Exercise: does it fit?
-#
-# What does the broker count? Lesson 02 showed how Java counts. Write `fits(metadata, limit)`, which returns whether a broker accepts this text.
-
-# %%
-# exercise: fits
-def fits(metadata, limit):
-    ...
-
-# %%
-course.check("fits", fits)
-# course.hint("fits")
-
-# %% [markdown]
-# A real 3.9.2 broker got many right and wrong commits, and our model of 3.9.2 got the same:
-
-# %%
-recorded = course.play_conversation("3.9.2-commits")
-print(recorded)
-course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
-
-# %% [markdown]
-# <details><summary>Members of the new protocol</summary>
-#
-# A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`. Since 4.3, an older epoch is accepted too, if the member has owned the partition without interruption since that epoch.
-#
-# </details>
-
-# %% [markdown]
 # ## Where 3.9 differs
 #
-# A client can see one difference: in 3.9, a member's commit to a group that does not exist gets `ILLEGAL_GENERATION`, which sounds as if only the generation were old.
+# A client can see one difference, in check 1: in 3.9, a member's commit to a group that does not exist gets `ILLEGAL_GENERATION`, which sounds as if only the generation were old.
 #
 # <details><summary>Other versions</summary>
 #
@@ -296,19 +255,17 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 # </details>
 
 # %% [markdown]
-# ## From the error to your code
+# ## Check yourself
 #
-# | error | `commitSync` of Java throws | what happened | what your code should do |
-# |---|---|---|---|
-# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members read the records again, so processing must tolerate that. |
-# | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
-# | `FENCED_INSTANCE_ID` | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
-# | checks 1 and 2 | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
-# | checks 3 to 5 | `TimeoutException`, after 60 seconds of retries | The commit is perhaps possible later. | Go on; the next commit makes up for it (lesson 04). |
+# <details><summary>A client commits 2,500 times 🥐, which has two UTF-16 units, as metadata. Does the broker store it?</summary>
+#
+# No. The text has 5,000 units, and the limit is 4,096. The broker counts neither characters nor bytes.
+#
+# </details>
 #
 # ## In five lines
 #
-# - The order of the checks: permissions, topics, right broker, group, member, generation, state.
+# - Four checks, in this order: group, member, generation, assignments. The first one that fails decides the error.
 # - A member that was removed gets `UNKNOWN_MEMBER_ID`, so its commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
@@ -316,15 +273,15 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 #
 # ## For your consumer
 #
-# - Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
+# Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
 
 # %% [markdown]
 # ## At 3 am
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | A hit: its loop did not `poll` for `max.poll.interval.ms`. No hit: usually its process was silent for `session.timeout.ms`, and the coordinator's `server.log` has `has failed, removing it`. | A slow loop: lower `max.poll.records`, or raise `max.poll.interval.ms`. A silent process: find the pause (Java's garbage collector, the network), or raise `session.timeout.ms`. |
-# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It prints the instance id, the consumer id (the member id) and the host of each member. If the consumer id of an instance id changes each time, two processes have it. | Find the second process: a copied configuration, or an old machine. Stop it. |
+# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | A hit: its loop was too slow. No hit: usually its process was silent, and the coordinator's `server.log` has `has failed, removing it`. | A slow loop: lower `max.poll.records`, or raise `max.poll.interval.ms`. A silent process: find the pause, or raise `session.timeout.ms`. |
+# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | If the consumer id (the member id) of an instance id changes each time, two processes have it; the host is there, too. | Find the second process: a copied configuration, or an old machine. Stop it. |
 # | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]
@@ -340,8 +297,6 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 #
 # ## What we left out, and why
 #
-# Commits in a transaction have their own rules: lesson 08. We left out how a cluster decides about permissions.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# Commits in a transaction have their own rules (lesson 08), and a cluster decides about permissions elsewhere. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [08 · Transactions](08_transactions.ipynb): when an offset in a transaction counts.

@@ -11,12 +11,29 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from kafkagroups.coordinator import Errors
+from kafkagroups.course.broker_answers import read_compressed
 
 DATA = Path(__file__).parents[2] / "data"
 SHOP = DATA / "harbour" / "4.3.1"
 PROTOCOLS = DATA / "new_protocols"
 ANSWERED = json.loads((PROTOCOLS / "answers.json").read_text())
 GHOSTS = ["4.3.1-ghost", "4.4.0-ghost"]
+LOYALTY = str(SHOP / "__consumer_offsets-24")
+SOURCE = (DATA.parent / "notebooks" / "source" / "13_the_new_protocols.py").read_text(encoding="utf-8")
+
+
+def read_box(title):
+    """Return the text of a collapsed box of the lesson."""
+    [text] = re.findall(rf"^# <details><summary>{re.escape(title)}</summary>$(.*?)^# </details>", SOURCE, re.M | re.S)
+    return text.replace("\n# ", "\n")
+
+
+def read_group_errors(name, first, last):
+    """Return the errors of the groups that the requests from `first` to `last` of a recording described."""
+    _, lines = read_compressed(f"new_protocols/{name}/conversation.jsonl.xz")
+    groups = [group for line in lines if first <= line.get("n", -1) <= last for group in line["response"]["groups"]]
+    return {group["groupId"]: Errors(group["errorCode"]).name for group in groups}
 
 
 def list_types(path, group, first_offset, last_offset=None):
@@ -46,59 +63,85 @@ def test_the_last_leave_and_the_deletion_write_these_types():
 def test_partitions_with_missing_tombstones_do_not_load(name):
     """Requests 80 to 88, after the restart: NOT_COORDINATOR for every group of the partitions that do not load."""
     version = name.partition("-")[0]
-    recording = course.read_recording(name)
-    assert recording.broker_version == version
     failed = kg.load(PROTOCOLS / name, "new", kafka=version).failed
-    answered = recording.read_group_errors(80, 88)
+    answered = read_group_errors(name, 80, 88)
     refused = {group for group, error in answered.items() if error == "NOT_COORDINATOR"}
     assert set(answered.values()) == {"NONE", "NOT_COORDINATOR"}
     assert refused == {group for group in answered if kg.partition_for(group, partitions=4) in failed}
 
 
-def test_the_epochs_of_a_group_are_compared_with_the_answer_of_the_broker(capsys):
-    """The answer of the 4.3.1 broker about loyalty, and the same answer with a member in another epoch."""
-    loyalty = kg.load(SHOP, "new")["loyalty"]
-    answer = json.loads((SHOP / "answers.json").read_text())["groups"]["loyalty"]
-    course.compare_epochs_with_broker("loyalty", loyalty, answer, "4.3.1")
-    answer["members"][0]["epoch"] -= 1
-    course.compare_epochs_with_broker("loyalty", loyalty, answer, "4.3.1")
-    same, different = capsys.readouterr().out.splitlines()
-    assert "group epoch 3, assignment epoch 3" in same and same.endswith("✓ a 4.3.1 broker answered the same")
-    assert "✗" in different
+@pytest.mark.parametrize("name", ["loyalty", "tasters", "bar-stats"])
+def test_a_loaded_group_has_the_epochs_that_the_broker_answered(name):
+    """The 4.3.1 broker of the shop, after its crash."""
+    group = kg.load(SHOP, "new")[name]
+    answer = json.loads((SHOP / "answers.json").read_text())["groups"][name]
+    epochs = {member["member_id"]: member["epoch"] for member in answer["members"]}
+    assert (group.state.value, group.group_epoch) == (answer["state"], answer["group_epoch"])
+    assert group.assignment_epoch == answer["assignment_epoch"]
+    assert {member_id: member.member_epoch for member_id, member in group.members.items()} == epochs
 
 
-def test_the_remedy_is_printed_and_its_copy_loads(capsys, tmp_path):
+@pytest.mark.parametrize("end_offset", [14, 15])
+def test_a_broker_continues_the_change_of_a_group_after_a_crash(end_offset):
+    """After record 15 it writes the records 16 and 17 of the real broker, and after record 14 also record 15."""
+    continued = course.continue_consumer_group(LOYALTY, "loyalty", end_offset=16)
+    for offset in (16, 17):
+        assert course.read_record(str(continued), offset) == course.read_record(LOYALTY, offset)
+    earlier = course.continue_consumer_group(LOYALTY, "loyalty", end_offset)
+    offsets = [record.offset for batch in kg.open_log(earlier) for record in batch.records]
+    written = [course.read_record(str(earlier), offset) for offset in offsets if offset >= end_offset]
+    assert course.read_record(LOYALTY, 15) in written
+
+
+def test_the_bytes_in_the_box_are_those_of_the_record():
+    key, value = course.read_record(LOYALTY, 13)
+    shown = re.findall(r"^[a-z: ]+  ((?:[0-9a-f]{2} ?)+)$", read_box("The bytes of a current assignment"), re.M)
+    assert bytes.fromhex("".join(shown)) == key[:2] + value
+
+
+def test_the_records_in_the_box_are_those_of_the_log_and_the_cut_loads(capsys, tmp_path):
     """Partition 3 does not load (request 85). The shorter copy has the offsets that the clients had committed."""
     log = PROTOCOLS / "4.3.1-ghost" / "__consumer_offsets-3"
-    course.print_first_remedy(log, kafka="4.3.1")
-    printed = capsys.readouterr().out
-    assert "--cut 42" in printed.replace("\n    ", " ")
-    assert max(map(len, printed.splitlines())) <= 90 + len(str(log))
+    course.print_protocol_lines(log, "s2", first_offset=40, last_offset=42)
+    box = read_box("The bug of 4.3.1 and 4.4.0: missing tombstones")
+    assert capsys.readouterr().out in box
+    [finding] = kg.check(log, kafka="4.3.1").findings
+    assert "4.0.0 to 4.0.2" in finding.remedy and "loses 5 records of s2" in finding.remedy
+    assert "--cut 42" in finding.remedy and "`--cut 42`" in box
     kg.cut(log, tmp_path / log.name, 42)
     groups = kg.load(tmp_path / log.name, "new")
     assert groups.failed == {}
     assert [len(groups[name].offsets) for name in ("s2", "g6")] == [1, 1]
 
 
-def test_an_unknown_recording_is_refused():
-    with pytest.raises(kg.UsageError):
-        course.read_recording("4.3.1-nothing")
+@pytest.mark.parametrize("name", ANSWERED)
+def test_a_load_refuses_the_tombstones_of_the_box(name):
+    """What a 4.3.1 broker loaded, and what its clients got for every group of a partition that it did not load."""
+    answer = ANSWERED[name]["new"]
+    assert bool(kg.load(PROTOCOLS / name, "new").failed) == (answer["load"] != "ok")
+    if answer["load"] != "ok":
+        assert {each["error"] for each in answer["offsets"].values()} == {"NOT_COORDINATOR"}
 
 
-def test_the_right_log_of_the_exercise_is_the_one_that_a_broker_loads(capsys):
-    """A, B and C are three of the logs that a 4.3.1 broker loaded, without their values and offsets."""
-    logs = {"A": "n-3t-6live", "B": "n-5t-before-8t", "C": "n-del-compacted"}
-    [loaded] = [letter for letter, case in logs.items() if ANSWERED[case]["new"]["load"] == "ok"]
-    course.check("correct_tombstones", loaded)
+def test_the_group_of_the_exercise_is_loaded_up_to_record_29(capsys):
+    """The log of a 4.4.0 broker. The answer has what the members' newest records say."""
+    log = PROTOCOLS / "4.4.0-migration" / "__consumer_offsets-3"
+    group = kg.load(log, "new", until=30)["up"]
+    [behind] = [each for each in group.members.values() if each.member_epoch < group.assignment_epoch]
+    topics = {"orders": set(range(3)), "clicks": set(range(3))}
+    names = course.log_lines.collect_names(log).topics
+    for member in group.members.values():
+        for topic in [*member.assignment.assigned_partitions, *member.assignment.partitions_pending_revocation]:
+            topics[names[topic.topic_id]] -= set(topic.partitions)
+    [free] = [f"{name}-{number}" for name, numbers in topics.items() for number in numbers]
+    course.check("after_record_29", (group.state.value, behind.metadata.client_id, free))
     assert capsys.readouterr().out.startswith("✓")
 
 
-def test_the_record_in_hex_is_in_the_log(capsys):
-    """The exercise shows record 60 of the group `up`. The recording's request 74 wrote it."""
-    key, value = course.read_record(str(PROTOCOLS / "4.4.0-migration" / "__consumer_offsets-3"), 60)
-    source = (DATA.parent / "notebooks" / "source" / "13_the_new_protocols.py").read_text()
-    shown = [bytes.fromhex("".join(digits)) for digits in re.findall("^# (?:key|value) +([0-9a-f ]+)…$", source, re.M)]
-    assert len(shown) == 2 and key.startswith(shown[0]) and value.startswith(shown[1])
-    record = kg.decode(key, value)
-    course.check("member_in_hex", (record.type, record.value.member_epoch, record.value.state))
-    assert capsys.readouterr().out.startswith("✓")
+def test_the_member_that_must_revoke_shows_the_assignment_of_its_target():
+    """The table of the last exercise: the older epoch is the only sign that a member has not revoked yet."""
+    group = kg.load(LOYALTY, "new", until=16)["loyalty"]
+    [behind] = [each for each in group.members.values() if each.member_epoch < group.assignment_epoch]
+    [assigned] = behind.assignment.assigned_partitions
+    [target] = group.targets[behind.member_id].topic_partitions
+    assert assigned.partitions == target.partitions == (0, 1)

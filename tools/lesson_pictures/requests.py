@@ -23,10 +23,10 @@ QUESTIONS = (
 """The requests of a consumer that starts: the request, who answers it, and what the answer is based on."""
 
 CHECKS = (
-    ("may this client?", "…AUTHORIZATION_FAILED"),
-    ("is the group here?", "NOT_COORDINATOR"),
-    ("is it a member?", "UNKNOWN_MEMBER_ID"),
-    ("of this generation?", "ILLEGAL_GENERATION"),
+    ("1 is there a group?", "GROUP_ID_NOT_FOUND"),
+    ("2 is it a member?", "UNKNOWN_MEMBER_ID"),
+    ("3 this generation?", "ILLEGAL_GENERATION"),
+    ("4 all assigned?", "REBALANCE_IN_PROGRESS"),
 )
 """The checks of a commit in their order, each with its error."""
 

@@ -1,5 +1,5 @@
-"""Functions that the learner writes for a coordinator's answers and states, in the lessons 04, 05, 06, 09 and 13: what
-Kafka answers, and the mistakes.
+"""Functions that the learner writes for a coordinator's answers and states, in the lessons 04, 05, 06, 07, 09 and 13:
+what Kafka answers, and the mistakes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
-from kafkagroups.coordinator.messages import Errors, convert_event_error
+from kafkagroups.coordinator.messages import Errors, OffsetCommitRequest, convert_event_error
 from kafkagroups.course.exercises.exercise import ExerciseFunction, make_commit
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState
@@ -113,6 +113,39 @@ def _select_protocol_wrongly(mistake: str, members: ProtocolLists) -> str | int:
         votes = [next(name for name in names if name in candidates) for names in members]
     [(most_common, count)] = Counter(votes).most_common(1)
     return count if mistake == "returns the number of votes" else most_common
+
+
+# Lesson 07: `answer_commit`.
+
+CommittingGroup = tuple[str, int, list[str]] | None
+"""The state of a group, its generation and its member ids; None: there is no group."""
+
+
+def _answer_commit(group: CommittingGroup, member_id: str, generation: int) -> str:
+    if group is None:
+        return Errors.NONE.name if generation < 0 else Errors.GROUP_ID_NOT_FOUND.name
+    state, current_generation, members = group
+    living_group = ClassicGroup("g", (4, 3, 1), None, ClassicState(state), current_generation)
+    living_group.members |= {name: ClassicMember(name, None, "", "", 0, 0, "consumer", []) for name in members}
+    # Nothing is appended to the log, so this folder is never created.
+    broker = GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
+    commit = OffsetCommitRequest("g", {}, generation=generation, member_id=member_id)
+    return broker.validator.validate_commit(living_group, commit).name
+
+
+def _answer_commit_wrongly(mistake: str, group: CommittingGroup, member_id: str, generation: int) -> str:
+    state, current_generation, _ = group or ("Dead", generation, [])
+    answer = _answer_commit(group, member_id, generation)
+    wrong_answers = {
+        "checks the generation first": (0 <= generation != current_generation, "ILLEGAL_GENERATION"),
+        "checks the rebalance first": (state == "CompletingRebalance", "REBALANCE_IN_PROGRESS"),
+        "ignores the rebalance": (answer == "REBALANCE_IN_PROGRESS", "NONE"),
+        "refuses both phases": (answer == "NONE" and state == "PreparingRebalance", "REBALANCE_IN_PROGRESS"),
+        "refuses all simple commits": (generation < 0, "UNKNOWN_MEMBER_ID"),
+        "accepts all simple commits": (generation < 0, "NONE"),
+    }
+    is_different, wrong_answer = wrong_answers[mistake]
+    return wrong_answer if is_different else answer
 
 
 # Lesson 09: `expired`. All times are days.
@@ -228,6 +261,7 @@ FUNCTIONS = {
     "commit_error": ExerciseFunction(_convert_error, _convert_error_wrongly),
     "get_offsets": ExerciseFunction(_fetch_offsets, _fetch_offsets_wrongly),
     "select_protocol": ExerciseFunction(_select_protocol, _select_protocol_wrongly),
+    "answer_commit": ExerciseFunction(_answer_commit, _answer_commit_wrongly),
     "expired": ExerciseFunction(_list_expired, _list_expired_wrongly, _read_expiry_case),
     "group_state": ExerciseFunction(_compute_state, _compute_state_wrongly),
 }

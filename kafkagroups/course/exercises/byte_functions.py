@@ -1,4 +1,4 @@
-"""Functions of bytes and texts that the learner writes in the lessons 01, 02, 03 and 07: the answers and mistakes."""
+"""Functions of bytes and texts that the learner writes in the lessons 01, 02 and 03: the answers and mistakes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkagroups.course.log_lines import read_string
 from kafkagroups.log.batch import read_varint
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
-from kafkagroups.records.wire import java_hash, utf16_length
+from kafkagroups.records.wire import java_hash
 
 # Lesson 01: `decode_commit`.
 
@@ -92,28 +92,8 @@ def return_byte_count(data: bytes, position: int) -> Any:
     return value, end - position if position > 0 else 1
 
 
-# Lesson 07: `fits`.
-
-
-def _check_metadata_length(metadata: str, limit: int) -> bool:
-    return utf16_length(metadata) <= limit
-
-
-def exclude_the_limit(metadata: str, limit: int) -> bool:
-    return utf16_length(metadata) < limit
-
-
-def count_characters(metadata: str, limit: int) -> bool:
-    return len(metadata) <= limit
-
-
-def count_utf8_bytes(metadata: str, limit: int) -> bool:
-    return len(metadata.encode()) <= limit
-
-
 FUNCTIONS = {
     "decode_commit": ExerciseFunction(_decode_commit, _decode_commit_wrongly),
     "hash_of": ExerciseFunction(java_hash),
     "read_varint": ExerciseFunction(read_varint),
-    "fits": ExerciseFunction(_check_metadata_length),
 }

@@ -335,6 +335,27 @@ function makeScrollable(picture, sign) {
   new ResizeObserver(update).observe(picture);
 }
 
+// Text around the picture -------------------------------------------------------------------------------------------
+
+// The longest texts stand invisibly in the same place, so the height stays constant.
+function makeText(parent, name, texts) {
+  const room = makeElement(parent, "div", { class: `${name}s` });
+  const longest = [...new Set(texts)].sort((a, b) => b.length - a.length);
+  for (const text of longest.slice(0, 12)) makeElement(room, "p", { class: "kg-ghost", "aria-hidden": "true" }, text);
+  return makeElement(room, "p", { class: name });
+}
+
+function makeLegend(parent, legend) {
+  const row = makeElement(parent, "div", { class: "kg-legend" });
+  for (const key of legend) {
+    const entry = makeElement(row, "span");
+    const names = ["dashed", "gone", "hollow", "solid"].filter((name) => key[`is_${name}`]).map((name) => `kg-${name}`);
+    const style = ["kg-key", `kg-tone-${key.tone}`, key.hue && `kg-hued ${key.hue}`, ...names].filter(Boolean).join(" ");
+    makeElement(entry, "span", { class: style, "aria-hidden": "true" }, (key.lines ?? []).join(""));
+    entry.append(key.words);
+  }
+}
+
 // A figure -----------------------------------------------------------------------------------------------------------
 
 // Builds a figure in `root`. `send` passes a typed value to the kernel; without a kernel it is null. `before` is the
@@ -345,15 +366,20 @@ function mount(root, content, send, messageText = "", before = null) {
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", content.title);
   makeElement(root, "div", { class: "kg-title" }, content.title);
-  const picture = makeElement(root, "div", { class: "kg-picture" });
+  const view = makeElement(root, "div", { class: "kg-view" });
+  const lines = content.scenes[0].lines.map((_, number) => {
+    return makeText(view, "kg-line", content.scenes.map((scene) => scene.lines[number].text));
+  });
+  const picture = makeElement(view, "div", { class: "kg-picture" });
   const svg = makeShape(picture, "svg", {
     viewBox: `0 0 ${content.width} ${content.height}`,
     preserveAspectRatio: "xMinYMin meet",
     role: "img",
     "aria-label": content.title,
   });
-  const sign = makeElement(root, "div", { class: "kg-sign", "aria-hidden": "true", hidden: "" }, "⇄ the picture goes on: swipe");
+  const sign = makeElement(view, "div", { class: "kg-sign", "aria-hidden": "true", hidden: "" }, "⇄ the picture goes on: swipe");
   makeScrollable(picture, sign);
+  if (content.legend.length) makeLegend(view, content.legend);
 
   const names = content.controls.map((control) => control.name);
   const options = content.controls.map((control) => {
@@ -379,12 +405,10 @@ function mount(root, content, send, messageText = "", before = null) {
   const field = content.free_input && send ? makeFreeInput(controls, content.free_input, send, before?.typed() ?? "") : null;
   const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
 
-  // The longest captions stand invisibly in the same place, so the height stays constant.
-  const captions = makeElement(root, "div", { class: "kg-captions" });
-  const longest = [...new Set(content.scenes.map((scene) => scene.caption))].sort((a, b) => b.length - a.length);
-  for (const caption of longest.slice(0, 12)) makeElement(captions, "p", { class: "kg-ghost", "aria-hidden": "true" }, caption);
+  const shownCaption = makeText(root, "kg-caption", content.scenes.map((scene) => scene.caption));
   lastId += 1;
-  const shownCaption = makeElement(captions, "p", { class: "kg-caption", id: `kg-${lastId}`, "aria-live": "polite" });
+  shownCaption.id = `kg-${lastId}`;
+  shownCaption.setAttribute("aria-live", "polite");
   svg.setAttribute("aria-describedby", shownCaption.id);
 
   const details = makeElement(root, "details");
@@ -405,6 +429,10 @@ function mount(root, content, send, messageText = "", before = null) {
     const drawn = isStep ? marks : marks.map((mark) => ({ ...mark, delay: 0, duration: 0 }));
     const seconds = drawScene(svg, drawn, choose);
     shownCaption.textContent = scene.caption;
+    scene.lines.forEach((line, number) => {
+      lines[number].textContent = line.text;
+      lines[number].className = `kg-line kg-tone-${line.tone}`;
+    });
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));
     return seconds;

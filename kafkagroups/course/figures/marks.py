@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
 from typing import Any, NamedTuple
@@ -95,7 +95,9 @@ def style_sheet() -> str:
 def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str, ink: str) -> Iterator[str]:
     for tone in Tone:
         colours = _mix_colours(tone, lines, page, ink)
-        variables = f"--fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink};"
+        # Unlike "none", a browser changes "transparent" step by step.
+        fill = colours.fill.replace("none", "transparent")
+        variables = f"--fill: {fill}; --line: {colours.line}; --ink: {colours.ink};"
         yield f"{theme}.kg-tone-{tone} {{ {variables} }}"
     for number, hue in enumerate(hues):
         fill = _mix(hue, page, 0.2 if page == PAGE_COLOUR else _DARK_SHARE)
@@ -198,6 +200,16 @@ class Curve:
 
 
 Mark = Box | Label | Arrow | Curve
+Legend = tuple[tuple[Box, str], ...]
+"""Boxes, whose places do not matter, and what they mean."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text above the picture. Unlike a label, it wraps in a narrow column and never scrolls away."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
 
 
 @dataclass(frozen=True)
@@ -205,13 +217,14 @@ class Scene:
     """What a figure shows at one position of its controls. Marks go from back to front.
 
     The caption has one to three sentences. `text` is the text form, for tests and screen readers. `place` is what the
-    figure says about the step, instead of its option's name.
+    figure says about the step, instead of its option's name. Every scene of a figure has as many `lines`.
     """
 
     marks: tuple[Mark, ...]
     caption: str
     text: tuple[str, ...]
     place: str = ""
+    lines: tuple[Line, ...] = ()
 
 
 def list_labels(marks: Sequence[Mark]) -> list[str]:
@@ -240,6 +253,15 @@ def find_hatch(box: Box) -> str:
 def fit_words(width: float, size: float, *candidates: str) -> tuple[str, ...]:
     """Return the first of these texts that is not wider, as the lines of a box; otherwise nothing."""
     return next(((words,) for words in candidates if measure_text(words, size) <= width), ())
+
+
+def place_keys(legend: Legend, y: float) -> Iterator[Mark]:
+    """Yield the marks of a legend in one row, for an image. On a page, they stand below the picture, and wrap."""
+    x = 4.0
+    for box, words in legend:
+        yield replace(box, x=x, y=y - 11, width=18, height=14)
+        yield Label(f"{box.key} words", x + 23, y, words, size=11)
+        x += 37 + measure_text(words, 11)
 
 
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"

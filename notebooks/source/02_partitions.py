@@ -190,7 +190,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. The offsets only show their age: every group commits 50 while there are 50 partitions, and 60 while there are 60. A small dashed box marks *records of an old home*, which the group has left behind.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a coloured box is the commit of a group of the shop. Its offset only shows its age: every group commits 50 while there are 50 partitions, and 60 while there are 60. A dashed box marks *records of an old home*, which the group has left behind, and a question mark stands where brokers look for a commit that is not there.
 #
 # When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions, with a new danger: some groups get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
 

@@ -238,6 +238,8 @@ def type_a_group(page, figure):
     """Lesson 02: the hash of "reports" is 1094603199, so its partition is 49 of 50, and 39 of 60."""
     shown = figure.locator("svg")
     expect(shown).not_to_contain_text("reports")
+    figure.get_by_role("slider").focus()
+    page.keyboard.press("Home")
     field = figure.get_by_role("textbox", name="mark a group id")
     field.fill("reports")
     page.keyboard.press("Enter")
@@ -271,7 +273,7 @@ def cut_the_power(page, figure):
 
 def type_a_death(page, figure):
     """Lesson 06: the join phase ends at 7 s. A member that dies at 9 s is removed at 17 s."""
-    shown = figure.locator("svg")
+    shown = figure.locator(".kg-view")
     field = figure.get_by_role("textbox", name="place a death")
     field.fill("billing-1 at 14")
     page.keyboard.press("Enter")

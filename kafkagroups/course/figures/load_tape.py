@@ -30,10 +30,15 @@ _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
 _NAMES_LEFT = 127
 _ROW = 27
 _CHIP_HEIGHT = 24
-_FIRST_ROW = 155
-_ANSWERS = 283
+_FIRST_ROW = 149
+_ANSWERS = 277
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
+_LEGEND = (
+    (Box("dashed", 0, 0, 0, 0, is_dashed=True, is_hollow=True), "in a transaction"),
+    (Box("hatched", 0, 0, 0, 0, tone=Tone.DEAD, is_gone=True), "replaced or removed"),
+    (Box("differs", 0, 0, 0, 0, ("≠",), Tone.ERROR), "the two differ"),
+)
 
 
 class _Entry(NamedTuple):
@@ -130,7 +135,7 @@ class LoadTape(Figure):
             return _draw(step, dict(zip((_CLASSIC, _NEW), pairs, strict=True)), is_broken=ending == 1)
 
         title = "A load: the head moves, and the records drop into memory"
-        super().__init__(Content.draw(title, 312, (steps, endings), draw))
+        super().__init__(Content.draw(title, 306, (steps, endings), draw, legend=_LEGEND))
 
 
 def _encode(entry: _Entry, *, is_broken: bool) -> tuple[KeyAndValue | ControlType, int]:
@@ -241,7 +246,7 @@ def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = T
 def _draw_memory(coordinator: _Coordinator, memory: _Memory) -> Iterator[Mark]:
     name, kafka, left = coordinator
     middle = left + _SIDE_WIDTH / 2
-    yield Label(f"{name} title", middle, 127, f"Kafka {kafka}", "middle", size=13, is_bold=True, is_pinned=True)
+    yield Label(f"{name} title", middle, 121, f"Kafka {kafka}", "middle", size=13, is_bold=True, is_pinned=True)
     frame = (left - 4, _FIRST_ROW - 20, _SIDE_WIDTH + 8, _ROW * len(_GROUPS) + 20)
     yield Box(f"{name} frame", *frame, tone=Tone.MUTED, is_pinned=True)
     for title, x in (("group", left + _GROUP_WIDTH / 2), ("offset", left + _SIDE_WIDTH - _OFFSET_WIDTH / 2)):
@@ -274,7 +279,6 @@ def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
     in_memory = {chip.record for chip in new.chips.values()}
     head = min(max(_LEFT, _find_tile(step - 1) + _TILE_WIDTH / 2), 552)
     yield Label("tape title", _LEFT, 14, "the log", is_bold=True)
-    yield Label("dashes", 552, 14, "dashed: in a transaction", "end", Tone.MUTED, 11)
     yield Box("read", _LEFT, 22, head - _LEFT, 4, tone=Tone.NEW, is_solid=True)
     yield Arrow("head", head, 20, head, 34, Tone.NEW)
     for offset, entry in enumerate(_LOG):

@@ -70,7 +70,8 @@ class Failover(Figure):
             asked = chosen - 1 if chosen else (0, 0, 1, 1, 1)[phase_number]
             phase = list(_PHASES)[phase_number]
             question = list(_QUESTIONS)[question_number]
-            return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
+            led = next(iter(sizes.values()))[0] or 0
+            return _draw(phase, sizes[phase], led, asked, _QUESTIONS[question][0], answers[phase, asked, question])
 
         super().__init__(Content.draw("A failover of partition 9, and a client that asks", 276, controls, draw))
 
@@ -107,11 +108,12 @@ def _ask(broker: GroupCoordinator, state: str, group: str, require_stable: bool)
     return f"offset {answer.offset}".replace("-", "−")
 
 
-def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: str) -> Scene:
+def _draw(phase: str, sizes: list[int | None], led: int, asked: int, group: str, answer: str) -> Scene:
+    """`led` is how many offsets the first broker had."""
     states = _PHASES[phase]
     marks: list[Mark] = []
     for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
-        marks += _draw_broker(number, state, size)
+        marks += _draw_broker(number, state, size, lost=led if state == "dead" else 0)
     tone = Tone.LIVE if answer.startswith("offset") else Tone.ERROR
     if answer == "offset −1":
         tone = Tone.WAIT
@@ -121,15 +123,16 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
     lost = states[asked] == "dead"
     next_words = next(words for start, words in _NEXT.items() if answer.lower().startswith(start))
     origin = f"asked {key}" if lost else f"memory {asked}"
-    style: dict[str, Any] = {"origin": origin, "delay": 0.9, "is_pinned": True}
+    style: dict[str, Any] = {"origin": origin, "delay": 1.4, "is_pinned": True}
+    asks: dict[str, Any] = {"origin": "asks", "is_dashed": lost, "delay": 0.8}
     marks += [
         Box("client", 4, 200, 552, 72, tone=Tone.NEW, is_hollow=True),
         Label("client title", 14, 224, "client", is_bold=True, is_pinned=True),
         Label("answer title", 14, 256, "is told", is_pinned=True),
-        Label(f"next {key}", 316, 256, next_words, delay=1.4),
+        Label(f"next {key}", 316, 256, next_words, delay=1.8),
         Arrow("question", middle, 199, middle, 171, Tone.NEW, is_dashed=lost),
         Box("asks", 84, 208, 222, 24, (f"OffsetFetch {group}",), Tone.NEW, is_pinned=True),
-        Box(f"asked {key}", left, 138, 152, 24, (f"{group}?",), Tone.NEW, origin="asks", is_dashed=lost),
+        Box(f"asked {key}", left, 138, 152, 24, (f"{group}?",), Tone.NEW, **asks),
         Box(f"answer {key}", 84, 240, 222, 24, (answer,), tone, is_bold=True, **style),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
@@ -148,7 +151,8 @@ def _name_memory(state: str, size: int | None) -> str:
     return f"{size} offsets" if size else "empty"
 
 
-def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
+def _draw_broker(number: int, state: str, size: int | None, lost: int) -> Iterator[Mark]:
+    """`lost` is how many offsets a dead broker had."""
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
     yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
@@ -158,8 +162,12 @@ def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
     word = f"✗ {state}" if is_dead else state
     yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, word, "middle", size=13, is_bold=True)
     words = f"memory: {_name_memory(state, size)}"
-    yield Box(f"memory {number}", left + 12, 54, 152, 44, (words, ""), is_dashed=is_dead, is_hollow=True)
+    frame = (left + 12, 54, 152, 44)
+    yield Box(f"memory {number}", *frame, (words, ""), size=11, is_dashed=is_dead, is_hollow=True, delay=0.3)
     yield Box(f"log {number}", left + 12, 106, 152, 24, ("log of partition 9",))
     for cell in range(3 if state == "loading" else size or 0):
         place = (left + 20 + cell * 20, 78)
-        yield Box(f"cell {number} {cell}", *place, 16, 14, tone=Tone.LIVE, origin=f"log {number}", delay=0.2 * cell)
+        yield Box(f"cell {number} {cell}", *place, 16, 14, tone=Tone.LIVE, origin=f"log {number}", delay=0.15 * cell)
+    for cell in range(lost):
+        style = {"tone": Tone.DEAD, "is_hollow": True, "is_dashed": True, "delay": 0.4 + 0.05 * cell}
+        yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 78, 16, 14, **style)

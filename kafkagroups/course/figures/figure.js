@@ -64,7 +64,7 @@ function drawBox(group, box, rectangle) {
   rectangle ??= makeShape(group, "rect", { rx: 3 });
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
-  rectangle.setAttribute("stroke-dasharray", box.is_dashed ? "4 3" : "none");
+  rectangle.style.strokeDasharray = box.is_dashed ? "4 3" : "4 0"; // No "none": the dashes come step by step.
   if (box.hatch) makeShape(group, "path", { d: box.hatch, class: group.mark && !group.mark.hatch ? "kg-late" : "" });
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
@@ -109,7 +109,7 @@ function drawMark(group, mark, waitMs) {
   for (const text of listTexts(group)) text.classList.add("kg-late");
   for (const text of old) text.setAttribute("class", "kg-old");
   group.append(...old);
-  setTimeout(() => old.forEach((text) => text.remove()), waitMs + 100);
+  setTimeout(() => old.forEach((text) => text.remove()), waitMs);
 }
 
 // In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed, to the right of the
@@ -179,8 +179,11 @@ function drawScene(svg, marks, choose) {
   const present = new Map([...before, ...marks.map((mark) => [mark.key, mark])]);
   const copied = isStill || !old.size ? [] : marks.filter((mark) => !isKept(mark) && present.has(mark.origin));
   const coming = marks.filter((mark) => !isKept(mark) || moved.includes(mark));
-  const arriving = new Map(coming.map((mark) => [String(placeOf(mark)), 1000 * (mark.delay ?? 0)]));
-  const replaced = leaving.filter((group) => group.mark.kind === "box" && arriving.has(String(placeOf(group.mark))));
+  const arriving = new Map(coming.map((mark) => [String(placeOf(mark)), mark]));
+  const findSuccessor = ({ mark }) => arriving.get(String(placeOf(mark)));
+  // A copy that says the same comes after the old mark has left. Otherwise the words would stand there twice.
+  const isRepeated = (group) => copied.includes(findSuccessor(group)) && joinTexts(group) === findSuccessor(group).lines?.join("\n");
+  const replaced = leaving.filter((group) => group.mark.kind === "box" && findSuccessor(group) && !isRepeated(group));
   const isWaiting = leaving.length > replaced.length;
   const isMoving = moved.length + copied.length > 0;
   const waitMs = isStill ? 0 : (isMoving ? MOVE_MS : 0) + (isWaiting ? LEAVE_MS : 0);
@@ -188,7 +191,7 @@ function drawScene(svg, marks, choose) {
   svg.classList.toggle("kg-moves", !isStill && isMoving);
   for (const group of leaving) {
     if (isStill) group.remove();
-    else if (replaced.includes(group)) leaveAfter(group, (waitMs || MOVE_MS) + arriving.get(String(placeOf(group.mark))));
+    else if (replaced.includes(group)) leaveAfter(group, (waitMs || MOVE_MS) + 1000 * (findSuccessor(group).delay ?? 0));
     else leave(group);
   }
   const skip = (group) => {

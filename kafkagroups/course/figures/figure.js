@@ -126,9 +126,9 @@ function reveal(svg, marks, isStill) {
   picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });
 }
 
-// What a narrow picture shows first: of the marks that are new where a figure opens, the one that is furthest right.
+// What a narrow picture shows first: of the boxes that are new where a figure opens, the one that is furthest right.
 function findNewest(marks) {
-  const found = marks.filter((mark) => mark.tone === "new" && !mark.is_pinned);
+  const found = marks.filter((mark) => mark.kind === "box" && mark.tone === "new" && !mark.is_pinned);
   return found.sort((a, b) => placeOf(b)[0] - placeOf(a)[0]).slice(0, 1);
 }
 

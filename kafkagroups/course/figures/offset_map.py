@@ -22,7 +22,8 @@ _RECORDS = (("A", 1), ("B", 1), ("C", 1), ("A", 2), ("D", 1), ("A", 3), ("B", 2)
 _FIRST_DIRTY = 3
 _ACTIVE_START = 6
 _PARTS = (("clean part", 0, _FIRST_DIRTY), ("dirty range", _FIRST_DIRTY, _ACTIVE_START), ("active", _ACTIVE_START, 7))
-_MAP_COLUMNS = {"A": 2, "D": 3}
+_MAP_COLUMNS = {"A": 1.85, "D": 2.85}
+"""So that a narrow picture shows the map as a whole."""
 _FIRST_LOOK_UP = 1 + _ACTIVE_START - _FIRST_DIRTY
 _STEPS = (
     "before the pass",
@@ -77,6 +78,8 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     looked_up = step - _FIRST_LOOK_UP
     reads = end - 1 if step else None
     current = looked_up if looked_up >= 0 else reads
+    if is_copied:
+        current = None
     marks = [*_draw_parts(current, is_copied=is_copied), *_draw_map(entries, end, current, is_filled=looked_up >= 0)]
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
@@ -122,15 +125,16 @@ def _draw_parts(current: int | None, *, is_copied: bool) -> Iterator[Mark]:
 
 
 def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_filled: bool) -> Iterator[Mark]:
-    yield Label("map title", _find_left(3) - 3, _MAP_TOP + 59, "the offset map", "middle", is_bold=True)
-    yield Box("map", _find_left(2) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
+    yield Label("map title", _find_left(2.85) - 3, _MAP_TOP + 59, "the offset map", "middle", is_bold=True)
+    yield Box("map", _find_left(1.85) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
     for offset in range(_FIRST_DIRTY, _ACTIVE_START):
         key = _RECORDS[offset][0]
         if offset >= end:
-            yield Box(f"entry {offset}", _find_left(offset), _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, hue=key)
+            frame = (_find_left(offset), _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
+            yield Box(f"entry {offset}", *frame, (_name(offset),), hue=key)
             continue
         # The entry that is replaced keeps its place below the new one.
-        words = (f"{key} → {offset}",) if entries[key] == offset else ()
+        words = (f"{key} → {offset}",)
         tone = Tone.NEW if offset == current and not is_filled else Tone.PLAIN
         left = _find_left(_MAP_COLUMNS[key])
         yield Box(f"entry {offset}", left, _MAP_TOP, _CELL_WIDTH, _CELL_HEIGHT, words, tone, hue=key)

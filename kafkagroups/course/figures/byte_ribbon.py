@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Arrow, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone, measure_text
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import escape
 from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
@@ -21,12 +21,13 @@ from kafkagroups.records.spans import Span, annotate
 
 MARGIN = 6
 _SIZE = 11
-_BLOCK_HEIGHT = 44
+_BLOCK_HEIGHT = 42
 _STRIP_HEIGHT = 5
 _ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
 _HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-7"}
+_LEGEND = tuple((Box(kind, 0, 0, 0, 0, hue=hue), kind) for kind, hue in _HUE_BY_KIND.items())
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
 
@@ -103,8 +104,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             section = _find_section(span)
             x = MARGIN
             y += _ROW_HEIGHT + 18
-            words = "header: crc covers what is bracketed" if section == "header" else section
-            headings.append(Label(f"heading {section}", MARGIN, y - 5, words, is_bold=True))
+            headings.append(Label(f"heading {section}", MARGIN, y - 5, section, is_bold=True))
         longest, shortest = (_place_block(span, x, y, shown) for shown in _SHOWN_BYTES)
         place = longest if longest.x + longest.width <= WIDTH - MARGIN else shortest
         if place.x + place.width > WIDTH - MARGIN:
@@ -112,10 +112,6 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             place = _place_block(span, MARGIN, y, _SHOWN_BYTES[0])
         places.append(place)
         x = place.x + place.width + 4
-    for number, (kind, hue) in enumerate(_HUE_BY_KIND.items()):
-        x = WIDTH - 196 + 66 * number
-        headings.append(Box(f"key {kind}", x, 3, 10, 10, hue=hue))
-        headings.append(Label(f"key words {kind}", x + 14, 13, kind, size=_SIZE))
     return places, headings, y + _ROW_HEIGHT
 
 
@@ -150,7 +146,7 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
         characters = min(count, place.shown) * 3 - 1 + 2 * place.is_cut
         start = place.x + place.width / 2 - characters * _SIZE * CHARACTER_WIDTH / 2
         x = start + index * 3 * _SIZE * CHARACTER_WIDTH - 2
-        yield Box("changed byte", x, place.y + 15, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)
+        yield Box("changed byte", x, place.y + 14, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)
 
 
 def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
@@ -158,28 +154,27 @@ def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[B
     span = places[selected].span
     style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
     end = span.end if span.field == "crc" else _find_end(span, size)
-    start = span.end if end > span.end else span.start
-    counted = [place for place in places if place.span.part == span.part and start <= place.span.start < end]
+    counted = [place for place in places if place.span.part == span.part and span.end <= place.span.start < end]
     for number, (y, group) in enumerate(groupby(counted, attrgetter("y"))):
         row = list(group)
         width = row[-1].x + row[-1].width - row[0].x + 6
         yield Box(f"reach {number}", row[0].x - 3, y + _BLOCK_HEIGHT + 2, width, 4, **style)
-    if start == span.end:
+    if counted:
         yield Box("reach end", counted[-1].x + counted[-1].width + 1, counted[-1].y, 2, _BLOCK_HEIGHT + 5, **style)
     last = places[selected]
     yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
 
 
-def draw_brackets(places: Sequence[Place], selected: int) -> Iterator[Mark]:
-    """Yield a bracket at each side of the rows that the checksum covers."""
-    covering = [number for number, place in enumerate(places) if place.span.field == "crc"]
-    tone = Tone.NEW if selected in covering else Tone.PLAIN
-    for number, (x, inner) in product(covering, ((1.5, 6), (WIDTH - 1.5, WIDTH - 6))):
-        top = places[number + 1].y - 4
-        bottom = places[-1].y + _BLOCK_HEIGHT + 8
-        for end in (top, bottom):
-            yield Arrow(f"bracket {x} {end}", x, end, inner, end, tone, has_head=False)
-        yield Arrow(f"bracket {x}", x, top, x, bottom, tone, has_head=False)
+def draw_coverage(places: Sequence[Place], selected: int) -> Iterator[Mark]:
+    """Yield a frame around what the checksum covers. It has a colour if the checksum is selected."""
+    for number in [number for number, place in enumerate(places) if place.span.field == "crc"]:
+        first = places[number + 1]
+        last = places[-1]
+        tone = Tone.NEW if number == selected else Tone.MUTED
+        top = first.y - 4
+        yield Box("checksum", 1, top, WIDTH - 2, last.y + _BLOCK_HEIGHT + 8 - top, tone=tone)
+        words = f"crc covers these {last.span.end - first.span.start} bytes"
+        yield Label("checksum words", WIDTH - 10, last.y + 26, words, "end", tone, is_bold=number == selected)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
@@ -291,7 +286,7 @@ class ByteRibbon(Figure):
             Control("change", "changed byte", options, is_sequence=False, jumps=tuple(jumps), is_answer=True),
         )
         typed = FreeInput("change a byte (position=hex)", self._example)
-        return Content.draw(self._title, self._height, controls, draw, typed)
+        return Content.draw(self._title, self._height, controls, draw, typed, _LEGEND)
 
     def _describe_change(self, change: ByteChange) -> str:
         old = self.bytes_by_part[change.part][change.position]
@@ -313,7 +308,7 @@ class ByteRibbon(Figure):
     def _draw(self, selected: int, change: ByteChange | None, parts: Mapping[str, bytes], reading: Reading) -> Scene:
         changed_span = self._find_span(change) if change else None
         believed = reading.value_by_name or self._written
-        marks: list[Mark] = [*self._headings, *draw_brackets(self._places, selected)]
+        marks: list[Mark] = [*draw_coverage(self._places, selected), *self._headings]
         for number, place in enumerate(self._places):
             is_changed = place.span == changed_span
             data = parts[place.span.part][place.span.start : place.span.end]
@@ -368,7 +363,7 @@ class ByteRibbon(Figure):
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
         size = len(self.bytes_by_part[span.part])
         counted = _find_end(span, size) - span.end
-        has = "covers is between the brackets" if span.field == "crc" else "counts has the strip below it"
+        has = "covers is in the frame" if span.field == "crc" else "counts has the strip below it"
         reach = f" What it {has}: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 

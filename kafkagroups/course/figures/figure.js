@@ -120,7 +120,7 @@ function reveal(svg, marks, isStill) {
   const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
   const left = Math.min(...marks.map((mark) => Math.min(placeOf(mark)[0], mark.x2 ?? Infinity))) * scale;
   const right = Math.max(...marks.map((mark) => Math.max(placeOf(mark)[0] + (mark.width ?? 0), mark.x2 ?? 0))) * scale;
-  const edge = ((svg.querySelector('[data-key^="cover"]')?.mark.width ?? -FADE) + FADE) * scale;
+  const edge = ((svg.querySelector('.kg-pinned[data-key^="cover"]')?.mark.width ?? -FADE) + FADE) * scale;
   if (left >= picture.scrollLeft + edge && right <= picture.scrollLeft + picture.clientWidth) return;
   const start = left - Math.max(edge + 20, (edge + picture.clientWidth - (right - left)) / 2);
   picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });

@@ -214,7 +214,7 @@ def test_an_untrusted_notebook_shows_the_first_scene(page, lab, course):
 def type_a_byte(page, figure):
     """Lesson 01: the reader steps to a field, types a byte, and sees what a reader of the record now believes."""
     place = figure.locator(".kg-place")
-    shown = figure.locator("svg")
+    shown = figure.locator(".kg-view")
     figure.get_by_role("button", name="next").click()
     expect(place).to_have_text("field 2 of 15: key: length of group")
     figure.get_by_role("slider").focus()

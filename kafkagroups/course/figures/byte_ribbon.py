@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from operator import attrgetter
-from textwrap import wrap
 from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import escape
 from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
@@ -112,7 +111,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             place = _place_block(span, MARGIN, y, _SHOWN_BYTES[0])
         places.append(place)
         x = place.x + place.width + 4
-    return places, headings, y + _ROW_HEIGHT
+    return places, headings, y + _ROW_HEIGHT + 2
 
 
 def _place_block(span: Span, x: float, y: float, shown: int) -> Place:
@@ -224,10 +223,7 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
     return change
 
 
-_PANEL_BYTES = 16
-_PANEL_WIDTH = 308
-"""What a phone shows of a picture."""
-_LINE_CHARACTERS = int(_PANEL_WIDTH / (12 * CHARACTER_WIDTH))
+_MOST_BYTES = 16
 
 
 class ByteRibbon(Figure):
@@ -240,8 +236,7 @@ class ByteRibbon(Figure):
         self.bytes_by_part = bytes_by_part
         self.spans = self.read_spans(bytes_by_part)
         self._written = Reading(self.spans).value_by_name
-        self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
-        self._height = self._panel_y + 104
+        self._places, self._headings, self._height = arrange_blocks(self.spans)
         # At most 160 scenes are drawn.
         self.changes = self.choose_changes()[: max(160 // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
@@ -326,12 +321,12 @@ class ByteRibbon(Figure):
         text = [f"field: {name}"]
         if change is None:
             data = parts[span.part][span.start : span.end]
-            shown_bytes = data[:_PANEL_BYTES].hex(" ") + (" …" if len(data) > _PANEL_BYTES else "")
+            shown_bytes = data[:_MOST_BYTES].hex(" ") + (" …" if len(data) > _MOST_BYTES else "")
             marks += draw_reader(self._places, selected, len(parts[span.part]))
             where = f"{span.part}, {_format_range(span)}, {span.type}"
-            facts = {"where": where, "bytes": shown_bytes, "value": shorten(span.text), "meaning": span.meaning}
-            lines = [line for fact in facts.items() for line in wrap("  ".join(fact), _LINE_CHARACTERS)]
-            text += map(": ".join, facts.items())
+            value = shorten(span.text)
+            line = Line(f"{where}: {shown_bytes}. {span.meaning[:1].upper()}{span.meaning[1:]}")
+            text += [f"where: {where}", f"bytes: {shown_bytes}", f"value: {value}", f"meaning: {span.meaning}"]
             caption = self._count_bytes(span, name)
         else:
             now = reading.value_by_name.get((span.part, name))
@@ -339,10 +334,7 @@ class ByteRibbon(Figure):
             if now == span.text:
                 value = f"{_show(span.text)}, still read"
             differences = self._list_differences(reading)
-            lines = wrap(f"value  {value}", _LINE_CHARACTERS)
-            words, tone, belief = _describe_belief(reading, differences)
-            frame = (MARGIN, self._panel_y + 20 + 16 * len(lines), _PANEL_WIDTH, 50)
-            marks.append(Box("belief", *frame, tuple(words), tone, _SIZE, is_pinned=True))
+            line, belief = _describe_belief(reading, differences)
             wrong = {key for key, value in reading.value_by_name.items() if self._written.get(key) != value}
             marks += draw_cuts(self._places, reading.spans, wrong)
             old = self.bytes_by_part[change.part][change.position]
@@ -350,10 +342,7 @@ class ByteRibbon(Figure):
             changed = f"Byte {change.position} of the {change.part}"
             caption = f"{changed} was {old:02x}, and is now {change.byte:02x}. {explanation}"
             text += [f"value: {value}", f"changed byte: {change.byte:02x}", *belief]
-        marks.append(Label("panel name", MARGIN, self._panel_y + 14, name, tone=Tone.NEW, is_bold=True, is_pinned=True))
-        for number, line in enumerate(lines):
-            marks.append(Label(f"panel {number}", MARGIN, self._panel_y + 30 + 16 * number, line, is_pinned=True))
-        return Scene(tuple(marks), caption, tuple(text))
+        return Scene(tuple(marks), caption, tuple(text), lines=(Line(f"{name}: {value}", Tone.NEW), line))
 
     def _count_bytes(self, span: Span, name: str) -> str:
         count = span.end - span.start
@@ -377,15 +366,14 @@ def _show(value: str | None) -> str:
     return "nothing" if value is None else shorten(value, 14)
 
 
-def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list[str], Tone, list[str]]:
+def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[Line, list[str]]:
     if reading.error is not None:
-        reason = wrap(reading.error, _LINE_CHARACTERS)[:2]
-        return ["A reader refuses the bytes ✗", *reason], Tone.ERROR, [f"refused: {' '.join(reason)}"]
+        return Line(f"A reader refuses the bytes ✗ {reading.error}", Tone.ERROR), [f"refused: {reading.error}"]
     if not differences:
-        return ["A reader still reads the same values ✓"], Tone.LIVE, []
+        return Line("A reader still reads the same values ✓", Tone.LIVE), []
     shown = differences[:2]
-    lines = [f"A reader now reads other values ({len(differences)}):", *shown]
-    return lines, Tone.WAIT, [f"now believed: {line}" for line in shown]
+    words = f"A reader now reads other values ({len(differences)}): {', '.join(shown)}"
+    return Line(words, Tone.WAIT), [f"now believed: {difference}" for difference in shown]
 
 
 def _format_range(span: Span) -> str:

@@ -326,7 +326,7 @@ function makeScrollable(picture, sign) {
     const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
     const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
     const hidden = picture.scrollWidth - picture.clientWidth;
-    const start = hidden > 1 && pinned.length ? Math.min(...pinned) - 4 : 0;
+    const start = hidden > 1 && pinned.length ? Math.max(0, Math.min(...pinned) - 10) : 0;
     svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale - start}px`);
     if (hidden > 1) picture.tabIndex = 0;
     else picture.removeAttribute("tabindex");
@@ -340,12 +340,16 @@ function makeScrollable(picture, sign) {
 
 // Text around the picture -------------------------------------------------------------------------------------------
 
-// The longest texts stand invisibly in the same place, so the height stays constant.
+// Returns the elements of the lines. The longest texts stand invisibly in the same place, so the height stays constant.
 function makeText(parent, name, texts) {
   const room = makeElement(parent, "div", { class: `${name}s` });
-  const longest = [...new Set(texts)].sort((a, b) => b.length - a.length);
-  for (const text of longest.slice(0, 12)) makeElement(room, "p", { class: "kg-ghost", "aria-hidden": "true" }, text);
-  return makeElement(room, "p", { class: name });
+  const longest = [...new Set(texts.map((lines) => lines.join("\n")))].sort((a, b) => b.length - a.length);
+  for (const text of longest.slice(0, 12)) {
+    const ghost = makeElement(room, "div", { class: "kg-ghost", "aria-hidden": "true" });
+    for (const line of text.split("\n")) makeElement(ghost, "p", {}, line);
+  }
+  const shown = makeElement(room, "div");
+  return texts[0].map(() => makeElement(shown, "p", { class: name }));
 }
 
 function makeLegend(parent, legend) {
@@ -370,9 +374,7 @@ function mount(root, content, send, messageText = "", before = null) {
   root.setAttribute("aria-label", content.title);
   makeElement(root, "div", { class: "kg-title" }, content.title);
   const view = makeElement(root, "div", { class: "kg-view" });
-  const lines = content.scenes[0].lines.map((_, number) => {
-    return makeText(view, "kg-line", content.scenes.map((scene) => scene.lines[number].text));
-  });
+  const lines = makeText(view, "kg-line", content.scenes.map((scene) => scene.lines.map((line) => line.text)));
   const picture = makeElement(view, "div", { class: "kg-picture" });
   const svg = makeShape(picture, "svg", {
     viewBox: `0 0 ${content.width} ${content.height}`,
@@ -408,7 +410,7 @@ function mount(root, content, send, messageText = "", before = null) {
   const field = content.free_input && send ? makeFreeInput(controls, content.free_input, send, before?.typed() ?? "") : null;
   const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
 
-  const shownCaption = makeText(root, "kg-caption", content.scenes.map((scene) => scene.caption));
+  const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
   lastId += 1;
   shownCaption.id = `kg-${lastId}`;
   shownCaption.setAttribute("aria-live", "polite");

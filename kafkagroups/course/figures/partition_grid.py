@@ -102,7 +102,11 @@ class _View(NamedTuple):
         place = f"{group}: hash % {count} = {home}"
         if self.found is None:
             old = self.homes[group][0]
-            stays = f", and its commit of 50 is in partition {old}" if old == home else f", but its commit of 50 is in {old}"
+            stays = (
+                f", and its commit of 50 is in partition {old}"
+                if old == home
+                else f", but its commit of 50 is in {old}"
+            )
             return Line(place + (", and it commits 60 there" if self.step > 2 else stays), Tone.NEW)
         offset = self.found[group]
         answer = "nothing" if offset is None else f"offset {offset}"

@@ -21,6 +21,7 @@ from rich.cells import cell_len
 from kafkagroups.cli import main as run_command
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import page_script
+from kafkagroups.course.figures.marks import draw_svg
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "build" / "figures.html"
@@ -46,7 +47,7 @@ class Terminal(io.StringIO):
 def draw_picture(name: str) -> str:
     """Return the picture of a figure for the README, as SVG."""
     content = FIGURES[name]().content
-    return content.draw_image(content.scenes[PICTURES[name]]) + "\n"
+    return draw_svg(content.scenes[PICTURES[name]], content.height, content.title, content.legend) + "\n"
 
 
 def draw_command() -> str:

@@ -58,7 +58,8 @@ def test_the_keys_of_a_scene_are_different(figure):
 def test_every_value_of_the_text_form_is_drawn(figure):
     """A line of the text form is "name: value". The picture or its caption contains each value."""
     for options, scene in figure.content.scenes.items():
-        shown = " ".join([*list_labels(scene.marks), *(line.text for line in scene.lines), scene.caption])
+        around = [*(line.text for line in scene.lines), *(box.key for box in figure.content.legend), scene.caption]
+        shown = " ".join([*list_labels(scene.marks), *around])
         for line in scene.text:
             _, separator, value = line.partition(": ")
             if separator:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import escape
 from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
@@ -26,7 +26,7 @@ _ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
 _HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-7"}
-_LEGEND = tuple((Box(kind, 0, 0, 0, 0, hue=hue), kind) for kind, hue in _HUE_BY_KIND.items())
+_LEGEND = tuple(Box(kind, *KEY, hue=hue) for kind, hue in _HUE_BY_KIND.items())
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
 
@@ -140,12 +140,12 @@ def draw_block(number: int, place: Place, data: bytes, value: str, tone: Tone, *
 
 def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
     index = position - place.span.start
-    count = place.span.end - place.span.start
     if index < place.shown:
-        characters = min(count, place.shown) * 3 - 1 + 2 * place.is_cut
-        start = place.x + place.width / 2 - characters * _SIZE * CHARACTER_WIDTH / 2
-        x = start + index * 3 * _SIZE * CHARACTER_WIDTH - 2
-        yield Box("changed byte", x, place.y + 14, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)
+        distance = measure_text("00 ", _SIZE)
+        characters = min(place.span.end - place.span.start, place.shown) * 3 - 1 + 2 * place.is_cut
+        start = place.x + place.width / 2 - characters * distance / 6
+        frame = (start + index * distance - 2, place.y + 14, 18, 15)
+        yield Box("changed byte", *frame, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)
 
 
 def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
@@ -158,8 +158,6 @@ def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[B
         row = list(group)
         width = row[-1].x + row[-1].width - row[0].x + 6
         yield Box(f"reach {number}", row[0].x - 3, y + _BLOCK_HEIGHT + 2, width, 4, **style)
-    if counted:
-        yield Box("reach end", counted[-1].x + counted[-1].width + 1, counted[-1].y, 2, _BLOCK_HEIGHT + 5, **style)
     last = places[selected]
     yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
 
@@ -223,9 +221,6 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
     return change
 
 
-_MOST_BYTES = 16
-
-
 class ByteRibbon(Figure):
     when_refused: str
     when_believed: str
@@ -281,7 +276,7 @@ class ByteRibbon(Figure):
             Control("change", "changed byte", options, is_sequence=False, jumps=tuple(jumps), is_answer=True),
         )
         typed = FreeInput("change a byte (position=hex)", self._example)
-        return Content.draw(self._title, self._height, controls, draw, typed, _LEGEND)
+        return Content.draw(self._title, self._height, controls, draw, free_input=typed, legend=_LEGEND)
 
     def _describe_change(self, change: ByteChange) -> str:
         old = self.bytes_by_part[change.part][change.position]
@@ -320,8 +315,7 @@ class ByteRibbon(Figure):
         name = find_name(span)
         text = [f"field: {name}"]
         if change is None:
-            data = parts[span.part][span.start : span.end]
-            shown_bytes = data[:_MOST_BYTES].hex(" ") + (" …" if len(data) > _MOST_BYTES else "")
+            shown_bytes = shorten(parts[span.part][span.start : span.end].hex(" "), limit=48)
             marks += draw_reader(self._places, selected, len(parts[span.part]))
             where = f"{span.part}, {_format_range(span)}, {span.type}"
             value = shorten(span.text)

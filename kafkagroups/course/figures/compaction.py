@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.folders import open_log
@@ -54,12 +54,7 @@ _LOG = (
     SmallRecord("A", 8),
     SmallRecord("D", 3),
 )
-_LEGEND = (
-    (Box("hatched", 0, 0, 0, 0, tone=Tone.DEAD, is_gone=True), "replaced or removed"),
-    (Box("dashed", 0, 0, 0, 0, is_dashed=True, is_hollow=True), "in a transaction"),
-    (Box("M", 0, 0, 0, 0, ("M",), is_hollow=True), "marker"),
-    (Box("∅", 0, 0, 0, 0, ("∅",), is_hollow=True), "tombstone"),
-)
+_MARKS = (Box("marker", *KEY, ("M",), is_hollow=True), Box("tombstone", *KEY, ("∅",), is_hollow=True))
 _STEPS = ("before pass 1", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50")
 
 
@@ -104,7 +99,7 @@ class Compaction(Figure):
             return _draw(step, passes[start, is_open], start, is_open)
 
         title = "Three passes of the log cleaner"
-        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=_LEGEND))
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=(HATCHED, DASHED, *_MARKS)))
 
 
 def list_entries(is_open: bool) -> list[SmallRecord]:

@@ -71,19 +71,18 @@ class Epochs(Figure):
         height = _MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) - 10
         partitions = sorted({each for member in last.members.values() for each in member.target})
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
+        shape = (list(last.members), partitions, epochs)
         names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
         states = [_State(0, 0, {}), *(state for _, _, state in steps)]
 
         def draw(number: int) -> Scene:
             state = states[number]
             before = states[max(number - 1, 0)]
-            line = "nothing is loaded"
-            caption = "Load the records of the group one by one. Its commits are left out."
-            if number:
-                record_type, title, _ = steps[number - 1]
-                line = f"record {title}"
-                caption = _explain(record_type, state, before)
-            return _draw(state, before, line, caption, (list(last.members), partitions, epochs))
+            if not number:
+                caption = "Load the records of the group one by one. Its commits are left out."
+                return _draw(state, before, "nothing is loaded", caption, shape)
+            record_type, title, _ = steps[number - 1]
+            return _draw(state, before, f"record {title}", _explain(record_type, state, before), shape)
 
         revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)

@@ -56,12 +56,14 @@ class Failover(Figure):
             Control("broker", "ask", ("as a client does", "broker 1", "broker 2", "broker 3"), is_sequence=False),
             Control("group", "for orders-0 of", tuple(_QUESTIONS), is_sequence=False),
         )
-        sizes: dict[str, list[int | None]] = {}
+        sizes: dict[str, list[int]] = {}
         answers: dict[tuple[str, int, str], str] = {}
         for phase, states in _PHASES.items():
             for broker, state in zip(brokers, states, strict=True):
                 _change_state(broker, state)
-            sizes[phase] = [_count_offsets(broker, state) for broker, state in zip(brokers, states, strict=True)]
+            sizes[phase] = [_count_offsets(broker) for broker in brokers]
+            if states[0] == "dead":
+                sizes[phase][0] = next(iter(sizes.values()))[0]  # What it had.
             for asked, question in product(range(3), _QUESTIONS):
                 answers[phase, asked, question] = _ask(brokers[asked], states[asked], *_QUESTIONS[question])
 
@@ -70,8 +72,7 @@ class Failover(Figure):
             asked = chosen - 1 if chosen else (0, 0, 1, 1, 1)[phase_number]
             phase = list(_PHASES)[phase_number]
             question = list(_QUESTIONS)[question_number]
-            led = next(iter(sizes.values()))[0] or 0
-            return _draw(phase, sizes[phase], led, asked, _QUESTIONS[question][0], answers[phase, asked, question])
+            return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
 
         super().__init__(Content.draw("A failover of partition 9, and a client that asks", 276, controls, draw))
 
@@ -85,9 +86,7 @@ def _change_state(broker: GroupCoordinator, state: str) -> None:
         broker.manager.loading.add(_PARTITION_OF_OFFSETS)
 
 
-def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
-    if state == "dead":
-        return None
+def _count_offsets(broker: GroupCoordinator) -> int:
     _, groups = broker.list_groups()
     return sum(
         len(broker.offset_fetch(group.group_id).value.offsets)
@@ -108,12 +107,11 @@ def _ask(broker: GroupCoordinator, state: str, group: str, require_stable: bool)
     return f"offset {answer.offset}".replace("-", "−")
 
 
-def _draw(phase: str, sizes: list[int | None], led: int, asked: int, group: str, answer: str) -> Scene:
-    """`led` is how many offsets the first broker had."""
+def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> Scene:
     states = _PHASES[phase]
     marks: list[Mark] = []
     for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
-        marks += _draw_broker(number, state, size, lost=led if state == "dead" else 0)
+        marks += _draw_broker(number, state, size)
     tone = Tone.LIVE if answer.startswith("offset") else Tone.ERROR
     if answer == "offset −1":
         tone = Tone.WAIT
@@ -143,7 +141,7 @@ def _draw(phase: str, sizes: list[int | None], led: int, asked: int, group: str,
     return Scene(tuple(marks), f"{phase[0].upper()}{phase[1:]}. {meaning}", tuple(text))
 
 
-def _name_memory(state: str, size: int | None) -> str:
+def _name_memory(state: str, size: int) -> str:
     if state == "dead":
         return "lost"
     if state == "loading":
@@ -151,8 +149,7 @@ def _name_memory(state: str, size: int | None) -> str:
     return f"{size} offsets" if size else "empty"
 
 
-def _draw_broker(number: int, state: str, size: int | None, lost: int) -> Iterator[Mark]:
-    """`lost` is how many offsets a dead broker had."""
+def _draw_broker(number: int, state: str, size: int) -> Iterator[Mark]:
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
     yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
@@ -165,9 +162,8 @@ def _draw_broker(number: int, state: str, size: int | None, lost: int) -> Iterat
     frame = (left + 12, 54, 152, 44)
     yield Box(f"memory {number}", *frame, (words, ""), size=11, is_dashed=is_dead, is_hollow=True, delay=0.3)
     yield Box(f"log {number}", left + 12, 106, 152, 24, ("log of partition 9",))
-    for cell in range(3 if state == "loading" else size or 0):
-        place = (left + 20 + cell * 20, 78)
-        yield Box(f"cell {number} {cell}", *place, 16, 14, tone=Tone.LIVE, origin=f"log {number}", delay=0.15 * cell)
-    for cell in range(lost):
-        style = {"tone": Tone.DEAD, "is_hollow": True, "is_dashed": True, "delay": 0.4 + 0.05 * cell}
+    for cell in range(3 if state == "loading" else size):
+        style = {"tone": Tone.LIVE, "origin": f"log {number}", "delay": 0.15 * cell}
+        if is_dead:
+            style = {"tone": Tone.DEAD, "is_hollow": True, "is_dashed": True, "delay": 0.4 + 0.05 * cell}
         yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 78, 16, 14, **style)

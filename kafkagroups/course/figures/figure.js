@@ -359,7 +359,7 @@ function makeLegend(parent, legend) {
     const names = ["dashed", "gone", "hollow", "solid"].filter((name) => key[`is_${name}`]).map((name) => `kg-${name}`);
     const style = ["kg-key", `kg-tone-${key.tone}`, key.hue && `kg-hued ${key.hue}`, ...names].filter(Boolean).join(" ");
     makeElement(entry, "span", { class: style, "aria-hidden": "true" }, (key.lines ?? []).join(""));
-    entry.append(key.words);
+    entry.append(key.key);
   }
 }
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -26,14 +26,12 @@ import traitlets
 from kafkagroups.course.figures.marks import (
     WIDTH,
     Box,
-    Legend,
     Mark,
     Scene,
     draw_svg,
     encode_data_address,
     find_hatch,
     find_hue,
-    place_keys,
     style_sheet,
 )
 from kafkagroups.errors import UsageError
@@ -78,7 +76,8 @@ class Content:
 
     Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
     combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
-    `free_input` with new scenes. `legend` stands below the picture.
+    `free_input` with new scenes. `legend` has boxes that stand below the picture. Their keys say what
+    they mean.
     """
 
     title: str
@@ -86,27 +85,14 @@ class Content:
     controls: tuple[Control, ...]
     scenes: Mapping[tuple[int, ...], Scene]
     free_input: FreeInput | None = None
-    legend: Legend = ()
+    legend: tuple[Box, ...] = ()
 
     @classmethod
     def draw(
-        cls,
-        title: str,
-        height: float,
-        controls: tuple[Control, ...],
-        draw: Callable[..., Scene],
-        free_input: FreeInput | None = None,
-        legend: Legend = (),
+        cls, title: str, height: float, controls: tuple[Control, ...], draw: Callable[..., Scene], **others: Any
     ) -> Content:
         """Return the content whose scenes `draw` makes of the numbers of the options."""
-        scenes = {numbers: draw(*numbers) for numbers in _combine(controls)}
-        return cls(title, height, controls, scenes, free_input, legend)
-
-    def draw_image(self, scene: Scene) -> str:
-        """Return a scene with the legend, as SVG. Its lines stand outside the picture."""
-        height = self.height + (20 if self.legend else 0)
-        marks = (*scene.marks, *place_keys(self.legend, height - 6))
-        return draw_svg(replace(scene, marks=marks), height, self.title)
+        return cls(title, height, controls, {numbers: draw(*numbers) for numbers in _combine(controls)}, **others)
 
 
 def _combine(controls: Sequence[Control]) -> Iterator[tuple[int, ...]]:
@@ -155,7 +141,7 @@ class Figure(anywidget.AnyWidget):
 
     def image_html(self) -> str:
         scene = self.first_scene
-        address = encode_data_address(self.content.draw_image(scene))
+        address = encode_data_address(draw_svg(scene, self.content.height, self.content.title, self.content.legend))
         alternative = escape("\n".join([self.content.title, *scene.text]), quote=True)
         style = f"width:{WIDTH}px;max-width:100%"
         above = "".join(f"<p>{escape(line.text)}</p>" for line in scene.lines)
@@ -197,7 +183,7 @@ def _to_json(content: Content) -> dict[str, Any]:
         "free_input": asdict(content.free_input) if content.free_input else None,
         "marks": [_mark_to_json(mark) for mark in number_by_mark],
         "scenes": scenes,
-        "legend": [{**_mark_to_json(box), "words": words} for box, words in content.legend],
+        "legend": [_mark_to_json(box) for box in content.legend],
     }
 
 

@@ -10,7 +10,7 @@ from kafkagroups.api import load
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
@@ -34,11 +34,7 @@ _FIRST_ROW = 149
 _ANSWERS = 277
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
-_LEGEND = (
-    (Box("dashed", 0, 0, 0, 0, is_dashed=True, is_hollow=True), "in a transaction"),
-    (Box("hatched", 0, 0, 0, 0, tone=Tone.DEAD, is_gone=True), "replaced or removed"),
-    (Box("differs", 0, 0, 0, 0, ("≠",), Tone.ERROR), "the two differ"),
-)
+_LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.ERROR))
 
 
 class _Entry(NamedTuple):

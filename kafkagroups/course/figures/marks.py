@@ -200,8 +200,10 @@ class Curve:
 
 
 Mark = Box | Label | Arrow | Curve
-Legend = tuple[tuple[Box, str], ...]
-"""Boxes, whose places do not matter, and what they mean."""
+KEY = (0, 0, 18, 14)
+"""The frame of a box in a legend, whose key is what such a box means."""
+DASHED = Box("in a transaction", *KEY, is_dashed=True, is_hollow=True)
+HATCHED = Box("replaced or removed", *KEY, tone=Tone.DEAD, is_gone=True)
 
 
 @dataclass(frozen=True)
@@ -255,13 +257,13 @@ def fit_words(width: float, size: float, *candidates: str) -> tuple[str, ...]:
     return next(((words,) for words in candidates if measure_text(words, size) <= width), ())
 
 
-def place_keys(legend: Legend, y: float) -> Iterator[Mark]:
+def place_keys(legend: Sequence[Box], y: float) -> Iterator[Mark]:
     """Yield the marks of a legend in one row, for an image. On a page, they stand below the picture, and wrap."""
     x = 4.0
-    for box, words in legend:
-        yield replace(box, x=x, y=y - 11, width=18, height=14)
-        yield Label(f"{box.key} words", x + 23, y, words, size=11)
-        x += 37 + measure_text(words, 11)
+    for box in legend:
+        yield replace(box, x=x, y=y - 11)
+        yield Label(f"{box.key} words", x + 23, y, box.key, size=11)
+        x += 37 + measure_text(box.key, 11)
 
 
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -270,14 +272,15 @@ LINE_HEIGHT = 1.3
 _COLOUR = re.compile(r'(fill|stroke)="(#\w{6})"')
 
 
-def draw_svg(scene: Scene, height: float, title: str) -> str:
+def draw_svg(scene: Scene, height: float, title: str, legend: Sequence[Box] = ()) -> str:
+    height += 20 * bool(legend)
     size = f'viewBox="0 0 {WIDTH} {_format(height)}" width="{WIDTH}" height="{_format(height)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{escape(FONT)}">',
         f"<title>{escape(title)}</title>",
         _draw("rect", width=WIDTH, height=height, rx=6, fill=PAGE_COLOUR),
     ]
-    for mark in scene.marks:
+    for mark in (*scene.marks, *place_keys(legend, height - 6)):
         parts += _draw_mark(mark)
     parts.insert(2, _write_style("\n".join(parts)))
     return "\n".join([*parts, "</svg>"])

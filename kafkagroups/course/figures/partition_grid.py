@@ -14,7 +14,7 @@ from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import partition_for
@@ -45,10 +45,10 @@ _NAME_LENGTH = 14
 _PANEL_LEFT = 434
 _LONGEST_ID = 40
 _LEGEND = (
-    (Box("dots", 0, 0, 0, 0, ("●",), Tone.MUTED), "a group"),
-    (Box("50", 0, 0, 0, 0, ("50",)), "its commit"),
-    (Box("old 50", 0, 0, 0, 0, ("50",), is_dashed=True, is_hollow=True), "left behind"),
-    (Box("?", 0, 0, 0, 0, ("?",)), "looked for here: no commit"),
+    Box("a group", *KEY, ("●",), Tone.MUTED),
+    Box("its commit", *KEY, ("50",)),
+    Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
+    Box("looked for here: no commit", *KEY, ("?",)),
 )
 
 
@@ -101,13 +101,8 @@ class _View(NamedTuple):
         *_, home = self.homes[group]
         place = f"{group}: hash % {count} = {home}"
         if self.found is None:
-            old = self.homes[group][0]
-            stays = (
-                f", and its commit of 50 is in partition {old}"
-                if old == home
-                else f", but its commit of 50 is in {old}"
-            )
-            return Line(place + (", and it commits 60 there" if self.step > 2 else stays), Tone.NEW)
+            commit, holder = (60, home) if self.step > 2 else (50, self.homes[group][0])
+            return Line(f"{place}. Its commit of {commit} is in partition {holder}", Tone.NEW)
         offset = self.found[group]
         answer = "nothing" if offset is None else f"offset {offset}"
         where = (f"partition {home}", "all its partitions")[self.coordinator]
@@ -155,8 +150,8 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
 
     steps = Control("step", "step", _STEPS, initial=2)
     controls = (steps, Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False))
-    free_input = FreeInput("mark a group id", "my-service")
-    return Content.draw("The partitions of __consumer_offsets", 345, controls, draw, free_input, _LEGEND)
+    others = {"free_input": FreeInput("mark a group id", "my-service"), "legend": _LEGEND}
+    return Content.draw("The partitions of __consumer_offsets", 345, controls, draw, **others)
 
 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
@@ -188,12 +183,11 @@ def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(home[-1] for home in view.homes.values())
     marks = [*_draw_cells(count), *_draw_dots(view), *_draw_named(view), *_draw_list(view)]
-    text = [f"step {view.step + 1}, {_STEPS[view.step]}"]
-    if view.found:
-        text.append(f"coordinator: {view.kafka}")
+    line = view.tell()
+    text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
     text += [f"partition {partition}, groups: {size}" for partition, size in sorted(sizes.items())]
-    return Scene(tuple(marks), _explain(view, sizes), tuple(text), lines=(view.tell(),))
+    return Scene(tuple(marks), _explain(view, sizes), tuple(text), lines=(line,))
 
 
 def _find_place(partition: int) -> tuple[float, float]:

@@ -65,7 +65,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
         return _draw(stories[number], step, is_failover=failover == 1)
 
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
-    return Content.draw(title, _HEIGHT, controls, draw, FreeInput("place a death", "billing-1 at 9"))
+    return Content.draw(title, _HEIGHT, controls, draw, free_input=FreeInput("place a death", "billing-1 at 9"))
 
 
 def _find_death(story: list[Moment], death: Death | None) -> int | None:
@@ -78,11 +78,7 @@ def _name_death(story: list[Moment], moment_of_death: int | None) -> str:
     if moment_of_death is None:
         return "no one dies"
     moment = story[moment_of_death]
-    last = next(event for event in reversed(moment.events) if event.client)
-    member = moment.action.partition(" ")[0]
-    whose = "its" if last.client == member else f"{last.client}'s"
-    request = last.request.split()[0].removesuffix(",")
-    return f"{member} dies at {moment.time_s:g} s, after {whose} {request}"
+    return f"{moment.action.partition(':')[0]} at {moment.time_s:g} s"
 
 
 def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
@@ -168,17 +164,14 @@ def _draw_group(scale: _Scale, states: Sequence[str]) -> Iterator[Mark]:
 
 def _draw_readers(scale: _Scale, states: Sequence[str], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
     """Each partition has a bar while a member reads it."""
-    is_read = [False] * len(states)
+    rows = [[_find_reader(row, words) for words in zip(*phases, strict=True)] for row, _ in enumerate(_ROW_TOPS)]
     for row, top in enumerate(_ROW_TOPS):
-        readers = [_find_reader(row, words) for words in zip(*phases, strict=True)]
-        is_read = [before or reader != "" for before, reader in zip(is_read, readers, strict=True)]
-        for start, x, width, name in scale.list_spans(readers):
+        for start, x, width, name in scale.list_spans(rows[row]):
             lines = fit_words(width - _PADDING, _SIZE, name)
             origin = f"request {start}" if start == len(states) - 1 else ""
             yield Box(f"read {row} {start}", x, top, width, 19, lines, size=_SIZE, hue=name, origin=origin)
-    words = [
-        "nobody reads" if state == "rebalance" and not read else "" for state, read in zip(states, is_read, strict=True)
-    ]
+    are_read = map(any, zip(*rows, strict=True))
+    words = ["nobody reads" * (pair == ("rebalance", False)) for pair in zip(states, are_read, strict=True)]
     for start, x, width, word in scale.list_spans(words):
         for line in fit_words(width - 12, _SIZE, word):
             yield Label(f"gap {start}", x + width / 2, _ROW_TOPS[1] + 14, line, "middle", Tone.WAIT, _SIZE, True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
@@ -30,9 +30,9 @@ _SECONDS_PER_BATCH = 0.25
 _SECONDS_OF_A_MOVE = 0.4
 _EXAMPLE = "690=00"
 _LEGEND = (
-    (Box("outside", 0, 0, 0, 0, is_dashed=True, is_hollow=True), "not covered"),
-    (Box("checksum", 0, 0, 0, 0, is_solid=True), "checksum"),
-    (Box("covered", 0, 0, 0, 0), "covered by it"),
+    Box("not covered", *KEY, is_dashed=True, is_hollow=True),
+    Box("checksum", *KEY, is_solid=True),
+    Box("covered by it", *KEY),
 )
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
 # The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
@@ -84,7 +84,7 @@ class Segment(Figure):
         )
         title = "A segment: batches and what their checksums cover"
         free_input = FreeInput("break a byte (position=hex)", _EXAMPLE)
-        return Content.draw(title, self._height, controls, draw, free_input, _LEGEND)
+        return Content.draw(title, self._height, controls, draw, free_input=free_input, legend=_LEGEND)
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"

@@ -122,14 +122,17 @@ function reveal(svg, marks, isStill) {
   const right = Math.max(...marks.map((mark) => Math.max(placeOf(mark)[0] + (mark.width ?? 0), mark.x2 ?? 0))) * scale;
   const edge = ((svg.querySelector('.kg-pinned[data-key^="cover"]')?.mark.width ?? -FADE) + FADE) * scale;
   if (left >= picture.scrollLeft + edge && right <= picture.scrollLeft + picture.clientWidth) return;
-  const start = left - Math.max(edge + 20, (edge + picture.clientWidth - (right - left)) / 2);
+  // More of what was before than of what comes.
+  const start = left - Math.max(edge + 20, edge + 0.7 * (picture.clientWidth - edge - (right - left)));
   picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });
 }
 
-// What a narrow picture shows first: of the boxes that are new where a figure opens, the one that is furthest right.
+// What a narrow picture shows first: of the boxes that are new where a figure opens, the one that is furthest right, or
+// else the last new arrow.
 function findNewest(marks) {
-  const found = marks.filter((mark) => mark.kind === "box" && mark.tone === "new" && !mark.is_pinned);
-  return found.sort((a, b) => placeOf(b)[0] - placeOf(a)[0]).slice(0, 1);
+  const found = marks.filter((mark) => mark.tone === "new" && !mark.is_pinned && mark.kind !== "label");
+  const boxes = found.filter((mark) => mark.kind === "box").sort((a, b) => placeOf(b)[0] - placeOf(a)[0]);
+  return [...boxes, ...found.reverse()].slice(0, 1);
 }
 
 function leave(group) {
@@ -326,7 +329,8 @@ function makeScrollable(picture, sign) {
     const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
     const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
     const hidden = picture.scrollWidth - picture.clientWidth;
-    const start = hidden > 1 && pinned.length ? Math.max(0, Math.min(...pinned) - 10) : 0;
+    const first = Math.min(...pinned);
+    const start = hidden > 1 && pinned.length && first > 20 ? first - 4 : 0;
     svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale - start}px`);
     if (hidden > 1) picture.tabIndex = 0;
     else picture.removeAttribute("tabindex");

@@ -27,7 +27,7 @@ _TILE_WIDTH = 52
 _GROUP_WIDTH = 58
 _OFFSET_WIDTH = 41
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
-_NAMES_LEFT = 127
+_NAMES_LEFT = 131
 _ROW = 27
 _CHIP_HEIGHT = 24
 _FIRST_ROW = 149
@@ -94,7 +94,7 @@ class _Coordinator(NamedTuple):
 
 
 _NEW = _Coordinator("new", "4.3.1", 183)
-_CLASSIC = _Coordinator("classic", "3.9.2", 317)
+_CLASSIC = _Coordinator("classic", "3.9.2", 315)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]

@@ -49,7 +49,7 @@ _LAST_CAPTION = (
 class OffsetMap(Figure):
     def __init__(self) -> None:
         survivors = _clean()
-        steps = (Control("step", "step", _STEPS),)
+        steps = (Control("step", "step", _STEPS, initial=7),)
         title = "One pass: fill the offset map, then copy"
         super().__init__(Content.draw(title, 222, steps, lambda step: _draw(step, survivors)))
 

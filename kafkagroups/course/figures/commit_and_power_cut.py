@@ -136,9 +136,8 @@ class CommitAndPowerCut(Figure):
             values = (now.newest, now.fetched, now.log, now.replica, now.answer)
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
         if not is_cut:
-            words = ("a fetch now returns", now.fetched)
             style: dict[str, Any] = {"is_bold": True, "is_pinned": True, "delay": _DELAY}
-            marks.append(Box("fetch", 143, 230, 248, 46, words, Tone.LIVE, **style))
+            marks.append(Box("fetch", 143, 230, 248, 46, ("a fetch now returns", now.fetched), Tone.LIVE, **style))
             return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
         whole = now.next_with_whole_log
         confirmed = now.next_with_confirmed_log

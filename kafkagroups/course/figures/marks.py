@@ -326,9 +326,10 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     elif box.is_hollow:
         fill = PAGE_COLOUR
     place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height, "rx": 3}
-    style = {"fill_opacity": 0.4 if box.is_gone else None, "stroke_dasharray": "4 3" if box.is_dashed else None}
+    opacity = 0.4 if box.is_gone else None
+    dashes = "4 3" if box.is_dashed else None
     stroke = None if box.is_pinned and box.is_hollow and box.tone is Tone.MUTED else line
-    yield _draw("rect", **place, fill=fill, stroke=stroke, **style)
+    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=stroke, stroke_dasharray=dashes)
     if box.is_gone:
         moved = f"translate({_format(box.x)} {_format(box.y)})"
         yield _draw("path", transform=moved, d=find_hatch(box), stroke=colours.line, fill="none", opacity=0.35)

@@ -275,7 +275,7 @@ def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
     in_memory = {chip.record for chip in new.chips.values()}
     head = min(max(_LEFT, _find_tile(step - 1) + _TILE_WIDTH / 2), 552)
     yield Label("tape title", _LEFT, 14, "the log", is_bold=True)
-    yield Box("read", _LEFT, 22, head - _LEFT, 4, tone=Tone.NEW, is_solid=True)
+    yield Box("read", _LEFT, 22, head - _LEFT + 1, 4, tone=Tone.NEW, is_solid=True)
     yield Arrow("head", head, 20, head, 34, Tone.NEW)
     for offset, entry in enumerate(_LOG):
         middle = _find_tile(offset) + _TILE_WIDTH / 2

@@ -150,7 +150,7 @@ def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
     for second in range(0, int(scale.span_s), 5):
         yield Label(f"second {second}", scale.find_x(second), _AXIS_BASE, f"{second} s", "middle", Tone.MUTED, _SIZE)
     x = scale.find_now(count)
-    yield Arrow("now", x, 0, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
+    yield Arrow("now", x, 1, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
 
 
 def _draw_group(scale: _Scale, states: Sequence[str]) -> Iterator[Mark]:
@@ -216,7 +216,7 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
 
 def _draw_names(moments: list[Moment]) -> Iterator[Mark]:
     """The cover hides what a narrow picture scrolls below the names."""
-    yield Box("cover", 1, 0, 78, _AXIS_BASE - 13, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
+    yield Box("cover", 1, 1, 78, _AXIS_BASE - 14, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
     yield Label("group", _EDGE, 14, "the group", is_bold=True, is_pinned=True)
     for row, top in enumerate(_ROW_TOPS):
         yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, is_pinned=True)

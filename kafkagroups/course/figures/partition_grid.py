@@ -255,6 +255,7 @@ def _draw_move(view: _View, places: Mapping[tuple[str, int], tuple[float, float]
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
+    delay = _END * (view.step in (1, 4))
     for number, group in enumerate(view.named):
         y = _TOP + 12 + number * 36
         name = group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
@@ -262,13 +263,12 @@ def _draw_list(view: _View) -> Iterator[Mark]:
         yield Box(f"list {group}", _PANEL_LEFT, y - 9, 10, 10, hue=group, is_solid=True)
         yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True)
         place, sign, answer = view.describe(group).partition(": ")
-        yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=_END)
+        yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=delay)
         if answer:
             x = _PANEL_LEFT + measure_text(place, 11) + 12
             width = measure_text(answer, 11) + 6
             tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
             key = f"answer {group} {view.step}"
-            delay = _END if view.step > 2 else 0.0
             frame = (x, y + 3, width, 17)
             yield Box(key, *frame, (answer,), tone, 11, origin=view.find_source(group), delay=delay)
 

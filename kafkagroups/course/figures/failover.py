@@ -52,7 +52,7 @@ class Failover(Figure):
     def __init__(self) -> None:
         brokers = [start_broker(find_data("harbour/4.3.1"), "4.3.1") for _ in range(3)]
         controls = (
-            Control("phase", "phase", tuple(_PHASES)),
+            Control("phase", "phase", tuple(_PHASES), initial=2),
             Control("broker", "ask", ("as a client does", "broker 1", "broker 2", "broker 3"), is_sequence=False),
             Control("group", "for orders-0 of", tuple(_QUESTIONS), is_sequence=False),
         )

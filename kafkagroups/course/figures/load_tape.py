@@ -198,8 +198,9 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     (classic, _), (new, _) = memories.values()
     marks = list(_draw_tape(step, new, is_broken=is_broken))
     text: list[str] = []
+    # What flies to one memory passes in front of the other one.
+    marks += [mark for coordinator, (memory, _) in memories.items() for mark in _draw_memory(coordinator, memory)]
     for coordinator, (memory, before) in memories.items():
-        marks += _draw_memory(coordinator, memory)
         if is_end and is_broken:
             frame = (coordinator.left + 4, _find_row("mailer") - _ROW / 2, _SIDE_WIDTH - 8, _CHIP_HEIGHT)
             style: dict[str, Any] = {"tone": Tone.ERROR, "is_bold": True, "is_pinned": True}

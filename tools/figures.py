@@ -47,7 +47,7 @@ class Terminal(io.StringIO):
 def draw_picture(name: str) -> str:
     """Return the picture of a figure for the README, as SVG."""
     content = FIGURES[name]().content
-    return draw_svg(content.scenes[PICTURES[name]], content.height, content.title) + "\n"
+    return draw_svg(content.scenes[PICTURES[name]], content.height, content.title, content.legend) + "\n"
 
 
 def draw_command() -> str:

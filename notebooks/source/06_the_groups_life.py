@@ -147,9 +147,9 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 # %% [markdown]
 # The commit was its last sign of life. Now all other members have joined, so the join phase ends, too.
 #
-# The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. A solid bar is a partition that the member reads:
+# The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. Above, each partition has a bar while a member reads it. Below, each member has a row:
 #
-# 1. When does nobody read? The dashed bar below a member is its session: which events start it again?
+# 1. When does nobody read? The dashed bar in a member's row is its session: which events start it again?
 # 2. Let the coordinator die after an event. What does the crash lose, and when is it nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>

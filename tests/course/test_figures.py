@@ -12,7 +12,7 @@ import pytest
 from kafkagroups import UsageError
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import Content, Control, Figure, page_script, read_fingerprint
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text, place_keys
 from tests.course.figures import make_figure
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +44,8 @@ def test_every_text_fits_its_box_and_the_picture(figure):
     """No scene draws a text outside its box, or a mark outside the picture."""
     for options, scene in figure.content.scenes.items():
         check_that_marks_fit(scene, figure.content.height, options)
+    legend = tuple(place_keys(figure.content.legend, 14))
+    check_that_marks_fit(Scene(legend, "", ()), 20, "legend")
 
 
 def test_the_keys_of_a_scene_are_different(figure):
@@ -56,7 +58,8 @@ def test_the_keys_of_a_scene_are_different(figure):
 def test_every_value_of_the_text_form_is_drawn(figure):
     """A line of the text form is "name: value". The picture or its caption contains each value."""
     for options, scene in figure.content.scenes.items():
-        shown = " ".join([*list_labels(scene.marks), scene.caption])
+        around = [*(line.text for line in scene.lines), *(box.key for box in figure.content.legend), scene.caption]
+        shown = " ".join([*list_labels(scene.marks), *around])
         for line in scene.text:
             _, separator, value = line.partition(": ")
             if separator:
@@ -70,7 +73,8 @@ def test_the_image_shows_only_the_first_scene(figure):
     svg = base64.b64decode(re.search(r"base64,([^\"]+)", html)[1]).decode()
     root = ElementTree.fromstring(svg)
     drawn = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert [text or "" for text in drawn] == list_labels(figure.first_scene.marks)
+    legend = list_labels(tuple(place_keys(figure.content.legend, 0)))
+    assert [text or "" for text in drawn] == [*list_labels(figure.first_scene.marks), *legend]
     assert "<script" not in html
 
 

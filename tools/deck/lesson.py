@@ -34,6 +34,8 @@ MOST_TEXTS_OF_FIGURE = 2
 """So many paragraphs before a figure are in the notes of its slide, and not on a slide of their own."""
 FIGURE_WIDTH = 850
 FIGURE_HEIGHT = 604
+FIGURE_LINE_HEIGHT = 28
+"""The height of a line of text above or below the picture."""
 LOW_FIGURE = 500
 """The caption of a figure that is not higher stands below the picture. Otherwise it stands next to it."""
 PICTURE_HEIGHT = 400
@@ -246,8 +248,9 @@ class _Writer:
         """Add a slide with the figure. It is as large as its height allows."""
         self.flush()
         height = figure.content.height / WIDTH * FIGURE_WIDTH
-        style = "low" if height <= LOW_FIGURE else "high"
-        width = FIGURE_WIDTH * min(1, FIGURE_HEIGHT / height)
+        around = FIGURE_LINE_HEIGHT * (len(figure.first_scene.lines) + bool(figure.content.legend))
+        style = "low" if height + around <= LOW_FIGURE else "high"
+        width = FIGURE_WIDTH * min(1, (FIGURE_HEIGHT - around) / height)
         body = (
             f'<div class="figure {style}" style="--width: {width:.0f}px" data-prevent-swipe>{figure.page_html()}</div>'
         )

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from operator import attrgetter
-from textwrap import wrap
 from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Arrow, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import escape
 from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
@@ -21,12 +20,13 @@ from kafkagroups.records.spans import Span, annotate
 
 MARGIN = 6
 _SIZE = 11
-_BLOCK_HEIGHT = 44
+_BLOCK_HEIGHT = 42
 _STRIP_HEIGHT = 5
 _ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
 _HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-7"}
+_LEGEND = tuple(Box(kind, *KEY, hue=hue) for kind, hue in _HUE_BY_KIND.items())
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
 
@@ -103,8 +103,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             section = _find_section(span)
             x = MARGIN
             y += _ROW_HEIGHT + 18
-            words = "header: crc covers what is bracketed" if section == "header" else section
-            headings.append(Label(f"heading {section}", MARGIN, y - 5, words, is_bold=True))
+            headings.append(Label(f"heading {section}", MARGIN, y - 5, section, is_bold=True))
         longest, shortest = (_place_block(span, x, y, shown) for shown in _SHOWN_BYTES)
         place = longest if longest.x + longest.width <= WIDTH - MARGIN else shortest
         if place.x + place.width > WIDTH - MARGIN:
@@ -112,11 +111,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             place = _place_block(span, MARGIN, y, _SHOWN_BYTES[0])
         places.append(place)
         x = place.x + place.width + 4
-    for number, (kind, hue) in enumerate(_HUE_BY_KIND.items()):
-        x = WIDTH - 196 + 66 * number
-        headings.append(Box(f"key {kind}", x, 3, 10, 10, hue=hue))
-        headings.append(Label(f"key words {kind}", x + 14, 13, kind, size=_SIZE))
-    return places, headings, y + _ROW_HEIGHT
+    return places, headings, y + _ROW_HEIGHT + 2
 
 
 def _place_block(span: Span, x: float, y: float, shown: int) -> Place:
@@ -145,12 +140,12 @@ def draw_block(number: int, place: Place, data: bytes, value: str, tone: Tone, *
 
 def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
     index = position - place.span.start
-    count = place.span.end - place.span.start
     if index < place.shown:
-        characters = min(count, place.shown) * 3 - 1 + 2 * place.is_cut
-        start = place.x + place.width / 2 - characters * _SIZE * CHARACTER_WIDTH / 2
-        x = start + index * 3 * _SIZE * CHARACTER_WIDTH - 2
-        yield Box("changed byte", x, place.y + 15, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)
+        distance = measure_text("00 ", _SIZE)
+        characters = min(place.span.end - place.span.start, place.shown) * 3 - 1 + 2 * place.is_cut
+        start = place.x + place.width / 2 - characters * distance / 6
+        frame = (start + index * distance - 2, place.y + 14, 18, 15)
+        yield Box("changed byte", *frame, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)
 
 
 def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
@@ -158,28 +153,25 @@ def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[B
     span = places[selected].span
     style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
     end = span.end if span.field == "crc" else _find_end(span, size)
-    start = span.end if end > span.end else span.start
-    counted = [place for place in places if place.span.part == span.part and start <= place.span.start < end]
+    counted = [place for place in places if place.span.part == span.part and span.end <= place.span.start < end]
     for number, (y, group) in enumerate(groupby(counted, attrgetter("y"))):
         row = list(group)
         width = row[-1].x + row[-1].width - row[0].x + 6
         yield Box(f"reach {number}", row[0].x - 3, y + _BLOCK_HEIGHT + 2, width, 4, **style)
-    if start == span.end:
-        yield Box("reach end", counted[-1].x + counted[-1].width + 1, counted[-1].y, 2, _BLOCK_HEIGHT + 5, **style)
     last = places[selected]
     yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
 
 
-def draw_brackets(places: Sequence[Place], selected: int) -> Iterator[Mark]:
-    """Yield a bracket at each side of the rows that the checksum covers."""
-    covering = [number for number, place in enumerate(places) if place.span.field == "crc"]
-    tone = Tone.NEW if selected in covering else Tone.PLAIN
-    for number, (x, inner) in product(covering, ((1.5, 6), (WIDTH - 1.5, WIDTH - 6))):
-        top = places[number + 1].y - 4
-        bottom = places[-1].y + _BLOCK_HEIGHT + 8
-        for end in (top, bottom):
-            yield Arrow(f"bracket {x} {end}", x, end, inner, end, tone, has_head=False)
-        yield Arrow(f"bracket {x}", x, top, x, bottom, tone, has_head=False)
+def draw_coverage(places: Sequence[Place], selected: int) -> Iterator[Mark]:
+    """Yield a frame around what the checksum covers. It has a colour if the checksum is selected."""
+    for number in [number for number, place in enumerate(places) if place.span.field == "crc"]:
+        first = places[number + 1]
+        last = places[-1]
+        tone = Tone.NEW if number == selected else Tone.MUTED
+        top = first.y - 4
+        yield Box("checksum", 1, top, WIDTH - 2, last.y + _BLOCK_HEIGHT + 8 - top, tone=tone)
+        words = f"crc covers these {last.span.end - first.span.start} bytes"
+        yield Label("checksum words", WIDTH - 10, last.y + 26, words, "end", tone, is_bold=number == selected)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
@@ -229,12 +221,6 @@ def parse_change(text: str, bytes_by_part: Mapping[str, bytes], example: str) ->
     return change
 
 
-_PANEL_BYTES = 16
-_PANEL_WIDTH = 308
-"""What a phone shows of a picture."""
-_LINE_CHARACTERS = int(_PANEL_WIDTH / (12 * CHARACTER_WIDTH))
-
-
 class ByteRibbon(Figure):
     when_refused: str
     when_believed: str
@@ -245,8 +231,7 @@ class ByteRibbon(Figure):
         self.bytes_by_part = bytes_by_part
         self.spans = self.read_spans(bytes_by_part)
         self._written = Reading(self.spans).value_by_name
-        self._places, self._headings, self._panel_y = arrange_blocks(self.spans)
-        self._height = self._panel_y + 104
+        self._places, self._headings, self._height = arrange_blocks(self.spans)
         # At most 160 scenes are drawn.
         self.changes = self.choose_changes()[: max(160 // len(self.spans) - 1, 1)]
         super().__init__(self._make_content([None, *self.changes]))
@@ -291,7 +276,7 @@ class ByteRibbon(Figure):
             Control("change", "changed byte", options, is_sequence=False, jumps=tuple(jumps), is_answer=True),
         )
         typed = FreeInput("change a byte (position=hex)", self._example)
-        return Content.draw(self._title, self._height, controls, draw, typed)
+        return Content.draw(self._title, self._height, controls, draw, free_input=typed, legend=_LEGEND)
 
     def _describe_change(self, change: ByteChange) -> str:
         old = self.bytes_by_part[change.part][change.position]
@@ -313,7 +298,7 @@ class ByteRibbon(Figure):
     def _draw(self, selected: int, change: ByteChange | None, parts: Mapping[str, bytes], reading: Reading) -> Scene:
         changed_span = self._find_span(change) if change else None
         believed = reading.value_by_name or self._written
-        marks: list[Mark] = [*self._headings, *draw_brackets(self._places, selected)]
+        marks: list[Mark] = [*draw_coverage(self._places, selected), *self._headings]
         for number, place in enumerate(self._places):
             is_changed = place.span == changed_span
             data = parts[place.span.part][place.span.start : place.span.end]
@@ -330,13 +315,12 @@ class ByteRibbon(Figure):
         name = find_name(span)
         text = [f"field: {name}"]
         if change is None:
-            data = parts[span.part][span.start : span.end]
-            shown_bytes = data[:_PANEL_BYTES].hex(" ") + (" …" if len(data) > _PANEL_BYTES else "")
+            shown_bytes = shorten(parts[span.part][span.start : span.end].hex(" "), limit=48)
             marks += draw_reader(self._places, selected, len(parts[span.part]))
             where = f"{span.part}, {_format_range(span)}, {span.type}"
-            facts = {"where": where, "bytes": shown_bytes, "value": shorten(span.text), "meaning": span.meaning}
-            lines = [line for fact in facts.items() for line in wrap("  ".join(fact), _LINE_CHARACTERS)]
-            text += map(": ".join, facts.items())
+            value = shorten(span.text)
+            line = Line(f"{where}: {shown_bytes}. {span.meaning[:1].upper()}{span.meaning[1:]}")
+            text += [f"where: {where}", f"bytes: {shown_bytes}", f"value: {value}", f"meaning: {span.meaning}"]
             caption = self._count_bytes(span, name)
         else:
             now = reading.value_by_name.get((span.part, name))
@@ -344,10 +328,7 @@ class ByteRibbon(Figure):
             if now == span.text:
                 value = f"{_show(span.text)}, still read"
             differences = self._list_differences(reading)
-            lines = wrap(f"value  {value}", _LINE_CHARACTERS)
-            words, tone, belief = _describe_belief(reading, differences)
-            frame = (MARGIN, self._panel_y + 20 + 16 * len(lines), _PANEL_WIDTH, 50)
-            marks.append(Box("belief", *frame, tuple(words), tone, _SIZE, is_pinned=True))
+            line, belief = _describe_belief(reading, differences)
             wrong = {key for key, value in reading.value_by_name.items() if self._written.get(key) != value}
             marks += draw_cuts(self._places, reading.spans, wrong)
             old = self.bytes_by_part[change.part][change.position]
@@ -355,10 +336,7 @@ class ByteRibbon(Figure):
             changed = f"Byte {change.position} of the {change.part}"
             caption = f"{changed} was {old:02x}, and is now {change.byte:02x}. {explanation}"
             text += [f"value: {value}", f"changed byte: {change.byte:02x}", *belief]
-        marks.append(Label("panel name", MARGIN, self._panel_y + 14, name, tone=Tone.NEW, is_bold=True, is_pinned=True))
-        for number, line in enumerate(lines):
-            marks.append(Label(f"panel {number}", MARGIN, self._panel_y + 30 + 16 * number, line, is_pinned=True))
-        return Scene(tuple(marks), caption, tuple(text))
+        return Scene(tuple(marks), caption, tuple(text), lines=(Line(f"{name}: {value}", Tone.NEW), line))
 
     def _count_bytes(self, span: Span, name: str) -> str:
         count = span.end - span.start
@@ -368,7 +346,7 @@ class ByteRibbon(Figure):
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
         size = len(self.bytes_by_part[span.part])
         counted = _find_end(span, size) - span.end
-        has = "covers is between the brackets" if span.field == "crc" else "counts has the strip below it"
+        has = "covers is in the frame" if span.field == "crc" else "counts has the strip below it"
         reach = f" What it {has}: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 
@@ -382,15 +360,14 @@ def _show(value: str | None) -> str:
     return "nothing" if value is None else shorten(value, 14)
 
 
-def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list[str], Tone, list[str]]:
+def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[Line, list[str]]:
     if reading.error is not None:
-        reason = wrap(reading.error, _LINE_CHARACTERS)[:2]
-        return ["A reader refuses the bytes ✗", *reason], Tone.ERROR, [f"refused: {' '.join(reason)}"]
+        return Line(f"A reader refuses the bytes ✗ {reading.error}", Tone.ERROR), [f"refused: {reading.error}"]
     if not differences:
-        return ["A reader still reads the same values ✓"], Tone.LIVE, []
+        return Line("A reader still reads the same values ✓", Tone.LIVE), []
     shown = differences[:2]
-    lines = [f"A reader now reads other values ({len(differences)}):", *shown]
-    return lines, Tone.WAIT, [f"now believed: {line}" for line in shown]
+    words = f"A reader now reads other values ({len(differences)}): {', '.join(shown)}"
+    return Line(words, Tone.WAIT), [f"now believed: {difference}" for difference in shown]
 
 
 def _format_range(span: Span) -> str:

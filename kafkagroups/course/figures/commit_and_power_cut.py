@@ -136,19 +136,18 @@ class CommitAndPowerCut(Figure):
             values = (now.newest, now.fetched, now.log, now.replica, now.answer)
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
         if not is_cut:
-            words = ("a fetch now returns", now.fetched)
             style: dict[str, Any] = {"is_bold": True, "is_pinned": True, "delay": _DELAY}
-            marks.append(Box("fetch", 143, 230, 248, 46, words, Tone.LIVE, **style))
+            marks.append(Box("fetch", 143, 230, 248, 46, ("a fetch now returns", now.fetched), Tone.LIVE, **style))
             return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
         whole = now.next_with_whole_log
         confirmed = now.next_with_confirmed_log
         either = " or ".join(dict.fromkeys([whole, confirmed]))
         differs = whole != confirmed
         marks += [
-            Label("next title", 10, 222, "The next broker loads its log, and a fetch returns:", is_bold=True),
-            _draw_answer("whole", 10, ("if it has the whole log", whole), Tone.NEW, differs=differs),
-            Label("sign", 280, 259, "≠" if differs else "=", "middle", size=20, is_bold=True),
-            _draw_answer("confirmed", 302, ("if it has the confirmed records", confirmed), Tone.WAIT, differs=differs),
+            Label("next title", 129, 222, "The next broker loads its log and answers", is_bold=True, is_pinned=True),
+            _draw_answer("whole", 129, ("the whole log", whole), Tone.NEW, differs=differs),
+            Label("sign", 280, 259, "≠" if differs else "=", "middle", size=20, is_bold=True, is_pinned=True),
+            _draw_answer("confirmed", 293, ("confirmed part", confirmed), Tone.WAIT, differs=differs),
         ]
         text.append(f"after a power cut, with the whole log: {whole}")
         text.append(f"after a power cut, with the confirmed records: {confirmed}")
@@ -157,7 +156,7 @@ class CommitAndPowerCut(Figure):
 
 
 def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, differs: bool) -> Box:
-    return Box(key, x, 230, 248, 46, lines, tone if differs else Tone.LIVE, is_bold=differs)
+    return Box(key, x, 230, 138, 46, lines, tone if differs else Tone.LIVE, is_bold=differs, is_pinned=True)
 
 
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import ControlType
 
-_HEIGHT = 342
+_HEIGHT = 324
 _LEFT = 74
 _RIGHT = 549
 _CELL_WIDTH = 24
@@ -54,6 +54,7 @@ _LOG = (
     SmallRecord("A", 8),
     SmallRecord("D", 3),
 )
+_MARKS = (Box("marker", *KEY, ("M",), is_hollow=True), Box("tombstone", *KEY, ("∅",), is_hollow=True))
 _STEPS = ("before pass 1", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50")
 
 
@@ -82,7 +83,7 @@ class Compaction(Figure):
         folder = make_scratch_folder()
         endings = ("committed by record 7", "still open")
         controls = (
-            Control("pass", "step", _STEPS, initial=1),
+            Control("pass", "step", _STEPS, initial=2),
             Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
             Control("transaction", "the transaction of records 5 and 6 is", endings, is_sequence=False),
         )
@@ -97,7 +98,8 @@ class Compaction(Figure):
             is_open = transaction == 1
             return _draw(step, passes[start, is_open], start, is_open)
 
-        super().__init__(Content.draw("Three passes of the log cleaner", _HEIGHT, controls, draw))
+        title = "Three passes of the log cleaner"
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=(HATCHED, DASHED, *_MARKS)))
 
 
 def list_entries(is_open: bool) -> list[SmallRecord]:
@@ -205,8 +207,6 @@ def _draw_frame(active_start: int) -> Iterator[Mark]:
     for row in range(len(_STEPS)):
         middle = _find_top(row) + _CELL_HEIGHT / 2
         yield Arrow(f"tape {row}", _LEFT, middle, _RIGHT, middle, Tone.MUTED, has_head=False)
-    words = "hatched: replaced, removed   dashed: transaction   M: marker   ∅: tombstone"
-    yield Label("words", 4, _HEIGHT - 6, words, tone=Tone.MUTED, size=11)
 
 
 def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.log_lines import Names, collect_names, describe_record, keep_first_records
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import ModernGroup
@@ -24,15 +24,15 @@ from kafkagroups.records.serde import decode
 
 _TOKEN_SIZE = 26
 _CELLS_LEFT = 92
-_CELL_WIDTH = 72
-_AXIS_LEFT = 344
-_AXIS_WIDTH = 184
-_FREE_TOP = 160
-_DELAY = 0.6
-"""The seconds until the record has come, and changes what the coordinator knows."""
-_FIRST_MEMBER_TOP = 90
-_SECOND_MEMBER_TOP = 210
+_CELL_WIDTH = 66
+_CELL_HEIGHT = 50
+_AXIS_LEFT = 390
+_AXIS_WIDTH = 140
+_FREE_TOP = 24
+_MEMBER_TOP = 96
 _MEMBER_HEIGHT = 66
+_DELAY = 0.4
+"""The seconds until the record has come, and changes what the coordinator knows."""
 _STATES = {0: ("Stable", Tone.LIVE), 1: ("must revoke", Tone.ERROR), 2: ("waits", Tone.WAIT)}
 _REASON_BY_TYPE = {
     3: "The group has changed, so the group epoch rises. The targets are still old.",
@@ -68,22 +68,21 @@ class Epochs(Figure):
         if not steps:
             raise UsageError(f"Epochs: {path} has no record of a consumer group {group!r}")
         last = steps[-1][2]
-        height = _SECOND_MEMBER_TOP + _MEMBER_HEIGHT * (len(last.members) - 1) + 26
+        height = _MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) - 10
         partitions = sorted({each for member in last.members.values() for each in member.target})
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
+        shape = (list(last.members), partitions, epochs)
         names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
         states = [_State(0, 0, {}), *(state for _, _, state in steps)]
 
         def draw(number: int) -> Scene:
             state = states[number]
             before = states[max(number - 1, 0)]
-            words = ""
-            caption = "Load the records of the group one by one. Its commits are left out."
-            if number:
-                record_type, title, _ = steps[number - 1]
-                words = f"record {':'.join(title.split(':')[:2])}"
-                caption = f"Record {title}. {_explain(record_type, state, before)}"
-            return _draw(state, before, words, caption, (list(last.members), partitions, epochs))
+            if not number:
+                caption = "Load the records of the group one by one. Its commits are left out."
+                return _draw(state, before, "nothing is loaded", caption, shape)
+            record_type, title, _ = steps[number - 1]
+            return _draw(state, before, f"record {title}", _explain(record_type, state, before), shape)
 
         revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
@@ -131,18 +130,16 @@ def _list_epochs(state: _State) -> list[int]:
     return [state.group_epoch, state.assignment_epoch, *(member.epoch for member in state.members.values())]
 
 
-def _draw(state: _State, before: _State, record: str, caption: str, shape: _Shape) -> Scene:
+def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape) -> Scene:
     members, partitions, epochs = shape
-    tops = [_FIRST_MEMBER_TOP, *(_SECOND_MEMBER_TOP + number * _MEMBER_HEIGHT for number in range(len(members) - 1))]
-    bottom = tops[-1] + 50
+    tops = [_MEMBER_TOP + number * _MEMBER_HEIGHT for number in range(len(members))]
+    bottom = tops[-1] + _CELL_HEIGHT
     pinned: dict[str, Any] = {"is_pinned": True}
     names: list[Mark] = [
-        Box("cover", 1, 84, _CELLS_LEFT - 5, bottom - 80, tone=Tone.MUTED, is_hollow=True, **pinned),
-        Label("free title", 4, _FREE_TOP + 19, "no member", tone=Tone.MUTED, **pinned),
+        Box("cover", 1, _FREE_TOP - 2, _CELLS_LEFT - 5, bottom - _FREE_TOP, tone=Tone.MUTED, is_hollow=True, **pinned),
+        Label("free title", 4, _FREE_TOP + 29, "no member", tone=Tone.MUTED, **pinned),
     ]
-    if record:
-        names.append(Box(record, 4, bottom + 12, measure_text(record, 12) + 16, 24, (record,), Tone.NEW, **pinned))
-    marks: list[Mark] = [Label("epoch title", _AXIS_LEFT - 16, 16, "epoch", "end", Tone.MUTED)]
+    marks: list[Mark] = [Label("epoch title", _AXIS_LEFT - 4, 16, "epoch", "end", Tone.MUTED)]
     for epoch in epochs:
         x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
         marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
@@ -151,7 +148,7 @@ def _draw(state: _State, before: _State, record: str, caption: str, shape: _Shap
     tokens.append(("assignment", 54, state.assignment_epoch, before.assignment_epoch))
     text = []
     for name, top, epoch, _ in tokens:
-        marks.append(Label(f"name {name}", _AXIS_LEFT - 16, top + 17, name, "end", is_bold=True))
+        marks.append(Label(f"name {name}", _AXIS_LEFT - 4, top + 17, name, "end", is_bold=True))
         text.append(f"{name} epoch: {epoch}")
     for name, top in zip(members, tops, strict=True):
         member = state.members.get(name, _Member())
@@ -173,7 +170,7 @@ def _draw(state: _State, before: _State, record: str, caption: str, shape: _Shap
         tone = Tone.NEW if epoch != old_epoch else Tone.LIVE
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
         marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY))
-    return Scene((*marks, *names), caption, tuple(text))
+    return Scene((*marks, *names), caption, tuple(text), lines=(Line(line),))
 
 
 def _find_token(epoch: int, epochs: list[int]) -> float:
@@ -191,24 +188,25 @@ def _draw_cell(name: str, column: int, top: float, partition: str, member: _Memb
     word, tone = next((word for role, word in zip(held, words, strict=True) if partition in role), ("", Tone.MUTED))
     style: dict[str, Any] = {"is_dashed": partition not in member.target, "delay": _DELAY}
     lines = (word, "", "") if word else ()
-    return Box(f"cell {name} {partition}", _find_left(column), top, _CELL_WIDTH, 50, lines, tone, **style)
+    return Box(f"cell {name} {partition}", _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, **style)
 
 
 def _draw_partition(column: int, partition: str, state: _State, tops: Mapping[str, int]) -> Iterator[Mark]:
     """The chip of a partition is in the row of the member that has it. An arrow shows where it has to go."""
     left = _find_left(column)
     middle = left + _CELL_WIDTH / 2
-    top = _FREE_TOP + 3
+    top = _FREE_TOP + 22
     tone = Tone.PLAIN
     for name, member in state.members.items():
         if partition in (*member.current, *member.revoking):
             top = tops[name] + 22
             tone = Tone.ERROR if partition in member.revoking else Tone.LIVE
-    yield Box(f"free {partition}", left, _FREE_TOP, _CELL_WIDTH, 30, tone=Tone.MUTED, is_dashed=True)
+    yield Box(f"free {partition}", left, _FREE_TOP, _CELL_WIDTH, _CELL_HEIGHT, tone=Tone.MUTED, is_dashed=True)
     if tone is Tone.ERROR:
-        yield Arrow(f"revoke {partition}", middle, top + 30, middle, _FREE_TOP - 1, Tone.ERROR, delay=_DELAY)
+        head = _FREE_TOP + _CELL_HEIGHT + 1
+        yield Arrow(f"revoke {partition}", middle, top - 23, middle, head, Tone.ERROR, delay=_DELAY)
     style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "hue": partition, "delay": _DELAY}
-    yield Box(f"chip {partition}", left + 3, top, _CELL_WIDTH - 6, 24, (partition,), tone, **style)
+    yield Box(f"chip {partition}", left + 3, top, _CELL_WIDTH - 6, 24, (partition,), tone, 11, **style)
 
 
 def _explain(record_type: int, state: _State, before: _State) -> str:

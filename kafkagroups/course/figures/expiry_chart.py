@@ -59,17 +59,13 @@ def find_deletion_days(
         group_initial_rebalance_delay_ms=0,
     )
     broker.start_expiration()
-    lives: dict[tuple[int, int], GroupLife] = {}
-    for key in product(range(len(commit_days)), range(len(members))):
-        lives[key] = GroupLife(f"group {key}", broker=broker)
+    keys = product(range(len(commit_days)), range(len(members)))
+    lives = {key: GroupLife(f"group {key}", broker=broker) for key in keys}
     for day in range(LAST_DAY + 1):
         broker.clock.advance_to(START_MS + day * DAY_MS)
         for (commit_number, members_number), life in lives.items():
             _act(life, day, commit_days[commit_number], members[members_number])
-    days: dict[tuple[int, int], int | None] = {}
-    for key, life in lives.items():
-        days[key] = _read_deletion_day(broker, life.group_id)
-    return days
+    return {key: _read_deletion_day(broker, life.group_id) for key, life in lives.items()}
 
 
 def _act(life: GroupLife, day: int, commit_day: int, members: Members) -> None:

@@ -52,16 +52,18 @@ class Failover(Figure):
     def __init__(self) -> None:
         brokers = [start_broker(find_data("harbour/4.3.1"), "4.3.1") for _ in range(3)]
         controls = (
-            Control("phase", "phase", tuple(_PHASES)),
+            Control("phase", "phase", tuple(_PHASES), initial=2),
             Control("broker", "ask", ("as a client does", "broker 1", "broker 2", "broker 3"), is_sequence=False),
             Control("group", "for orders-0 of", tuple(_QUESTIONS), is_sequence=False),
         )
-        sizes: dict[str, list[int | None]] = {}
+        sizes: dict[str, list[int]] = {}
         answers: dict[tuple[str, int, str], str] = {}
         for phase, states in _PHASES.items():
             for broker, state in zip(brokers, states, strict=True):
                 _change_state(broker, state)
-            sizes[phase] = [_count_offsets(broker, state) for broker, state in zip(brokers, states, strict=True)]
+            sizes[phase] = [_count_offsets(broker) for broker in brokers]
+            if states[0] == "dead":
+                sizes[phase][0] = next(iter(sizes.values()))[0]  # What it had.
             for asked, question in product(range(3), _QUESTIONS):
                 answers[phase, asked, question] = _ask(brokers[asked], states[asked], *_QUESTIONS[question])
 
@@ -84,9 +86,7 @@ def _change_state(broker: GroupCoordinator, state: str) -> None:
         broker.manager.loading.add(_PARTITION_OF_OFFSETS)
 
 
-def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
-    if state == "dead":
-        return None
+def _count_offsets(broker: GroupCoordinator) -> int:
     _, groups = broker.list_groups()
     return sum(
         len(broker.offset_fetch(group.group_id).value.offsets)
@@ -107,7 +107,7 @@ def _ask(broker: GroupCoordinator, state: str, group: str, require_stable: bool)
     return f"offset {answer.offset}".replace("-", "−")
 
 
-def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: str) -> Scene:
+def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> Scene:
     states = _PHASES[phase]
     marks: list[Mark] = []
     for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
@@ -121,15 +121,16 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
     lost = states[asked] == "dead"
     next_words = next(words for start, words in _NEXT.items() if answer.lower().startswith(start))
     origin = f"asked {key}" if lost else f"memory {asked}"
-    style: dict[str, Any] = {"origin": origin, "delay": 0.9, "is_pinned": True}
+    style: dict[str, Any] = {"origin": origin, "delay": 1.4, "is_pinned": True}
+    asks: dict[str, Any] = {"origin": "asks", "is_dashed": lost, "delay": 0.8}
     marks += [
         Box("client", 4, 200, 552, 72, tone=Tone.NEW, is_hollow=True),
         Label("client title", 14, 224, "client", is_bold=True, is_pinned=True),
         Label("answer title", 14, 256, "is told", is_pinned=True),
-        Label(f"next {key}", 316, 256, next_words, delay=1.4),
+        Label(f"next {key}", 316, 256, next_words, delay=1.8),
         Arrow("question", middle, 199, middle, 171, Tone.NEW, is_dashed=lost),
         Box("asks", 84, 208, 222, 24, (f"OffsetFetch {group}",), Tone.NEW, is_pinned=True),
-        Box(f"asked {key}", left, 138, 152, 24, (f"{group}?",), Tone.NEW, origin="asks", is_dashed=lost),
+        Box(f"asked {key}", left, 138, 152, 24, (f"{group}?",), Tone.NEW, **asks),
         Box(f"answer {key}", 84, 240, 222, 24, (answer,), tone, is_bold=True, **style),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
@@ -140,7 +141,7 @@ def _draw(phase: str, sizes: list[int | None], asked: int, group: str, answer: s
     return Scene(tuple(marks), f"{phase[0].upper()}{phase[1:]}. {meaning}", tuple(text))
 
 
-def _name_memory(state: str, size: int | None) -> str:
+def _name_memory(state: str, size: int) -> str:
     if state == "dead":
         return "lost"
     if state == "loading":
@@ -148,7 +149,7 @@ def _name_memory(state: str, size: int | None) -> str:
     return f"{size} offsets" if size else "empty"
 
 
-def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
+def _draw_broker(number: int, state: str, size: int) -> Iterator[Mark]:
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
     yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
@@ -158,8 +159,11 @@ def _draw_broker(number: int, state: str, size: int | None) -> Iterator[Mark]:
     word = f"✗ {state}" if is_dead else state
     yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, word, "middle", size=13, is_bold=True)
     words = f"memory: {_name_memory(state, size)}"
-    yield Box(f"memory {number}", left + 12, 54, 152, 44, (words, ""), is_dashed=is_dead, is_hollow=True)
+    frame = (left + 12, 54, 152, 44)
+    yield Box(f"memory {number}", *frame, (words, ""), size=11, is_dashed=is_dead, is_hollow=True, delay=0.3)
     yield Box(f"log {number}", left + 12, 106, 152, 24, ("log of partition 9",))
-    for cell in range(3 if state == "loading" else size or 0):
-        place = (left + 20 + cell * 20, 78)
-        yield Box(f"cell {number} {cell}", *place, 16, 14, tone=Tone.LIVE, origin=f"log {number}", delay=0.2 * cell)
+    for cell in range(3 if state == "loading" else size):
+        style = {"tone": Tone.LIVE, "origin": f"log {number}", "delay": 0.15 * cell}
+        if is_dead:
+            style = {"tone": Tone.DEAD, "is_hollow": True, "is_dashed": True, "delay": 0.4 + 0.05 * cell}
+        yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 78, 16, 14, **style)

@@ -64,7 +64,7 @@ function drawBox(group, box, rectangle) {
   rectangle ??= makeShape(group, "rect", { rx: 3 });
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
-  rectangle.setAttribute("stroke-dasharray", box.is_dashed ? "4 3" : "none");
+  rectangle.style.strokeDasharray = box.is_dashed ? "4 3" : "4 0"; // No "none": the dashes come step by step.
   if (box.hatch) makeShape(group, "path", { d: box.hatch, class: group.mark && !group.mark.hatch ? "kg-late" : "" });
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
@@ -109,7 +109,7 @@ function drawMark(group, mark, waitMs) {
   for (const text of listTexts(group)) text.classList.add("kg-late");
   for (const text of old) text.setAttribute("class", "kg-old");
   group.append(...old);
-  setTimeout(() => old.forEach((text) => text.remove()), waitMs + 100);
+  setTimeout(() => old.forEach((text) => text.remove()), waitMs);
 }
 
 // In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed, to the right of the
@@ -120,16 +120,19 @@ function reveal(svg, marks, isStill) {
   const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
   const left = Math.min(...marks.map((mark) => Math.min(placeOf(mark)[0], mark.x2 ?? Infinity))) * scale;
   const right = Math.max(...marks.map((mark) => Math.max(placeOf(mark)[0] + (mark.width ?? 0), mark.x2 ?? 0))) * scale;
-  const edge = ((svg.querySelector('[data-key^="cover"]')?.mark.width ?? -FADE) + FADE) * scale;
+  const edge = ((svg.querySelector('.kg-pinned[data-key^="cover"]')?.mark.width ?? -FADE) + FADE) * scale;
   if (left >= picture.scrollLeft + edge && right <= picture.scrollLeft + picture.clientWidth) return;
-  const start = left - Math.max(edge + 20, (edge + picture.clientWidth - (right - left)) / 2);
+  // More of what was before than of what comes.
+  const start = left - Math.max(edge + 20, edge + 0.7 * (picture.clientWidth - edge - (right - left)));
   picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });
 }
 
-// What a narrow picture shows first: of the marks that are new where a figure opens, the one that is furthest right.
+// What a narrow picture shows first: of the boxes that are new where a figure opens, the one that is furthest right, or
+// else the last new arrow.
 function findNewest(marks) {
-  const found = marks.filter((mark) => mark.tone === "new" && !mark.is_pinned);
-  return found.sort((a, b) => placeOf(b)[0] - placeOf(a)[0]).slice(0, 1);
+  const found = marks.filter((mark) => mark.tone === "new" && !mark.is_pinned && mark.kind !== "label");
+  const boxes = found.filter((mark) => mark.kind === "box").sort((a, b) => placeOf(b)[0] - placeOf(a)[0]);
+  return [...boxes, ...found.reverse()].slice(0, 1);
 }
 
 function leave(group) {
@@ -179,8 +182,11 @@ function drawScene(svg, marks, choose) {
   const present = new Map([...before, ...marks.map((mark) => [mark.key, mark])]);
   const copied = isStill || !old.size ? [] : marks.filter((mark) => !isKept(mark) && present.has(mark.origin));
   const coming = marks.filter((mark) => !isKept(mark) || moved.includes(mark));
-  const arriving = new Map(coming.map((mark) => [String(placeOf(mark)), 1000 * (mark.delay ?? 0)]));
-  const replaced = leaving.filter((group) => group.mark.kind === "box" && arriving.has(String(placeOf(group.mark))));
+  const arriving = new Map(coming.map((mark) => [String(placeOf(mark)), mark]));
+  const findSuccessor = ({ mark }) => arriving.get(String(placeOf(mark)));
+  // A copy that says the same comes after the old mark has left. Otherwise the words would stand there twice.
+  const isRepeated = (group) => copied.includes(findSuccessor(group)) && joinTexts(group) === findSuccessor(group).lines?.join("\n");
+  const replaced = leaving.filter((group) => group.mark.kind === "box" && findSuccessor(group) && !isRepeated(group));
   const isWaiting = leaving.length > replaced.length;
   const isMoving = moved.length + copied.length > 0;
   const waitMs = isStill ? 0 : (isMoving ? MOVE_MS : 0) + (isWaiting ? LEAVE_MS : 0);
@@ -188,7 +194,7 @@ function drawScene(svg, marks, choose) {
   svg.classList.toggle("kg-moves", !isStill && isMoving);
   for (const group of leaving) {
     if (isStill) group.remove();
-    else if (replaced.includes(group)) leaveAfter(group, (waitMs || MOVE_MS) + arriving.get(String(placeOf(group.mark))));
+    else if (replaced.includes(group)) leaveAfter(group, (waitMs || MOVE_MS) + 1000 * (findSuccessor(group).delay ?? 0));
     else leave(group);
   }
   const skip = (group) => {
@@ -323,7 +329,8 @@ function makeScrollable(picture, sign) {
     const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
     const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
     const hidden = picture.scrollWidth - picture.clientWidth;
-    const start = hidden > 1 && pinned.length ? Math.min(...pinned) - 4 : 0;
+    const first = Math.min(...pinned);
+    const start = hidden > 1 && pinned.length && first > 20 ? first - 4 : 0;
     svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale - start}px`);
     if (hidden > 1) picture.tabIndex = 0;
     else picture.removeAttribute("tabindex");
@@ -333,6 +340,31 @@ function makeScrollable(picture, sign) {
   };
   picture.onscroll = update;
   new ResizeObserver(update).observe(picture);
+}
+
+// Text around the picture -------------------------------------------------------------------------------------------
+
+// Returns the elements of the lines. The longest texts stand invisibly in the same place, so the height stays constant.
+function makeText(parent, name, texts) {
+  const room = makeElement(parent, "div", { class: `${name}s` });
+  const longest = [...new Set(texts.map((lines) => lines.join("\n")))].sort((a, b) => b.length - a.length);
+  for (const text of longest.slice(0, 12)) {
+    const ghost = makeElement(room, "div", { class: "kg-ghost", "aria-hidden": "true" });
+    for (const line of text.split("\n")) makeElement(ghost, "p", {}, line);
+  }
+  const shown = makeElement(room, "div");
+  return texts[0].map(() => makeElement(shown, "p", { class: name }));
+}
+
+function makeLegend(parent, legend) {
+  const row = makeElement(parent, "div", { class: "kg-legend" });
+  for (const key of legend) {
+    const entry = makeElement(row, "span");
+    const names = ["dashed", "gone", "hollow", "solid"].filter((name) => key[`is_${name}`]).map((name) => `kg-${name}`);
+    const style = ["kg-key", `kg-tone-${key.tone}`, key.hue && `kg-hued ${key.hue}`, ...names].filter(Boolean).join(" ");
+    makeElement(entry, "span", { class: style, "aria-hidden": "true" }, (key.lines ?? []).join(""));
+    entry.append(key.key);
+  }
 }
 
 // A figure -----------------------------------------------------------------------------------------------------------
@@ -345,15 +377,18 @@ function mount(root, content, send, messageText = "", before = null) {
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", content.title);
   makeElement(root, "div", { class: "kg-title" }, content.title);
-  const picture = makeElement(root, "div", { class: "kg-picture" });
+  const view = makeElement(root, "div", { class: "kg-view" });
+  const lines = makeText(view, "kg-line", content.scenes.map((scene) => scene.lines.map((line) => line.text)));
+  const picture = makeElement(view, "div", { class: "kg-picture" });
   const svg = makeShape(picture, "svg", {
     viewBox: `0 0 ${content.width} ${content.height}`,
     preserveAspectRatio: "xMinYMin meet",
     role: "img",
     "aria-label": content.title,
   });
-  const sign = makeElement(root, "div", { class: "kg-sign", "aria-hidden": "true", hidden: "" }, "⇄ the picture goes on: swipe");
+  const sign = makeElement(view, "div", { class: "kg-sign", "aria-hidden": "true", hidden: "" }, "⇄ the picture goes on: swipe");
   makeScrollable(picture, sign);
+  if (content.legend.length) makeLegend(view, content.legend);
 
   const names = content.controls.map((control) => control.name);
   const options = content.controls.map((control) => {
@@ -379,12 +414,10 @@ function mount(root, content, send, messageText = "", before = null) {
   const field = content.free_input && send ? makeFreeInput(controls, content.free_input, send, before?.typed() ?? "") : null;
   const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
 
-  // The longest captions stand invisibly in the same place, so the height stays constant.
-  const captions = makeElement(root, "div", { class: "kg-captions" });
-  const longest = [...new Set(content.scenes.map((scene) => scene.caption))].sort((a, b) => b.length - a.length);
-  for (const caption of longest.slice(0, 12)) makeElement(captions, "p", { class: "kg-ghost", "aria-hidden": "true" }, caption);
+  const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
   lastId += 1;
-  const shownCaption = makeElement(captions, "p", { class: "kg-caption", id: `kg-${lastId}`, "aria-live": "polite" });
+  shownCaption.id = `kg-${lastId}`;
+  shownCaption.setAttribute("aria-live", "polite");
   svg.setAttribute("aria-describedby", shownCaption.id);
 
   const details = makeElement(root, "details");
@@ -405,6 +438,10 @@ function mount(root, content, send, messageText = "", before = null) {
     const drawn = isStep ? marks : marks.map((mark) => ({ ...mark, delay: 0, duration: 0 }));
     const seconds = drawScene(svg, drawn, choose);
     shownCaption.textContent = scene.caption;
+    scene.lines.forEach((line, number) => {
+      lines[number].textContent = line.text;
+      lines[number].className = `kg-line kg-tone-${line.tone}`;
+    });
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));
     return seconds;

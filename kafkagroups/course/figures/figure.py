@@ -76,7 +76,8 @@ class Content:
 
     Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
     combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
-    `free_input` with new scenes.
+    `free_input` with new scenes. `legend` has boxes that stand below the picture. Their keys say what
+    they mean.
     """
 
     title: str
@@ -84,19 +85,14 @@ class Content:
     controls: tuple[Control, ...]
     scenes: Mapping[tuple[int, ...], Scene]
     free_input: FreeInput | None = None
+    legend: tuple[Box, ...] = ()
 
     @classmethod
     def draw(
-        cls,
-        title: str,
-        height: float,
-        controls: tuple[Control, ...],
-        draw: Callable[..., Scene],
-        free_input: FreeInput | None = None,
+        cls, title: str, height: float, controls: tuple[Control, ...], draw: Callable[..., Scene], **others: Any
     ) -> Content:
         """Return the content whose scenes `draw` makes of the numbers of the options."""
-        scenes = {numbers: draw(*numbers) for numbers in _combine(controls)}
-        return cls(title, height, controls, scenes, free_input)
+        return cls(title, height, controls, {numbers: draw(*numbers) for numbers in _combine(controls)}, **others)
 
 
 def _combine(controls: Sequence[Control]) -> Iterator[tuple[int, ...]]:
@@ -145,10 +141,11 @@ class Figure(anywidget.AnyWidget):
 
     def image_html(self) -> str:
         scene = self.first_scene
-        address = encode_data_address(draw_svg(scene, self.content.height, self.content.title))
+        address = encode_data_address(draw_svg(scene, self.content.height, self.content.title, self.content.legend))
         alternative = escape("\n".join([self.content.title, *scene.text]), quote=True)
         style = f"width:{WIDTH}px;max-width:100%"
-        return f'<img src="{address}" alt="{alternative}" style="{style}"><p>{escape(scene.caption)}</p>'
+        above = "".join(f"<p>{escape(line.text)}</p>" for line in scene.lines)
+        return f'{above}<img src="{address}" alt="{alternative}" style="{style}"><p>{escape(scene.caption)}</p>'
 
     def page_html(self) -> str:
         """Return the figure for a page without a kernel. The page needs `page_script` once."""
@@ -186,6 +183,7 @@ def _to_json(content: Content) -> dict[str, Any]:
         "free_input": asdict(content.free_input) if content.free_input else None,
         "marks": [_mark_to_json(mark) for mark in number_by_mark],
         "scenes": scenes,
+        "legend": [_mark_to_json(box) for box in content.legend],
     }
 
 
@@ -195,6 +193,7 @@ def _scene_to_json(scene: Scene, number_by_mark: dict[Mark, int]) -> dict[str, A
         "caption": scene.caption,
         "text": list(scene.text),
         "place": scene.place,
+        "lines": [asdict(line) for line in scene.lines],
     }
 
 

@@ -10,7 +10,7 @@ from kafkagroups.api import load
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
@@ -27,13 +27,14 @@ _TILE_WIDTH = 52
 _GROUP_WIDTH = 58
 _OFFSET_WIDTH = 41
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
-_NAMES_LEFT = 127
+_NAMES_LEFT = 129
 _ROW = 27
 _CHIP_HEIGHT = 24
-_FIRST_ROW = 155
-_ANSWERS = 283
+_FIRST_ROW = 149
+_ANSWERS = 277
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
+_LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.ERROR))
 
 
 class _Entry(NamedTuple):
@@ -93,7 +94,7 @@ class _Coordinator(NamedTuple):
 
 
 _NEW = _Coordinator("new", "4.3.1", 183)
-_CLASSIC = _Coordinator("classic", "3.9.2", 317)
+_CLASSIC = _Coordinator("classic", "3.9.2", 315)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]
@@ -130,7 +131,7 @@ class LoadTape(Figure):
             return _draw(step, dict(zip((_CLASSIC, _NEW), pairs, strict=True)), is_broken=ending == 1)
 
         title = "A load: the head moves, and the records drop into memory"
-        super().__init__(Content.draw(title, 312, (steps, endings), draw))
+        super().__init__(Content.draw(title, 306, (steps, endings), draw, legend=_LEGEND))
 
 
 def _encode(entry: _Entry, *, is_broken: bool) -> tuple[KeyAndValue | ControlType, int]:
@@ -197,8 +198,9 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     (classic, _), (new, _) = memories.values()
     marks = list(_draw_tape(step, new, is_broken=is_broken))
     text: list[str] = []
+    # What flies to one memory passes in front of the other one.
+    marks += [mark for coordinator, (memory, _) in memories.items() for mark in _draw_memory(coordinator, memory)]
     for coordinator, (memory, before) in memories.items():
-        marks += _draw_memory(coordinator, memory)
         if is_end and is_broken:
             frame = (coordinator.left + 4, _find_row("mailer") - _ROW / 2, _SIDE_WIDTH - 8, _CHIP_HEIGHT)
             style: dict[str, Any] = {"tone": Tone.ERROR, "is_bold": True, "is_pinned": True}
@@ -241,7 +243,7 @@ def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = T
 def _draw_memory(coordinator: _Coordinator, memory: _Memory) -> Iterator[Mark]:
     name, kafka, left = coordinator
     middle = left + _SIDE_WIDTH / 2
-    yield Label(f"{name} title", middle, 127, f"Kafka {kafka}", "middle", size=13, is_bold=True, is_pinned=True)
+    yield Label(f"{name} title", middle, 121, f"Kafka {kafka}", "middle", size=13, is_bold=True, is_pinned=True)
     frame = (left - 4, _FIRST_ROW - 20, _SIDE_WIDTH + 8, _ROW * len(_GROUPS) + 20)
     yield Box(f"{name} frame", *frame, tone=Tone.MUTED, is_pinned=True)
     for title, x in (("group", left + _GROUP_WIDTH / 2), ("offset", left + _SIDE_WIDTH - _OFFSET_WIDTH / 2)):
@@ -274,8 +276,7 @@ def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
     in_memory = {chip.record for chip in new.chips.values()}
     head = min(max(_LEFT, _find_tile(step - 1) + _TILE_WIDTH / 2), 552)
     yield Label("tape title", _LEFT, 14, "the log", is_bold=True)
-    yield Label("dashes", 552, 14, "dashed: in a transaction", "end", Tone.MUTED, 11)
-    yield Box("read", _LEFT, 22, head - _LEFT, 4, tone=Tone.NEW, is_solid=True)
+    yield Box("read", _LEFT, 22, head - _LEFT + 1, 4, tone=Tone.NEW, is_solid=True)
     yield Arrow("head", head, 20, head, 34, Tone.NEW)
     for offset, entry in enumerate(_LOG):
         middle = _find_tile(offset) + _TILE_WIDTH / 2

@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
 from typing import Any, NamedTuple
@@ -95,7 +95,9 @@ def style_sheet() -> str:
 def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str, ink: str) -> Iterator[str]:
     for tone in Tone:
         colours = _mix_colours(tone, lines, page, ink)
-        variables = f"--fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink};"
+        # Unlike "none", a browser changes "transparent" step by step.
+        fill = colours.fill.replace("none", "transparent")
+        variables = f"--fill: {fill}; --line: {colours.line}; --ink: {colours.ink};"
         yield f"{theme}.kg-tone-{tone} {{ {variables} }}"
     for number, hue in enumerate(hues):
         fill = _mix(hue, page, 0.2 if page == PAGE_COLOUR else _DARK_SHARE)
@@ -198,6 +200,18 @@ class Curve:
 
 
 Mark = Box | Label | Arrow | Curve
+KEY = (0, 0, 18, 14)
+"""The frame of a box in a legend, whose key is what such a box means."""
+DASHED = Box("in a transaction", *KEY, is_dashed=True, is_hollow=True)
+HATCHED = Box("replaced or removed", *KEY, tone=Tone.DEAD, is_gone=True)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text above the picture. Unlike a label, it wraps in a narrow column and never scrolls away."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
 
 
 @dataclass(frozen=True)
@@ -205,13 +219,14 @@ class Scene:
     """What a figure shows at one position of its controls. Marks go from back to front.
 
     The caption has one to three sentences. `text` is the text form, for tests and screen readers. `place` is what the
-    figure says about the step, instead of its option's name.
+    figure says about the step, instead of its option's name. Every scene of a figure has as many `lines`.
     """
 
     marks: tuple[Mark, ...]
     caption: str
     text: tuple[str, ...]
     place: str = ""
+    lines: tuple[Line, ...] = ()
 
 
 def list_labels(marks: Sequence[Mark]) -> list[str]:
@@ -242,20 +257,30 @@ def fit_words(width: float, size: float, *candidates: str) -> tuple[str, ...]:
     return next(((words,) for words in candidates if measure_text(words, size) <= width), ())
 
 
+def place_keys(legend: Sequence[Box], y: float) -> Iterator[Mark]:
+    """Yield the marks of a legend in one row, for an image. On a page, they stand below the picture, and wrap."""
+    x = 4.0
+    for box in legend:
+        yield replace(box, x=x, y=y - 11)
+        yield Label(f"{box.key} words", x + 23, y, box.key, size=11)
+        x += 37 + measure_text(box.key, 11)
+
+
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 LINE_HEIGHT = 1.3
 """The distance of two lines of text in a box, as a part of the font size."""
 _COLOUR = re.compile(r'(fill|stroke)="(#\w{6})"')
 
 
-def draw_svg(scene: Scene, height: float, title: str) -> str:
+def draw_svg(scene: Scene, height: float, title: str, legend: Sequence[Box] = ()) -> str:
+    height += 20 * bool(legend)
     size = f'viewBox="0 0 {WIDTH} {_format(height)}" width="{WIDTH}" height="{_format(height)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{escape(FONT)}">',
         f"<title>{escape(title)}</title>",
         _draw("rect", width=WIDTH, height=height, rx=6, fill=PAGE_COLOUR),
     ]
-    for mark in scene.marks:
+    for mark in (*scene.marks, *place_keys(legend, height - 6)):
         parts += _draw_mark(mark)
     parts.insert(2, _write_style("\n".join(parts)))
     return "\n".join([*parts, "</svg>"])
@@ -303,7 +328,8 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height, "rx": 3}
     opacity = 0.4 if box.is_gone else None
     dashes = "4 3" if box.is_dashed else None
-    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=line, stroke_dasharray=dashes)
+    stroke = None if box.is_pinned and box.is_hollow and box.tone is Tone.MUTED else line
+    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=stroke, stroke_dasharray=dashes)
     if box.is_gone:
         moved = f"translate({_format(box.x)} {_format(box.y)})"
         yield _draw("path", transform=moved, d=find_hatch(box), stroke=colours.line, fill="none", opacity=0.35)

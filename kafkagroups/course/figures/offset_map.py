@@ -22,7 +22,8 @@ _RECORDS = (("A", 1), ("B", 1), ("C", 1), ("A", 2), ("D", 1), ("A", 3), ("B", 2)
 _FIRST_DIRTY = 3
 _ACTIVE_START = 6
 _PARTS = (("clean part", 0, _FIRST_DIRTY), ("dirty range", _FIRST_DIRTY, _ACTIVE_START), ("active", _ACTIVE_START, 7))
-_MAP_COLUMNS = {"A": 2, "D": 3}
+_MAP_COLUMNS = {"A": 1.85, "D": 2.85}
+"""So that a narrow picture shows the map as a whole."""
 _FIRST_LOOK_UP = 1 + _ACTIVE_START - _FIRST_DIRTY
 _STEPS = (
     "before the pass",
@@ -30,6 +31,8 @@ _STEPS = (
     *(f"look up record {offset}" for offset in range(_ACTIVE_START)),
     "the new segments",
 )
+_HEADS = (None, *range(_FIRST_DIRTY, _ACTIVE_START), *range(_ACTIVE_START), None)
+"""The offset of the record that is read in each step."""
 _CAPTIONS = (
     "An earlier pass cleaned the records before offset 3. The dirty range is what was appended since, up to the active "
     "segment.",
@@ -46,7 +49,7 @@ _LAST_CAPTION = (
 class OffsetMap(Figure):
     def __init__(self) -> None:
         survivors = _clean()
-        steps = (Control("step", "step", _STEPS),)
+        steps = (Control("step", "step", _STEPS, initial=7),)
         title = "One pass: fill the offset map, then copy"
         super().__init__(Content.draw(title, 222, steps, lambda step: _draw(step, survivors)))
 
@@ -75,8 +78,7 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     is_copied = step == len(_STEPS) - 1
     shown = survivors if is_copied else list(range(len(_RECORDS)))
     looked_up = step - _FIRST_LOOK_UP
-    reads = end - 1 if step else None
-    current = looked_up if looked_up >= 0 else reads
+    current = _HEADS[step]
     marks = [*_draw_parts(current, is_copied=is_copied), *_draw_map(entries, end, current, is_filled=looked_up >= 0)]
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
@@ -122,18 +124,16 @@ def _draw_parts(current: int | None, *, is_copied: bool) -> Iterator[Mark]:
 
 
 def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_filled: bool) -> Iterator[Mark]:
-    yield Label("map title", _find_left(3) - 3, _MAP_TOP + 59, "the offset map", "middle", is_bold=True)
-    yield Box("map", _find_left(2) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
+    yield Label("map title", _find_left(2.85) - 3, _MAP_TOP + 59, "the offset map", "middle", is_bold=True)
+    yield Box("map", _find_left(1.85) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
     for offset in range(_FIRST_DIRTY, _ACTIVE_START):
         key = _RECORDS[offset][0]
-        if offset >= end:
-            yield Box(f"entry {offset}", _find_left(offset), _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT, hue=key)
-            continue
-        # The entry that is replaced keeps its place below the new one.
-        words = (f"{key} → {offset}",) if entries[key] == offset else ()
+        # An entry comes from its record. The one that is replaced keeps its place below the new one.
+        is_read = offset < end
+        words = f"{key} → {offset}" if is_read else _name(offset)
+        place = (_find_left(_MAP_COLUMNS[key]), _MAP_TOP) if is_read else (_find_left(offset), _TAPE_TOP)
         tone = Tone.NEW if offset == current and not is_filled else Tone.PLAIN
-        left = _find_left(_MAP_COLUMNS[key])
-        yield Box(f"entry {offset}", left, _MAP_TOP, _CELL_WIDTH, _CELL_HEIGHT, words, tone, hue=key)
+        yield Box(f"entry {offset}", *place, _CELL_WIDTH, _CELL_HEIGHT, (words,), tone, hue=key)
 
 
 def _draw_record(offset: int, column: int, head: int | None, known: dict[str, int], kept: list[int]) -> Iterator[Mark]:

@@ -14,7 +14,7 @@ from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import partition_for
@@ -33,17 +33,23 @@ _ORDERS_0 = TopicPartition("orders", 0)
 
 _COLUMNS = 10
 _LEFT = 6
-_TOP = 22
+_TOP = 2
 _CELL_WIDTH = 42
-_CELL_HEIGHT = 50
-_DOT = 5
+_CELL_HEIGHT = 49
+_DOT = 4
 _DELAY = 0.5
 _SECONDS_OF_A_MOVE = 1.3
 _END = 1.8
-"""After the topic was widened, its new cells come first, then the groups move, and then they are counted."""
+"""After the topic was widened, its new cells come first, then the groups move, and then the words change."""
 _NAME_LENGTH = 14
 _PANEL_LEFT = 434
 _LONGEST_ID = 40
+_LEGEND = (
+    Box("a group", *KEY, ("●",), Tone.MUTED),
+    Box("its commit", *KEY, ("50",)),
+    Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
+    Box("looked for here: no commit", *KEY, ("?",)),
+)
 
 
 class _View(NamedTuple):
@@ -88,6 +94,26 @@ class _View(NamedTuple):
         holder = homes[-1] if found is None else homes[_COUNTS.index(found)]
         return f"copy {group} {holder}"
 
+    def tell(self) -> Line:
+        """Return in one line what happens to the typed group, or else to the first one."""
+        group = self.typed or self.named[0]
+        count = _COUNT_BY_STEP[self.step]
+        *_, home = self.homes[group]
+        place = f"{group}: hash % {count} = {home}"
+        if self.found is None:
+            commit, holder = (60, home) if self.step > 2 else (50, self.homes[group][0])
+            return Line(f"{place}. Its commit of {commit} is in partition {holder}", Tone.NEW)
+        offset = self.found[group]
+        answer = "nothing" if offset is None else f"offset {offset}"
+        where = (f"partition {home}", "all its partitions")[self.coordinator]
+        tone = Tone.ERROR if self.is_wrong(group) else Tone.LIVE
+        return Line(f"{place}. {self.kafka} looks in {where} and finds {answer}", tone)
+
+    @property
+    def kafka(self) -> str:
+        """The beginning of the control's option, for example "Kafka 4.x"."""
+        return _COORDINATORS[self.coordinator].partition(",")[0]
+
     def is_wrong(self, group: str) -> bool:
         return self.found is not None and self.found[group] != (50 if self.step < 3 else 60)
 
@@ -122,10 +148,10 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
         homes = {group: [partition_for(group, count) for count in counts] for group in [*groups, *named]}
         return _draw(_View(step, coordinator, groups, named, typed, homes, found))
 
-    steps = Control("step", "step", _STEPS)
+    steps = Control("step", "step", _STEPS, initial=2)
     controls = (steps, Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False))
-    free_input = FreeInput("mark a group id", "my-service")
-    return Content.draw("The partitions of __consumer_offsets", 374, controls, draw, free_input)
+    others = {"free_input": FreeInput("mark a group id", "my-service"), "legend": _LEGEND}
+    return Content.draw("The partitions of __consumer_offsets", 345, controls, draw, **others)
 
 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
@@ -156,20 +182,12 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(home[-1] for home in view.homes.values())
-    # The beginning of the control's option, for example "Kafka 4.x".
-    kafka = _COORDINATORS[view.coordinator].partition(",")[0]
-    title = f"{count} partitions, {kafka}" if view.found else f"{count} partitions"
-    marks: list[Mark] = [Label("title", _LEFT, 15, title, is_bold=True, size=13)]
-    marks += _draw_cells(count, sizes)
-    marks += _draw_dots(view)
-    marks += _draw_named(view)
-    marks += _draw_list(view)
-    text = [f"step {view.step + 1}, {_STEPS[view.step]}"]
-    if view.found:
-        text.append(f"coordinator: {kafka}")
+    marks = [*_draw_cells(count), *_draw_dots(view), *_draw_named(view), *_draw_list(view)]
+    line = view.tell()
+    text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
     text += [f"partition {partition}, groups: {size}" for partition, size in sorted(sizes.items())]
-    return Scene(tuple(marks), _explain(view, sizes), tuple(text))
+    return Scene(tuple(marks), _explain(view, sizes), tuple(text), lines=(line,))
 
 
 def _find_place(partition: int) -> tuple[float, float]:
@@ -177,26 +195,15 @@ def _find_place(partition: int) -> tuple[float, float]:
     return _LEFT + column * _CELL_WIDTH, _TOP + row * _CELL_HEIGHT
 
 
-def _draw_cells(count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
-    last_x, last_y = _find_place(_COUNTS[-1])
-    yield Label("size legend", 426, 15, "bold: the number of groups", "end", Tone.MUTED, 11)
-    yield Box("dot legend", last_x + 16, last_y + 9, _DOT, _DOT, is_solid=True)
-    yield Label("dot words", last_x + 28, last_y + 15, "a group", tone=Tone.MUTED, size=11)
-    yield Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW, is_solid=True)
-    yield Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11)
-    yield Box("copy legend", last_x + 16, last_y + 22, 18, 13, ("50",), size=11, is_dashed=True, is_hollow=True)
-    yield Label("copy words", last_x + 38, last_y + 33, "left behind   ?: looked for here", tone=Tone.MUTED, size=11)
+def _draw_cells(count: int) -> Iterator[Mark]:
     for partition in range(count):
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
         tone = Tone.PLAIN if is_added else Tone.MUTED
-        width = _CELL_WIDTH - 2
         origin = f"cell {partition - _COLUMNS}"
-        yield Box(f"cell {partition}", x, y, width, _CELL_HEIGHT - 2, tone=tone, is_dashed=is_added, origin=origin)
-        yield Label(f"number {partition}", x + 3, y + 10, str(partition), tone=Tone.MUTED, size=11)
-        size = sizes.get(partition, 0)
-        if size:
-            yield Label(f"size {partition}", x + width - 3, y + 10, str(size), "end", size=11, is_bold=True, delay=_END)
+        frame = (x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2)
+        yield Box(f"cell {partition}", *frame, tone=tone, is_dashed=is_added, origin=origin)
+        yield Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11)
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
@@ -207,22 +214,22 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
         row, column = divmod(placed[home], 6)
         has_moved = bool(earlier) and earlier[-1] != home
         style: dict[str, Any] = {"is_solid": True, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE * has_moved}
-        tone = Tone.NEW if has_moved else Tone.PLAIN
-        yield Box(f"dot {group}", x + 3 + column * 6, y + 15 + row * 6, _DOT, _DOT, tone=tone, **style)
+        yield Box(f"dot {group}", x + 3 + column * 6.2, y + 14 + row * 6, _DOT, _DOT, **style)
         placed[home] += 1
 
 
 def _draw_named(view: _View) -> Iterator[Mark]:
-    places = []
+    copies = []
     for group in view.named:
         *earlier, home = view.homes[group]
-        places += [*((group, old, True) for old in sorted(set(earlier) - {home})), (group, home, False)]
+        copies += [*((group, old, True) for old in sorted(set(earlier) - {home})), (group, home, False)]
+    places: dict[tuple[str, int], tuple[float, float]] = {}
     placed: Counter[int] = Counter()
-    for group, partition, is_old in places:
+    for group, partition, is_old in copies:
         x, y = _find_place(partition)
         row, column = divmod(placed[partition], 2)
         x += 2 + column * 19
-        y += 23 + row * 13
+        y += 21 + row * 13
         offset = view.find_offset(group, partition)
         style: dict[str, Any] = {"size": 11, "hue": group, "is_dashed": is_old, "is_hollow": is_old}
         origin = "" if is_old else f"copy {group} {view.homes[group][-2:][0]}"
@@ -230,10 +237,25 @@ def _draw_named(view: _View) -> Iterator[Mark]:
         yield Box(f"copy {group} {partition}", x, y, 18, 13, (offset,), **moves, **style)
         if _STEPS[view.step] == "the groups commit" and not is_old:
             yield Box(f"commit {group}", x, y, 18, 13, (offset,), origin=f"list {group}", **style)
+        places[group, partition] = (x + 9, y)
         placed[partition] += 1
+    yield from _draw_move(view, places)
+
+
+def _draw_move(view: _View, places: Mapping[tuple[str, int], tuple[float, float]]) -> Iterator[Mark]:
+    """An arrow leads from the records of the group that the line is about to the place where brokers look."""
+    group = view.typed or view.named[0]
+    old, new = view.homes[group][-2:] if view.step else (0, 0)
+    if old == new:
+        return
+    x1, y1 = places[group, old]
+    x2, y2 = places[group, new]
+    is_down = y2 > y1
+    yield Arrow("move", x1, y1 + 13 * is_down, x2, y2 + 13 * (not is_down), Tone.NEW, delay=_END)
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
+    delay = _END * (view.step in (1, 4))
     for number, group in enumerate(view.named):
         y = _TOP + 12 + number * 36
         name = group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
@@ -241,13 +263,12 @@ def _draw_list(view: _View) -> Iterator[Mark]:
         yield Box(f"list {group}", _PANEL_LEFT, y - 9, 10, 10, hue=group, is_solid=True)
         yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True)
         place, sign, answer = view.describe(group).partition(": ")
-        yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=_END)
+        yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=delay)
         if answer:
             x = _PANEL_LEFT + measure_text(place, 11) + 12
             width = measure_text(answer, 11) + 6
             tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
             key = f"answer {group} {view.step}"
-            delay = _END if view.step > 2 else 0.0
             frame = (x, y + 3, width, 17)
             yield Box(key, *frame, (answer,), tone, 11, origin=view.find_source(group), delay=delay)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
@@ -21,7 +21,7 @@ _OFFSET_LEFT = 40
 _RESULT_LEFT = 86
 _BAR_LEFT = 174
 _BAR_WIDTH = 340
-_HEAD_HEIGHT = 62
+_HEAD_HEIGHT = 22
 _ROW_HEIGHT = 25
 _BAR_HEIGHT = 19
 _FALL = 20
@@ -29,6 +29,11 @@ _FALL = 20
 _SECONDS_PER_BATCH = 0.25
 _SECONDS_OF_A_MOVE = 0.4
 _EXAMPLE = "690=00"
+_LEGEND = (
+    Box("not covered", *KEY, is_dashed=True, is_hollow=True),
+    Box("checksum", *KEY, is_solid=True),
+    Box("covered by it", *KEY),
+)
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
 # The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
 _BROKEN_FIELDS = (("offset", 7), ("length", 11), ("leader epoch", 15), ("magic", 16), ("checksum", 20))
@@ -75,10 +80,11 @@ class Segment(Figure):
         first = len(_BROKEN_FIELDS) if choices[0] is None else 0  # The wrong checksum, unless a byte was typed.
         controls = (
             Control("byte", "broken byte", options, is_sequence=False, is_answer=True, initial=first),
-            Control("moment", "moment", ("the file", "the broker checks", "after recovery")),
+            Control("moment", "moment", ("the file", "the broker checks", "after recovery"), initial=1),
         )
         title = "A segment: batches and what their checksums cover"
-        return Content.draw(title, self._height, controls, draw, FreeInput("break a byte (position=hex)", _EXAMPLE))
+        free_input = FreeInput("break a byte (position=hex)", _EXAMPLE)
+        return Content.draw(title, self._height, controls, draw, free_input=free_input, legend=_LEGEND)
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
@@ -92,7 +98,7 @@ class Segment(Figure):
         return name if name == "after the checksum" else f"part of the {name}"
 
     def _draw(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Scene:
-        columns = [*self._draw_head(broken)]
+        columns = [*self._draw_head()]
         text = []
         scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
         kept_count = len(recovery.kept)
@@ -123,25 +129,21 @@ class Segment(Figure):
         if moment > 0 and recovery.reason:
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
-        return Scene((*marks, *columns), caption, tuple(text) or ("no byte is broken",))
+        lines = (self._name_state(broken),)
+        return Scene((*marks, *columns), caption, tuple(text) or ("no byte is broken",), lines=lines)
 
-    def _draw_head(self, broken: ByteChange | None) -> Iterator[Mark]:
-        words = f"{len(self.data)} bytes in {len(self.batches)} batches"
-        if broken:
-            old = self.data[broken.position]
-            words = f"byte {broken.position} was {old:02x}, now {broken.byte:02x}: {self._name_place(broken.position)}"
-        tone = Tone.ERROR if broken else Tone.PLAIN
-        yield Label("state", 4, 15, words, tone=tone, is_bold=True, size=11, is_pinned=True)
-        yield Box("legend outside", 4, 22, 12, 14, is_dashed=True, is_hollow=True)
-        yield Box("legend checksum", 106, 22, 6, 14, is_solid=True)
-        yield Box("legend covered", 184, 22, 24, 14)
-        for x, words in ((20, "not covered"), (117, "checksum"), (212, "covered by it")):
-            yield Label(f"words {words}", x, 33, words, size=11)
-        yield Label("head batch", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11)
+    def _draw_head(self) -> Iterator[Mark]:
+        yield Label("head batch", _BAR_LEFT, 14, "the batch, to scale", tone=Tone.MUTED, size=11)
         # The cover hides what a narrow picture scrolls below the columns.
-        yield Box("cover", 1, 42, _BAR_LEFT - 5, self._height - 43, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
+        yield Box("cover", 1, 1, _BAR_LEFT - 5, self._height - 2, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
         for x, words in ((4, "byte"), (_OFFSET_LEFT, "offset")):
-            yield Label(f"head {words}", x, 55, words, tone=Tone.MUTED, size=11, is_pinned=True)
+            yield Label(f"head {words}", x, 14, words, tone=Tone.MUTED, size=11, is_pinned=True)
+
+    def _name_state(self, broken: ByteChange | None) -> Line:
+        if broken is None:
+            return Line(f"{len(self.data)} bytes in {len(self.batches)} batches")
+        change = f"was {self.data[broken.position]:02x}, now {broken.byte:02x}"
+        return Line(f"byte {broken.position} {change}: {self._name_place(broken.position)}", Tone.ERROR)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
         if broken is None:

@@ -74,11 +74,9 @@ def _load_state(log: Path, until: int) -> _State:
     group = load(log, "new", until=until).get("shop")
     if group is None:
         return _State(None, None, {})
-    committed = group.offsets.get(_PARTITION)
+    counted = group.offsets.get(_PARTITION)
     waits = {producer: offsets[_PARTITION].record_offset for producer, offsets in group.pending.items()}
-    if committed is None:
-        return _State(None, None, waits)
-    return _State(committed.record_offset, committed.offset, waits)
+    return _State(counted and counted.record_offset, counted and counted.offset, waits)
 
 
 def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: bool) -> Scene:
@@ -169,8 +167,8 @@ def _explain(entries: _Entries, state: _State, before: _State, loaded: int, lost
     if entry.ends is None and not entry.producer:
         return f"Record {offset} is not in a transaction. Offset {entry.value} counts immediately."
     if entry.ends is None:
-        waiting = f"Offset {entry.value} waits for a marker of producer {entry.producer}."
-        return f"Record {offset} is in a transaction. {waiting}"
+        where = f"Record {offset} is in a transaction"
+        return f"{where}. Offset {entry.value} waits for a marker of producer {entry.producer}."
     if entry.ends is ControlType.ABORT:
         return f"Producer {entry.producer} aborts. Its offset is dropped, and will never count."
     if not lost:

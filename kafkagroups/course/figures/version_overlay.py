@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, fit_words, measure_text
+from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import read_record
 from kafkagroups.errors import InvalidRecord
@@ -20,7 +20,8 @@ from kafkagroups.records.written_versions import describe_writers, writers_of
 
 _LEFT = 7
 _SIZE = 11
-_BLOCK_HEIGHT = 32
+_BLOCK_HEIGHT = 30
+_TOP = 32
 _ROW_HEIGHT = 106
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
@@ -126,14 +127,13 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         title = f"version {record.value_version}"
         first, _, last = describe_writers([writers_of(record)]).partition(" – ")
         writers = f"written by Kafka {first} to {last}" if last else f"written by Kafka {first} and newer"
-        place = (WIDTH - _LEFT, y + 15)
         marks += [
-            Label(f"title {number}", _LEFT, y + 15, title, is_bold=True, is_pinned=True),
-            Label(f"writers {number}", *place, writers, "end", Tone.MUTED, 11, is_pinned=True),
+            Label(f"title {number}", _LEFT, y + 12, title, is_bold=True, is_pinned=True),
+            Label(f"writers {number}", _LEFT + 78, y + 12, writers, tone=Tone.MUTED, size=11, is_pinned=True),
         ]
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)
-        marks += _draw_written(number, y + 20, record, value, written)
+        marks += _draw_written(number, y + _TOP, record, value, written)
         fields = _list_shown(reading)
         wrong = _find_wrong(written, reading)
         tone = Tone.PLAIN
@@ -142,9 +142,9 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
         style: dict[str, Any] = {"is_bold": is_done, "is_pinned": True}
-        marks.append(Label(f"result {number}", _LEFT + 84, y + 15, result, tone=tone, **style))
+        marks.append(Label(f"result {number}", _LEFT, y + 27, result, tone=tone, **style))
         text.append(f"{title}: {result}")
-        read_y = y + 20 + _BLOCK_HEIGHT + 4
+        read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
         marks += boxes
         text += [f"{title} {find_name(field)}: {box.lines[1]}" for field, box in zip(fields, boxes, strict=False)]
@@ -153,7 +153,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done and reading.error is not None:
             text.append(f"{title} refused: {reading.error}")
         x = sides[fields[:cut][-1].end - 1][1] if fields[:cut] else _LEFT
-        marks.append(Box(f"cut {number}", x - 1, y + 18, 2, 2 * _BLOCK_HEIGHT + 8, tone=Tone.NEW, is_solid=True))
+        marks.append(Box(f"cut {number}", x - 1, y + _TOP - 2, 2, 2 * _BLOCK_HEIGHT + 7, tone=Tone.NEW, is_solid=True))
     caption = _DURING if cut else _BEFORE
     if len(results) == len(records):
         caption = _make_caption(reader, results)
@@ -213,7 +213,9 @@ def _draw_rest(number: int, y: float, size: int, sides: _Sides, reading: Reading
     rest = fit_words(width - 6, _SIZE, "not read", "…")
     tone = Tone.DEAD
     if reading.error is not None:
-        rest = tuple(wrap(_ERROR_SIGN + reading.error, int((width - 12) / measure_text("0", _SIZE))))
+        # Two short lines are readable as a whole where a narrow picture scrolls.
+        words = _ERROR_SIGN + reading.error
+        rest = tuple(wrap(words, min(int((width - 12) / measure_text("0", _SIZE)), len(words) // 2 + 5)))
         tone = Tone.ERROR
     yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, rest, tone, _SIZE, is_dashed=True)
 

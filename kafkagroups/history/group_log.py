@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups import replay as readable
 from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, Fate, StoredOffset, TopicPartition
-from kafkagroups.groups.replay import OFFSET_KEYS, get_topic_partition, read_control_type
+from kafkagroups.groups.replay import OFFSET_KEYS, get_topic_partition, read_control_type, read_keys
 from kafkagroups.history.event import Position
 from kafkagroups.history.fates import Fates, ObservedLoad, RecordFate, log_order
 from kafkagroups.history.writers import Stretches
@@ -49,7 +49,7 @@ class GroupRecord(NamedTuple):
     `timestamp` is in ms since 1970; -1: the record has none. `batch_offset` is the base offset of the batch, and
     `first_offset` that of its first record. `producer_id` is -1 if the batch has none. `is_pending` says whether the
     coordinator reads the record as part of a transaction, so that it takes effect at the marker. `leader_epoch` is that
-    of the batch.
+    of the batch. `deleted_with` are the other groups whose offsets of the topic the batch of a tombstone also deletes.
     """
 
     offset: int
@@ -60,6 +60,7 @@ class GroupRecord(NamedTuple):
     producer_id: int
     is_pending: bool
     leader_epoch: int
+    deleted_with: tuple[str, ...] = ()
 
     @property
     def type(self) -> int:
@@ -278,8 +279,11 @@ class GroupLogs(Fates):
         """How many of the holes the log of each group contains."""
         self._open_groups: dict[int, set[str]] = {}
         """The groups with offsets in the open transaction of each producer."""
+        self._deleted: set[tuple[str, str]] = set()
+        """The groups and topics of the offsets that the current batch deletes."""
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
+        self._note_deleted(batch)
         for hole in self._gaps.find_holes(batch):
             self.add_hole(hole)
         self.add_batch(partition, batch)
@@ -290,10 +294,19 @@ class GroupLogs(Fates):
 
     def add_found(self, partition: int | None, batch: Batch) -> Batch:
         """Add a batch, without the records of other groups, and return it."""
+        self._note_deleted(batch)
         if not batch.is_control:
             batch = self._select_records(batch)
         self.add_batch(partition, batch)
         return batch
+
+    def _note_deleted(self, batch: Batch) -> None:
+        self._deleted = set()
+        with suppress(BadBytes):
+            if any(record.value is None for record in batch.records):
+                keys = read_keys(batch, self._keys)
+                found = ((group, key.partition) for group, key, record in keys if record.value is None)
+                self._deleted = {(group, partition.topic) for group, partition in found if partition is not None}
 
     def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
         entries = super().add_batch(partition, batch)
@@ -311,7 +324,9 @@ class GroupLogs(Fates):
                 self._open_groups.setdefault(batch.producer_id, set()).add(entry.group)
             origin = (batch.base_offset, batch.records[0].offset, batch.producer_id)
             place = (entry.offset, entry.timestamp, record, *origin, is_pending, batch.partition_leader_epoch)
-            self._add_step(entry.group, GroupRecord(*place))
+            others = (group for group, topic in self._deleted if entry.key and topic == entry.key.topic)
+            deleted_with = () if record.value is not None else tuple(sorted({*others} - {entry.group}))
+            self._add_step(entry.group, GroupRecord(*place, deleted_with))
         return entries
 
     def _keep(self, entry: RecordFate) -> None:

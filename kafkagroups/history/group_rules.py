@@ -70,8 +70,8 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
         is_majority = counts.records >= MIN_BUSY_RECORDS and 2 * commits > counts.records
         if is_majority and offsets and seconds and commits / seconds / offsets > BUSY_RATE:
             what = (
-                f"Group {group_id} wrote {commits} of {counts.records} records: {commits / seconds:.0f} commits a "
-                f"second for {offsets} offsets."
+                f"Group {group_id} wrote {commits} of {counts.records} records: {commits / seconds / offsets:.1f} a "
+                f"second for each of its {count_of(offsets, 'offset')}."
             )
             yield partition.finding(None, "busy_group", what, group=group_id)
         is_large = counts.bytes >= MIN_LARGE_BYTES and 2 * count.bytes > counts.bytes

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import MIN_STEP_MS, Cause, CommitForm, Event, Members, Position, Recreation
-from kafkagroups.history.finding import describe_duration, name_record
+from kafkagroups.history.finding import describe_duration, list_groups, list_names, name_record
 from kafkagroups.history.group_events import CONSUMER, GroupEvents, GroupState, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
@@ -103,6 +103,8 @@ class OffsetEvents:
         """The causes of the tombstones, by their offsets in the log."""
         self.created_again: dict[int, int] = {}
         """By the offset of a tombstone: that of the first commit after it, if the topic has another id there."""
+        self.decided: dict[int, str] = {}
+        """By the offset of a tombstone: the sentence about it, if a later commit decides who wrote it."""
         self.replaced: dict[int, int] = {}
         """By the offset of a record that committed an offset: the offset that was committed before."""
         self.rewinds: dict[int, str] = {}
@@ -142,7 +144,7 @@ class OffsetEvents:
         known = self._first_records.setdefault(key, {}).setdefault(offset, record.offset)
         if old is None and not record.is_pending and self._describe_committer(record) == _NO_MEMBER:
             by = f"; {_NO_MEMBER}"
-        what = "" if is_skipped else f"{self._describe_commit(key, old, offset, new_id)}{by}{new_id}."
+        what = "" if is_skipped else f"{self._describe_commit(record, old, new_id)}{by}{new_id}."
         if old is None and key in self._deleted and offset > self._deleted[key].commit.offset and not new_id:
             self.skips[record.offset] = what
         was_of_old_topic = position is not None and position.is_of_old_topic and is_back
@@ -164,11 +166,20 @@ class OffsetEvents:
             marked[record.offset] = what
             yield self._event(at, "rewind" if is_back else "skip", what, key, origin=origin, **moved)
 
-    def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int, new_id: str) -> str:
+    def _describe_commit(self, record: GroupRecord, old: Commit | None, new_id: str) -> str:
+        key = record.key
+        offset: int = record.value.offset
         if old is None and key in self._deleted:
-            before = self._deleted[key].commit.offset
-            skipped = f", which skips at most {before} to {offset - 1}" if offset > before and not new_id else ""
-            return f"{key}: {offset}, the first commit after a deletion, {before} before it{skipped}"
+            deleted = self._deleted[key].commit
+            before = deleted.offset
+            is_same_topic = has_same_topic(deleted.group_record, record)
+            what = f"{key}: {offset}, the first commit after a deletion, {before} before it"
+            if offset > before and not new_id:
+                return f"{what}, which skips at most {before} to {offset - 1}"
+            if offset < before and is_same_topic is not False:
+                doubt = "" if is_same_topic else ", unless the topic was created again"
+                return f"{what}: {offset} to {before - 1} is read again{doubt}"
+            return what
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}"
         if offset == old.offset:
@@ -183,10 +194,13 @@ class OffsetEvents:
         before = old if deletion is None else deletion.commit
         is_same_topic = None if before is None else has_same_topic(before.group_record, record)
         if deletion is not None and deletion.can_be_either and is_same_topic is not None:
+            reason = f"probably with the topic: record {record.offset} has another topic id"
             if is_same_topic:
                 self.causes[deletion.tombstone.offset] = Cause.OFFSET_DELETED
+                reason = f"by request: record {record.offset} has the same topic id"
             else:
                 self.created_again[deletion.tombstone.offset] = record.offset
+            self.decided[deletion.tombstone.offset] = f"{key}: {deletion.commit.offset} deleted, {reason}."
         elif deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)
         position = self.positions.get(key)
@@ -333,7 +347,8 @@ class OffsetEvents:
                 causes = self._find_causes(key)
                 cause = causes[0] if len(causes) == 1 else Cause.UNKNOWN
                 reason = " or ".join(_WORDS[each] for each in causes) or "for an unknown reason"
-                what = f"{key}: {old.offset} deleted, {reason}."
+                batch = "" if len(causes) == 1 else _describe_batch(tombstone, tombstones)
+                what = f"{key}: {old.offset} deleted, {reason}{batch}."
                 yield self._event(tombstone, "offset_deleted", what, key, from_offset=old.offset)
             self.causes[tombstone.offset] = cause
             if any(other.topic == key.topic for other in self.committed):
@@ -430,6 +445,14 @@ class OffsetEvents:
 
     def _event(self, at: Place, name: str, what: str, key: TopicPartition, **fields: Any) -> Event:
         return self.group.make_event(at, name, what, topic_partition=key, **fields)
+
+
+def _describe_batch(tombstone: GroupRecord, tombstones: list[GroupRecord]) -> str:
+    """Say which offsets the batch also deletes: a request is about one group, and a topic about the offsets of all."""
+    if tombstone.deleted_with:
+        return f"; the same batch deletes offsets of {list_groups(tombstone.deleted_with)}"
+    others = [each.key for each in tombstones if each.key.topic != tombstone.key.topic]
+    return f"; the same batch deletes {list_names(others)}" if others else ""
 
 
 def _get_expire_time(commit: GroupRecord) -> int | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -25,7 +25,7 @@ from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import MEMBERS, GroupEvents, add_to_sentence
+from kafkagroups.history.group_events import MEMBERS, NOTHING, GroupEvents, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
@@ -49,6 +49,9 @@ _EMPTY_SHARE_GROUP = (
 DELETED_TOGETHER_MS = 60_000
 """A script that starts a tool for each group needs some seconds for each."""
 
+MIN_SILENCE_MS = 30_000
+"""Six intervals of a consumer that commits automatically (auto.commit.interval.ms)."""
+TARGET_ASSIGNMENT = 7
 CURRENT_ASSIGNMENT = 8
 """The record type of what a member of a consumer group has now, and of its state."""
 
@@ -233,6 +236,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     found_group = groups.get(group)
     if found_group is not None:
         timeline.waiting += _describe_unowned(found_group)
+        timeline.waiting += _describe_silence(timeline.positions, all_events, found_group)
         if found_group.type == "share" and not found_group.members:
             timeline.memberless = _EMPTY_SHARE_GROUP
         expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
@@ -279,6 +283,21 @@ def _describe_unowned(group: AnyGroup) -> Iterator[str]:
         yield f"Assigned but never committed: {list_names(uncommitted)}. An idle partition can look the same."
 
 
+def _describe_silence(positions: list[Position], events: list[Event], group: AnyGroup) -> Iterator[str]:
+    """Say since when a group with members does not commit. A refused commit has no record, either."""
+    newest = max(positions, key=lambda each: each.committed_ms or 0, default=None)
+    since_ms = None if newest is None else newest.committed_ms
+    later = [event for event in events if since_ms is not None and (event.timestamp_ms or 0) > since_ms]
+    names = list(dict.fromkeys(member.name for event in later for _, member in event.members))
+    silent_ms = max((event.timestamp_ms or 0 for event in later), default=0) - (since_ms or 0)
+    if newest is not None and names and group.members and silent_ms >= MIN_SILENCE_MS:
+        yield (
+            f"No commit since {name_record(newest.partition, newest.record)} ({describe_time(since_ms or 0)}); since "
+            f"then, {list_names(names)} joined, and a new owner begins at these offsets again. A program that does not "
+            "commit, refused commits, and topics without new records look the same."
+        )
+
+
 class WaitingMember(NamedTuple):
     """A member that has to give `partitions` back, or that waits for those of others. It got this state at `offset`."""
 
@@ -298,11 +317,15 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     names = {topic_id: name for name, topic_id in {**group.topic_ids, **history.offsets.topic_ids}.items()}
     begins: dict[str, GroupRecord] = {}
     """By member id: the record with which the member got its present state."""
+    targets: dict[str, frozenset[tuple[str, int]]] = {}
     for step in history.steps:
-        if isinstance(step, GroupRecord) and step.type == CURRENT_ASSIGNMENT:
+        if isinstance(step, GroupRecord) and step.type in (CURRENT_ASSIGNMENT, TARGET_ASSIGNMENT):
             member_id = str(getattr(step.record.key, "member_id", ""))
             before = begins.get(member_id)
-            if before is None or _get_progress(before) != _get_progress(step):
+            if step.type == TARGET_ASSIGNMENT:
+                topics = () if step.value is None else step.value.topic_partitions
+                targets[member_id] = frozenset((each.topic_id, number) for each in topics for number in each.partitions)
+            elif before is None or _get_progress(before) != _get_progress(step):
                 begins[member_id] = step
     for member_id, begin in begins.items():
         member = group.members.get(member_id)
@@ -321,7 +344,10 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
             end = describe_time(begin.timestamp + timeout_ms)
             what += f" If it has not, the broker removes it at {end} (after {describe_duration(timeout_ms)})."
         elif not partitions:
-            what += "waits for partitions that other members still have."
+            missing = targets.get(member_id, NOTHING) - group.assigned.get(member_id, NOTHING)
+            is_free = missing and missing.isdisjoint(chain.from_iterable(group.assigned.values()))
+            free = "its partitions are free: it gets them with its next heartbeat."
+            what += free if is_free else "waits for partitions that other members still have."
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 
 
@@ -439,7 +465,9 @@ def build_history(
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
     for record, event in offsets.find_open_transactions():
         part_of[id(record)].append(event)
-    history.events = [event for part in parts for event in part]
+    for event in (event for part in parts for event in part):
+        what = offsets.decided.get(event.offset)
+        history.events.append(event if what is None else replace(event, what=what))
     return history
 
 

@@ -111,6 +111,14 @@ def test_a_member_that_has_to_give_a_partition_back_is_named_with_its_deadline(r
     assert f"loyalty-2 (127.0.0.1), {waits}" in text
 
 
+def test_a_member_whose_partitions_are_free_waits_for_nobody(run):
+    """At record 16, loyalty-1 has given orders-2 back; at record 17, 8 ms later, loyalty-2 has it (dump.txt)."""
+    _, out, _ = run("timeline", LOYALTY, "--group", "loyalty", "--until-time", "2026-11-21T10:15:06.030")
+    text = " ".join(out.split())
+    assert "(record 13): its partitions are free: it gets them with its next heartbeat." in text
+    assert "other members still have" not in text
+
+
 def test_members_that_have_reached_their_targets_are_not_waiting(run):
     _, out, _ = run("timeline", LOYALTY, "--group", "loyalty")
     assert "not reached" not in out

@@ -44,6 +44,10 @@ def commit(partition, offset, topic_id=None, topic="t"):
     return commit_record(offset, partition, topic, topic_id=topic_id)
 
 
+STAYS = commit(0, 1, topic="other")
+"""An offset that nothing deletes, so that the group stays."""
+
+
 def generation(number, *members):
     return handmade.generation(number, *members, protocol=None)
 
@@ -96,6 +100,55 @@ def test_the_first_commit_of_a_topic_that_was_created_again(tmp_path):
         f"t-0: 110, the first commit after a deletion, 100 before it; {CREATED_AGAIN}.",
         "t-1: 5, the first commit after a deletion, 200 before it.",
     ]
+
+
+@pytest.mark.parametrize(("new_id", "who"), [(OLD, "by request"), (NEW, "probably with the topic")])
+def test_a_later_topic_id_decides_who_deleted_an_offset(tmp_path, run, new_id, who):
+    """A topic that was deleted comes back with another id (KIP-516)."""
+    batches = [(0, [commit(0, 253, OLD)]), (1, [tombstone(0)]), (2, [commit(0, 4, new_id)])]
+    path = write(tmp_path, batches)
+    id_is = "the same" if new_id == OLD else "another"
+    read_again = ": 4 to 252 is read again" if new_id == OLD else f"; {CREATED_AGAIN}"
+    assert whats(path)[1:] == [
+        f"t-0: 253 deleted, {who}: record 2 has {id_is} topic id.",
+        f"t-0: 4, the first commit after a deletion, 253 before it{read_again}.",
+    ]
+    assert f"deleted, {who}: record 2 has" in " ".join(run("explain", path, "--group", "g")[1].split())
+
+
+def test_without_topic_ids_a_lower_commit_can_be_in_a_new_topic(tmp_path):
+    path = write(tmp_path, [(0, [commit(0, 253), STAYS]), (1, [tombstone(0)]), (2, [commit(0, 4)])])
+    assert whats(path)[3].endswith("253 before it: 4 to 252 is read again, unless the topic was created again.")
+
+
+def test_what_one_batch_deletes_is_said_where_the_cause_is_open(tmp_path):
+    """A request (OffsetDelete) is about one group; the offsets of a deleted topic are deleted in all groups."""
+    commits = [STAYS, commit(0, 5), commit(0, 6, topic="u")]
+    path = write(tmp_path / "request", [(0, commits), (1, [tombstone(0), tombstone(0, "u")])])
+    assert whats(path)[3:] == [
+        "t-0: 5 deleted, by request or with the topic; the same batch deletes u-0.",
+        "u-0: 6 deleted, by request or with the topic; the same batch deletes t-0.",
+    ]
+    other = commit_record(7, 0, "t", group="h")
+    path = write(tmp_path / "topic", [(0, [*commits[:2], other]), (1, [tombstone(0), tombstone(0, group="h")])])
+    for engine in ("python", "auto"):
+        assert whats(path, engine=engine)[2] == (
+            "t-0: 5 deleted, by request or with the topic; the same batch deletes offsets of h."
+        )
+
+
+@pytest.mark.parametrize("seconds", [10, 40])
+def test_members_that_never_commit_are_named(tmp_path, seconds):
+    """As a release of a 4.3.1 group whose program did not commit: each new owner began at the old offsets."""
+    batches = [
+        (0, [generation(1, MEMBER)]),
+        (1, [commit(0, 181)]),
+        (5, [generation(2, classic_member("n", client="new"))]),
+        (1 + seconds, [generation(3, classic_member("o", client="newer"))]),
+    ]
+    waiting = kg.timeline(write(tmp_path, batches), "g").waiting
+    said = "No commit since 7:1 (2023-11-14 22:13:21 UTC); since then, new, newer joined, and a new owner begins"
+    assert any(line.startswith(said) for line in waiting) == (seconds > 30)
 
 
 @pytest.mark.parametrize(("offset", "change"), [(20, "100 -> 20, back by 80; no member is known"), (300, "100 -> 300")])

@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import page_script
-from kafkagroups.course.figures.marks import list_labels
+from tests.course.figures import list_labels
 
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / "build" / "screens" / "figures"

@@ -12,8 +12,8 @@ import pytest
 from kafkagroups import UsageError
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import Content, Control, Figure, page_script, read_fingerprint
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text, place_keys
-from tests.course.figures import make_figure
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, measure_text, place_keys
+from tests.course.figures import list_labels, make_figure
 
 ROOT = Path(__file__).parents[2]
 

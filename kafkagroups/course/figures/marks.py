@@ -229,16 +229,6 @@ class Scene:
     lines: tuple[Line, ...] = ()
 
 
-def list_labels(marks: Sequence[Mark]) -> list[str]:
-    labels: list[str] = []
-    for mark in marks:
-        if isinstance(mark, Box):
-            labels += mark.lines
-        elif isinstance(mark, Label):
-            labels.append(mark.text)
-    return labels
-
-
 def measure_text(text: str, size: float) -> float:
     return len(text) * size * CHARACTER_WIDTH
 

@@ -16,8 +16,8 @@ PAGE = (ROOT / "docs" / "operator.md").read_text()
 NEEDS_A_BROKER = ("pull", "rescue apply")
 
 LOGS = {
-    "3.9.2": {"GROUP": "fraud-check", "TOPIC": "payments", "P": "1"},
-    "4.3.1": {"GROUP": "fraud-check", "TOPIC": "payments", "P": "1"},
+    "3.9.2": {"GROUP": "fraud-check", "TOPIC": "payments", "P": "1", "RETENTION": "7d"},
+    "4.3.1": {"GROUP": "fraud-check", "TOPIC": "payments", "P": "1", "RETENTION": "7d"},
 }
 """The harbour's logs. In both, a transaction of fraud-check is open, and its producer id is 1."""
 

@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 526,
-    "cli": 2983,
+    "cli": 2985,
     "coordinator": 5821,
-    "course": 6924,
+    "course": 6921,
     "engine": 2548,
     "groups": 2154,
-    "history": 5261,
+    "history": 5269,
     "html_report": 495,
     "kafka_tools": 414,
     "loading": 2150,

@@ -16,7 +16,8 @@ from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
 from kafkagroups.history.finding import count_of, describe_topic, list_names
 from kafkagroups.loading.partition_count import PartitionCountChange, TopicPartitions, has_wildcard, match_groups
 from kafkagroups.log.batches import Gap
-from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, partition_for
+from kafkagroups.log.folders import open_logs
+from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.topic import Limits, Topic
 
 _MEMBER_FACTS = {
@@ -164,7 +165,9 @@ def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicP
         "folder": f", because the topic has {count_of(found.count or 0, 'partition')}, as this folder",
         "unknown": f" if the topic has {DEFAULT_PARTITION_COUNT} partitions (see --partitions)",
     }[found.origin]
-    return f"No record of {subject} in {topic.path}; group {group} is stored in partition {partition}{condition}."
+    begins = [base_offset_of(log.segments[0]) for log in open_logs(topic.path) if log.partition == partition]
+    lost = f" This partition begins at offset {begins[0]}: older records are gone." if any(begins) else ""
+    return f"No record of {subject} in {topic.path}; group {group} is stored in partition {partition}{condition}.{lost}"
 
 
 def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> None:

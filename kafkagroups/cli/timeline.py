@@ -21,14 +21,14 @@ from kafkagroups.topic import Topic
 POSITIONS_SHOWN = 20
 """The largest number of positions in each list of the text without --all."""
 RETENTION_HINT = (
-    "Expired, or deleted by a request: --retention tells the two apart. Give the broker's offsets.retention.minutes, "
-    "for example --retention 7d."
+    "Expired, or deleted by a request: --retention with the offsets.retention.minutes of your broker tells them apart."
 )
 ARGUMENTS = """
 PATH...
 --group! G  the group id
 --coordinator --kafka --partitions --all --topic --until-time --since-time --retention
---past-damage --engine --max-batch-bytes --json
+--past-damage --engine --max-batch-bytes
+--json  print lines of JSON (with --all, also the events that only move forward)
 """
 EXAMPLES = """\
   kafkagroups timeline data/harbour/3.9.2 --group billing --coordinator classic
@@ -48,13 +48,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_timeline(args: argparse.Namespace, topic: Topic, history: Timeline) -> None:
     answers.print_default_rules(args, topic)
-    if history.events:
+    if history.events or history.left_out:
         _print_history(history, args)
-        return
-    text = answers.describe_unknown_group(args.group, args.group, topic, history.topic_partitions)
-    if args.topic is not None or args.since_time is not None:
-        text = f"No event of {args.group} in {topic.path} that --topic and --since-time select."
-    print_text(text)
+    elif args.topic is not None or args.since_time is not None:
+        print_text(f"No event of {args.group} in {topic.path} that the options select.")
+    else:
+        print_text(answers.describe_unknown_group(args.group, args.group, topic, history.topic_partitions))
 
 
 def _print_history(history: Timeline, args: argparse.Namespace) -> None:

@@ -393,7 +393,9 @@ class Position:
             rest = f"still to be read again: {self.now} to {self.highest - 1}"
             return f"{self.topic_partition}: the highest committed offset was {highest}, now {now}; {twice_text}{rest}."
         last = self.rereads[-1]
-        times = f"{len(self.rereads)} times, last " if len(self.rereads) > 1 else ""
+        has_members = any(each.is_by_member for each in self.rereads)
+        doubt = "" if has_members or len(self.rereads) < MIN_TURNS else "as if two programs commit in turn, "
+        times = f"{len(self.rereads)} times, {doubt}last " if len(self.rereads) > 1 else ""
         before = f"from {last.before} ({name_record(self.partition, last.before_record)})"
         after = f"to {last.start} ({name_record(self.partition, last.record)})"
         end = f"{last.limit} is reached again, now {now}"

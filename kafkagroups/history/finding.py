@@ -126,8 +126,9 @@ REMEDIES = {
     "load_memory": "Upgrade to 4.0.2, 4.1.1 or a newer release first. If that is not possible, let the cleaner "
     "compact the partition, and give the brokers more heap, before the next election.",
     "look_alike_groups": "See with kafkagroups timeline which group the consumers use, and what was done to the other "
-    "one. Correct the page or the script that contains the wrong id. Before you repeat a command for the right group, "
-    "stop its consumers. Delete the wrong group only when nobody needs its offsets.",
+    "one. If the consumers have the wrong id, stop them, correct it, and give the right group the newest offsets of "
+    "the wrong one. If a command had it, stop the consumers of the right group before you repeat the command. Delete "
+    "the wrong group only when nobody needs its offsets.",
     "mixed_writers": "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
     "coordinator of the partition can read its records.",
     "partition_count_changed": "Before a broker starts, stop the consumers of these groups, and note their newest "

@@ -192,9 +192,9 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
         what = f"Topic {topic} was created again{time}: {shown_by} ({list_groups(groups)})."
         remedy = (
             f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
-            "gone, and a consumer would skip new ones or start at auto.offset.reset. With auto.offset.reset=latest, a "
-            "group has skipped the first records of the new topic: set it back to 0 if it needs them. A program with "
-            "positions of its own, outside Kafka, must forget those of the old topic first."
+            "gone, and a consumer would skip new ones or start at auto.offset.reset. If a group's first commit there "
+            "is high, it has skipped the first records: set it back to 0 if it needs them. A program with positions of "
+            "its own, outside Kafka, must forget those of the old topic first."
         )
         finding = Finding.make(partition, first.record, "topic_created_again", what, remedy, group=min(groups))
         yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)

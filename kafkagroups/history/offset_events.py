@@ -36,6 +36,7 @@ from kafkagroups.records.wire import UUID
 MIN_RETENTION_MS = 60_000
 """The smallest value of offsets.retention.minutes, in ms."""
 _NO_MEMBER = "the group had no member"
+_REQUEST_OR_TOPIC = [Cause.OFFSET_DELETED, Cause.TOPIC_DELETED]
 _WORDS = {
     Cause.OFFSET_DELETED: "by request",
     Cause.TOPIC_DELETED: "with the topic",
@@ -70,10 +71,6 @@ class Deletion(NamedTuple):
     tombstone: GroupRecord
     cause: Cause
     causes: list[Cause]
-
-    @property
-    def can_be_either(self) -> bool:
-        return self.causes == [Cause.OFFSET_DELETED, Cause.TOPIC_DELETED]
 
 
 def has_same_topic(commit: GroupRecord, later: GroupRecord) -> bool | None:
@@ -178,7 +175,7 @@ class OffsetEvents:
                 return f"{what}, which skips at most {before} to {offset - 1}"
             if offset < before and is_same_topic is not False:
                 doubt = "" if is_same_topic else ", unless the topic was created again"
-                return f"{what}: {offset} to {before - 1} is read again{doubt}"
+                return f"{what}: at least {offset} to {before - 1} is read again{doubt}"
             return what
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}"
@@ -193,7 +190,7 @@ class OffsetEvents:
         deletion = self._deleted.pop(key, None)
         before = old if deletion is None else deletion.commit
         is_same_topic = None if before is None else has_same_topic(before.group_record, record)
-        if deletion is not None and deletion.can_be_either and is_same_topic is not None:
+        if deletion is not None and deletion.causes == _REQUEST_OR_TOPIC and is_same_topic is not None:
             reason = f"probably with the topic: record {record.offset} has another topic id"
             if is_same_topic:
                 self.causes[deletion.tombstone.offset] = Cause.OFFSET_DELETED
@@ -347,6 +344,7 @@ class OffsetEvents:
                 causes = self._find_causes(key)
                 cause = causes[0] if len(causes) == 1 else Cause.UNKNOWN
                 reason = " or ".join(_WORDS[each] for each in causes) or "for an unknown reason"
+                reason += self._describe_shorter_retention(old.group_record, tombstone)
                 batch = "" if len(causes) == 1 else _describe_batch(tombstone, tombstones)
                 what = f"{key}: {old.offset} deleted, {reason}{batch}."
                 yield self._event(tombstone, "offset_deleted", what, key, from_offset=old.offset)
@@ -420,6 +418,12 @@ class OffsetEvents:
         if begin_ms is None or tombstone.timestamp == NO_TIMESTAMP:
             return f"expired{end}."
         return f"expired after {describe_duration(tombstone.timestamp - begin_ms)}{end}."
+
+    def _describe_shorter_retention(self, commit: GroupRecord, tombstone: GroupRecord) -> str:
+        begin_ms = None if self.retention_ms is None else self._find_retention_begin(commit)
+        age_ms = -1 if begin_ms is None else tombstone.timestamp - begin_ms
+        shorter = f", or expired after {describe_duration(age_ms)}, if the broker's retention time is shorter"
+        return shorter if age_ms >= MIN_RETENTION_MS and _get_expire_time(commit) is None else ""
 
     def _describe_unknown(self, key: TopicPartition, pending: Commit | None, tombstone: GroupRecord) -> str:
         if pending is not None:

@@ -94,7 +94,8 @@ def _describe_missing(later: Collection[GroupRecord]) -> str:
 
 def _name_records(record: GroupRecord) -> str:
     if record.type == CLASSIC_GROUP_TYPE:
-        return "generations" if record.value is None else f"generations than {record.value.generation}"
+        is_first = record.value is None or record.value.generation == 0
+        return "records of the group" if is_first else f"generations than {record.value.generation}"
     return "members" if record.type in MEMBERS else "epochs and assignments"
 
 

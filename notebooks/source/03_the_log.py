@@ -7,7 +7,7 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} | no |
 #
-# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. Two habits of the 3.9 coordinator differ; they stand near the end.
+# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. The 3.9 coordinator differs in two points, which stand near the end.
 #
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
@@ -81,7 +81,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 #
 # Question 2: a broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker copies a partition from the leader of the partition, and asks only for what comes after the end of its own log. So nobody would ever fill a hole in the middle. If another broker leads the partition, the truncated broker copies the missing end from it.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker copies a partition from the leader of the partition, and asks only for what comes after the end of its own log. If the broker removed a batch in the middle, nobody would ever fill the hole, so it removes everything from the broken batch on. If another broker leads the partition, the truncated broker copies the missing end from it.
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -131,7 +131,7 @@ course.check("unnoticed_change", unnoticed_change)
 #  batch   marker: commit           producer id 1   now the offsets are valid
 # ```
 #
-# The [*producer id*](../docs/handbook/glossary.md#producer-id) in the header connects a marker with the records of its transaction. A marker is the only record of its batch, a [**control batch**](../docs/handbook/glossary.md#control-batch), which Kafka writes for itself and never hands to an application.
+# The [*producer id*](../docs/handbook/glossary.md#producer-id) in the header connects a marker with the records of its transaction. A marker is alone in its batch. Such a batch is a [**control batch**](../docs/handbook/glossary.md#control-batch): Kafka writes it for itself, and consumers never hand it to an application.
 #
 # ## How to recognise a marker
 #
@@ -270,7 +270,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others will cut their copies to match. Copy their folders before they start, and [compare](../docs/operator.md#9-two-replicas-differ) |
+# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others shorten their logs, too, and good records are lost. So copy the folders of the other brokers **first**, and [compare](../docs/operator.md#9-two-replicas-differ) |
 # | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts, because the start truncates the file. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
 # | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
 #

@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
+# **Which Kafka:** 4.x, with its new coordinator. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -45,7 +45,7 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks the first question again, because another broker has the answer. After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again.
+# After `NOT_COORDINATOR`, the client asks the first question again, because normally another broker has the answer. (After a failed load, none has it: lesson 11.) After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again.
 #
 # <details><summary>Can two brokers answer for one group?</summary>
 #
@@ -118,7 +118,7 @@ for answer in answers:
 
 # %% [markdown]
 # - **FindCoordinator** answers `NONE` early, because it only looks up the partition's leader.
-# - **OffsetFetch** answers once the group's own partition is loaded. This small topic took 72 ms; a large one takes minutes ([lesson 11](11_loading.ipynb)).
+# - **OffsetFetch** answers once the group's own partition is loaded. Here that took less than 26 ms, so no fetch came during the load, and we never saw `COORDINATOR_LOAD_IN_PROGRESS`. All partitions took 72 ms; a large topic takes minutes ([lesson 11](11_loading.ipynb)).
 # - **ListGroups** answers `NONE` with 0 groups until the broker knows that it leads these partitions, and then an error without groups until it has loaded *all* of them. So an empty list right after a start proves nothing.
 #
 # <details><summary>What a monitor asks: ListGroups and DescribeGroups</summary>
@@ -188,7 +188,7 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # %% [markdown]
 # ## Why the answer can be −1
 #
-# A −1 has no reason with it. The log of the group's partition has one:
+# The answer −1 does not say why. The log of the group's partition does:
 #
 # | the reason | how to recognise it |
 # |---|---|
@@ -196,7 +196,7 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # | The offset has expired or was deleted (lesson 09). | The log has a tombstone for it. |
 # | `__consumer_offsets` has more partitions than before (lesson 02). | The commit is in another partition. |
 # | The load has failed, on a broker up to 3.9 (lesson 11). | The commit is in the log, and `server.log` has an error. |
-# | A client, but not Java's, has committed −1. | The log has a commit with −1. |
+# | A client has committed −1, which Java's client refuses to do. | The log has a commit with −1. |
 
 # %% [markdown]
 # ## Exercise: a decision
@@ -221,9 +221,9 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # ## Stable offsets
 #
-# A program can commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, they are **pending**. If another process took over now and began at the last committed offset, and the transaction then committed, the same records would be processed **twice**. So a consumer asks for [*stable* offsets](../docs/handbook/glossary.md#stable-offset), with `requireStable` in its fetch; Java's consumer always does. For each partition with a pending offset, the coordinator then answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
+# A program can commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, they are **pending**. Suppose that another process takes over now, and begins at the last committed offset. If the transaction is committed after that, the same records are processed **twice**. So a consumer asks for [*stable* offsets](../docs/handbook/glossary.md#stable-offset), with `requireStable` in its fetch; Java's consumer always does. For each partition with a pending offset, the coordinator then answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
 #
-# In the night of lesson 00, the only offset of `fraud-check` for `orders-0` was pending.
+# When the shop's brokers were killed (lesson 00), `fraud-check` had only one offset for `orders-0`, and it was pending.
 #
 # *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
@@ -340,7 +340,7 @@ course.check("three_restarts", three_restarts)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The fetch answers the same. The differences are in two boxes above: while a commit is in flight, 3.9 answers a stable fetch with an error; during a load, it lists the groups that it has; and it has no error for an unknown group.
+# Three answers differ, which stand in two boxes above: while a commit is in flight, 3.9 answers a stable fetch with an error; during a load, it lists the groups that it has; and it has no error for an unknown group.
 #
 # <details><summary>Other versions</summary>
 #

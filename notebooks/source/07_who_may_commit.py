@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. A consumer that has lost its partitions must not commit for them, because it could overwrite newer offsets.
-# 2. The coordinator cannot see this from the offset, so it checks the **sender**: four checks, in a fixed order. The first one that fails decides the error.
+# 2. The number alone does not show this, so the coordinator checks the **sender**: four checks, in a fixed order. The first one that fails decides the error.
 # 3. A group **without members** accepts commits without a generation, which are called *simple* commits.
 # 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 

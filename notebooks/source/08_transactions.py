@@ -93,7 +93,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, both record 29 and record 31, the commit outside of a transaction, count. Record 31 is later in the log, so the offset is 25. The marker of record 29 is later still, but the position of the **record** decides. The cleaner keeps the later record, too (lesson 10), so cleaning does not change the answer.
+# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, both record 29 and record 31, the commit outside of a transaction, count. Record 31 is later in the log, so the offset is 25. The marker of record 29 comes after 31, but only the place of the **record** decides. The cleaner keeps the later record, too (lesson 10), so cleaning does not change the answer.
 #
 # ## Record by record
 #
@@ -106,7 +106,7 @@ course.TwoMaps()
 # %% [markdown]
 # ## Stable offsets
 #
-# Why does a fetch not simply return the offset that counts? If the process that wrote the transaction is gone, but its transaction is committed a moment later, its successor has begun at the old offset and writes every alarm a second time. So the successor asks for stable offsets only (*requireStable*, lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
+# Why does a fetch not simply return the offset that counts? Suppose that a process dies during its transaction. Its successor fetches the offset that counts, the old one, and begins there. A moment later, the old transaction is committed, and every alarm is written twice. So the successor asks for stable offsets only (*requireStable*, lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
 #
 # Here brokers of both versions go through the third transaction:
 
@@ -133,7 +133,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# In the shop's night, the fourth transaction was still open when the broker died, so the next broker answered `UNSTABLE_OFFSET_COMMIT` for its two partitions. At the end of the transaction's timeout (`transaction.timeout.ms`, 60 seconds by default), the transaction coordinator writes an abort marker, and the answer for `payments-1` becomes 31.
+# When the shop's brokers were killed, the fourth transaction was still open, so the next broker answered `UNSTABLE_OFFSET_COMMIT` for its two partitions. At the end of the transaction's timeout (`transaction.timeout.ms`, 60 seconds by default), the transaction coordinator writes an abort marker, and the answer for `payments-1` becomes 31.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -166,11 +166,11 @@ course.check("after_two_markers", after_two_markers)
 #
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. The log has no record for the begin of a transaction: after a marker, the next record of the producer opens one. If a late request were stored there, it would open a transaction that no client knows of, so nobody would end it. Two protections refuse it:
+# A request with offsets can be delayed in the network until its transaction has ended. Nothing in the log marks the beginning of a transaction: the first record of the producer after a marker begins the next one. So a late request that is stored there begins a transaction that no client knows of, and nobody ends it. Two protections refuse it:
 #
-# | | how the late request is recognised | a gap |
+# | | how the late request is recognised | what it does not catch |
 # |---|---|---|
-# | broker and client are 4.x | Each end of a transaction raises the producer epoch by one. The late request has the old one. | – |
+# | broker and client are 4.x, with the feature `transaction.version` 2 (an upgraded cluster must switch it on) | Each end of a transaction raises the producer epoch by one. The late request has the old one. | – |
 # | one of them is older, but the broker at least 3.7 | The broker asks the transaction coordinator whether the producer has an open transaction. | If the producer has already begun its **next** transaction, the late offset becomes part of it, and is committed or aborted with it. |
 
 # %% [markdown]

@@ -50,7 +50,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## The order of tombstones
 #
-# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and the tombstone of the group comes last. All of them are in one batch, so a crash cannot leave an offset without its group.
+# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and the tombstone of the group comes last. All of them are in one batch, so after a crash, either all of them are deleted or none.
 
 # %% [markdown]
 # ## Single offsets, and the end of a topic
@@ -115,7 +115,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
 # | simple | the retention begins at the commit | only a commit shows that the group is in use |
 #
-# Two rare rules: with another protocol type than `consumer`, no offset expires while the group has members. And a commit of value version 1 (lesson 01) names its own expiry time, which replaces the retention; while a member protects the offset, this time has no effect.
+# Two rare rules: with another protocol type than `consumer`, no offset expires while the group has members. And a commit of value version 1 (lesson 01) has its own expiry time, which counts instead of the retention. While a member reads the topic, even this time has no effect.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -195,7 +195,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # | field | content |
 # |---|---|
 # | `group.state` | `"Empty"`, `"Stable"`, `"PreparingRebalance"`, … |
-# | `group.type` | `"consumer"`, another type, or `""` for a simple group |
+# | `group.type` | the *protocol type*: `"consumer"`, another one, or `""` for a simple group |
 # | `group.read_topics` | the topics that its members read |
 # | `group.state_start` | the day on which the group entered its state |
 # | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day that the client asked for, or `None` |
@@ -301,7 +301,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time and its cause | First stop the consumers. The next rows find the old offsets and set them |
+# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time, and which causes the log allows | First stop the consumers. The next rows find the old offsets and set them |
 # | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text and names the partition; 3.9 writes the second one. Neither names the group | Reading is safe |
 # | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has the records | Copy the folder before the cleaner (lesson 10) removes them. Another replica may still have them |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset of the row before | The consumers are still stopped. Start them soon, because the group may have been Empty for days |

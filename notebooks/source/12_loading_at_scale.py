@@ -37,7 +37,7 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 #
 # ## One process
 #
-# Can a program be faster? We race a broker against three programs that read the same **million** records in one process:
+# Can a program be faster? We compare a broker with three programs that read the same **million** records in one process:
 #
 # - A loop in Python changes a dictionary for each line of the log, as `replay` of lesson 11 does. We measure it with a small partition, and multiply.
 # - `kg.load` follows the rules of a broker, in compiled code (the *native engine*) if that is installed.
@@ -131,7 +131,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # </details>
 #
-# So the result of a part must contain its tombstones until all parts are merged, and the position of each line, because parts can be ready in any order.
+# So the result of a part must contain its tombstones until all parts are merged, and the position of each line, because the parts can be ready in any order.
 #
 # ## Exercise: merge two results
 #
@@ -271,7 +271,7 @@ course.check("for_spark", for_spark)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, parts can be merged only if the log has no transactions: if an offset is deleted while a transaction is open, the answer depends on the memory at the marker, and so on all earlier records. Whole partitions and saved loads are right for both.
+# In 3.9, you cannot divide a partition that has transactions: if an offset is deleted while a transaction is open, the answer depends on what the coordinator has in memory at the marker, and so on all earlier records. Whole partitions and saved loads work for both.
 #
 # ## In five lines
 #

@@ -79,8 +79,8 @@ with course.fold("idle_seconds", idle_seconds, 0):
 #
 # | | classic group | `group.protocol=consumer` |
 # |---|---|---|
-# | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit in it still counts |
-# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, as long as the member has not given the partition back |
+# | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
+# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds: the member keeps its epoch until it has given the partition back |
 # | the retention of 7 days counts (lesson 09) | from the moment when the group became Empty | from each commit |
 #
 # **The trap is the retention**: when you stop the service, it can lose the offsets of quiet partitions within ten minutes. So call `commitSync()` without arguments before you close a consumer, which commits the positions of all its partitions.

@@ -31,7 +31,7 @@ def test_an_id_with_other_characters_is_found_with_its_code_points(other, words,
     assert (finding.kind, finding.partition, finding.offset, finding.group) == ("look_alike_groups", 0, None, None)
     assert "shipping-router (partition 0)" in finding.what and f"{other} (partition 0)" in finding.what
     assert words in finding.what
-    assert "stop its consumers" in finding.remedy
+    assert "stop the consumers of the right group" in finding.remedy
 
 
 def test_ids_in_two_partitions_are_found(tmp_path, run):

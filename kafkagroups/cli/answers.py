@@ -165,7 +165,9 @@ def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicP
         "folder": f", because the topic has {count_of(found.count or 0, 'partition')}, as this folder",
         "unknown": f" if the topic has {DEFAULT_PARTITION_COUNT} partitions (see --partitions)",
     }[found.origin]
-    begins = [base_offset_of(log.segments[0]) for log in open_logs(topic.path) if log.partition == partition]
+    # Spark reads addresses that this process cannot open.
+    logs = [] if isinstance(topic, _SparkTopic) else open_logs(topic.path)
+    begins = [base_offset_of(log.segments[0]) for log in logs if log.partition == partition]
     lost = f" This partition begins at offset {begins[0]}: older records are gone." if any(begins) else ""
     return f"No record of {subject} in {topic.path}; group {group} is stored in partition {partition}{condition}.{lost}"
 

@@ -242,7 +242,8 @@ def _print_offsets(args: Options, groups: Groups, shown: Mapping[str, AnyGroup])
     total = sum(len(parts.offsets) for _, parts in groups.parts())
     if total > len(rows) or len(groups) > len(shown):
         hidden = f"{count_of(len(groups) - len(shown), 'group')} and " if len(groups) > len(shown) else ""
-        print_text(f"Not shown: {hidden}{count_of(total - len(rows), 'committed offset')}. --all shows them.")
+        offsets = count_of(total - len(rows), "committed offset")
+        print_text(f"Not shown: {hidden}{offsets}. --all shows them, and --group G shows one group.")
 
 
 def _print_expirations(groups: Groups) -> None:

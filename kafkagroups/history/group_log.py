@@ -324,9 +324,8 @@ class GroupLogs(Fates):
                 self._open_groups.setdefault(batch.producer_id, set()).add(entry.group)
             origin = (batch.base_offset, batch.records[0].offset, batch.producer_id)
             place = (entry.offset, entry.timestamp, record, *origin, is_pending, batch.partition_leader_epoch)
-            others = (group for group, topic in self._deleted if entry.key and topic == entry.key.topic)
-            deleted_with = () if record.value is not None else tuple(sorted({*others} - {entry.group}))
-            self._add_step(entry.group, GroupRecord(*place, deleted_with))
+            others = {group for group, topic in self._deleted if entry.key and topic == entry.key.topic} - {entry.group}
+            self._add_step(entry.group, GroupRecord(*place, tuple(sorted(others))))
         return entries
 
     def _keep(self, entry: RecordFate) -> None:

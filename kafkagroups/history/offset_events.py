@@ -168,14 +168,13 @@ class OffsetEvents:
         offset: int = record.value.offset
         if old is None and key in self._deleted:
             deleted = self._deleted[key].commit
-            before = deleted.offset
             is_same_topic = has_same_topic(deleted.group_record, record)
-            what = f"{key}: {offset}, the first commit after a deletion, {before} before it"
-            if offset > before and not new_id:
-                return f"{what}, which skips at most {before} to {offset - 1}"
-            if offset < before and is_same_topic is not False:
+            what = f"{key}: {offset}, the first commit after a deletion, {deleted.offset} before it"
+            if offset > deleted.offset and not new_id:
+                return f"{what}, which skips at most {deleted.offset} to {offset - 1}"
+            if offset < deleted.offset and is_same_topic is not False:
                 doubt = "" if is_same_topic else ", unless the topic was created again"
-                return f"{what}: at least {offset} to {before - 1} is read again{doubt}"
+                return f"{what}: at least {offset} to {deleted.offset - 1} is read again{doubt}"
             return what
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}"

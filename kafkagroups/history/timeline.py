@@ -223,7 +223,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         timeline.positions += [each for each in positions if question.selects(each.topic_partition)]
         timeline.waiting += [each.what for each in find_waiting_members(history)]
     timeline.rewound = sort_rewound(timeline.positions)
-    newest_ms = max((event.timestamp_ms or 0 for event in all_events), default=0)
+    newest_ms = max(map(_time_of, all_events), default=0)
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
     timeline.events = [
         each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")
@@ -237,7 +237,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     found_group = groups.get(group)
     if found_group is not None:
         timeline.waiting += _describe_unowned(found_group)
-        timeline.waiting += _describe_silence(timeline.positions, all_events, found_group)
+        timeline.waiting += _describe_silence(all_events, found_group)
         if found_group.type == "share" and not found_group.members:
             timeline.memberless = _EMPTY_SHARE_GROUP
         expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
@@ -284,17 +284,23 @@ def _describe_unowned(group: AnyGroup) -> Iterator[str]:
         yield f"Assigned but never committed: {list_names(uncommitted)}. An idle partition can look the same."
 
 
-def _describe_silence(positions: list[Position], events: list[Event], group: AnyGroup) -> Iterator[str]:
+def _time_of(event: Event) -> int:
+    return event.timestamp_ms or 0
+
+
+def _describe_silence(events: list[Event], group: AnyGroup) -> Iterator[str]:
     """Say since when a group with members does not commit. A refused commit has no record, either."""
-    newest = max(positions, key=lambda each: each.committed_ms or 0, default=None)
-    since_ms = None if newest is None else newest.committed_ms
-    later = [event for event in events if since_ms is not None and (event.timestamp_ms or 0) > since_ms]
+    commits = [event for event in events if event.event.startswith(("commit", "transaction"))]
+    newest = max(commits, key=_time_of, default=None)
+    if newest is None or not group.members:
+        return
+    since_ms = _time_of(newest)
+    later = [event for event in events if _time_of(event) > since_ms]
     names = list(dict.fromkeys(member.name for event in later for _, member in event.members))
-    silent_ms = max((event.timestamp_ms or 0 for event in later), default=0) - (since_ms or 0)
-    if newest is not None and names and group.members and silent_ms >= MIN_SILENCE_MS:
+    if names and max(map(_time_of, later)) - since_ms >= MIN_SILENCE_MS:
         yield (
-            f"No commit since {name_record(newest.partition, newest.record)} ({describe_time(since_ms or 0)}); since "
-            f"then, {list_names(names)} joined, and a new owner begins at these offsets again. A program that does not "
+            f"No commit since {name_record(newest.partition, newest.offset)} ({describe_time(since_ms)}); since then, "
+            f"{list_names(names)} joined, and a new owner begins at the offsets of that time. A program that does not "
             "commit, refused commits, and topics without new records look the same."
         )
 
@@ -466,9 +472,7 @@ def build_history(
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
     for record, event in offsets.find_open_transactions():
         part_of[id(record)].append(event)
-    for event in (event for part in parts for event in part):
-        what = offsets.decided.get(event.offset)
-        history.events.append(event if what is None else replace(event, what=what))
+    history.events += [replace(each, what=offsets.decided.get(each.offset, each.what)) for each in chain(*parts)]
     return history
 
 

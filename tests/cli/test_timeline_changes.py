@@ -185,6 +185,18 @@ def test_members_that_never_commit_are_named(tmp_path, seconds):
     assert any(line.startswith(said) for line in waiting) == (seconds > 30)
 
 
+def test_a_commit_whose_offset_was_deleted_is_a_commit(tmp_path):
+    """A group that goes on committing is not called silent because of the offset that is left."""
+    batches = [
+        (0, [generation(1, MEMBER), STAYS]),
+        (1, [generation(2, classic_member("n", client="new"))]),
+        (40, [commit(0, 9)]),
+        (41, [tombstone(0)]),
+        (45, [generation(3, classic_member("o", client="newer"))]),
+    ]
+    assert not [line for line in kg.timeline(write(tmp_path, batches), "g").waiting if line.startswith("No commit")]
+
+
 @pytest.mark.parametrize(("offset", "change"), [(20, "100 -> 20, back by 80; no member is known"), (300, "100 -> 300")])
 def test_a_new_id_without_a_deletion_in_the_log(tmp_path, run, offset, change):
     """The commit is shown also if it only moves forward. The old positions are not those of this topic."""

@@ -192,6 +192,13 @@ def test_each_group_of_a_pattern_is_a_question_to_spark(session, capsys, monkeyp
     assert asked == ["billing", "mailer"] and capsys.readouterr().out.count("\n") == 2
 
 
+def test_an_unknown_group_of_an_address(session, capsys):
+    """The answer is that the group has no record, also at an address that only Spark can open."""
+    address = (DATA / "3.9.2").as_uri()
+    assert main(["explain", address, "--engine", "spark", "--coordinator", "classic", "--group", "nobody"]) == 0
+    assert f"No record of nobody in {address}" in capsys.readouterr().out
+
+
 def test_wrong_usage_is_the_error_of_one_process(session, tmp_path):
     """The driver checks the parameters, and a task's error reaches the caller with its message."""
     shutil.copytree(DATA / "3.9.2", tmp_path / "log")

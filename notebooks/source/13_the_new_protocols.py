@@ -166,7 +166,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | meaning |
 # |---|---|---|
-# | 0 | Stable | The member has done everything that its epoch asks for, but it may not know of a newer epoch. |
+# | 0 | Stable | The member has done everything that its epoch asks for. The group may already have a newer epoch. |
 # | 1 | UnrevokedPartitions | It must give partitions back before it enters the next epoch. |
 # | 2 | UnreleasedPartitions | It has entered the epoch, and waits for partitions that others still read. |
 #
@@ -206,7 +206,7 @@ course.Epochs(loyalty, "loyalty")
 # - **Empty**: the group has no members.
 # - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
 # - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target: its epoch is the assignment epoch, and its state is 0.
+# - **Stable**: every member has reached its target, so the member's epoch is the assignment epoch, and the member's state is 0.
 #
 # ## Exercise: the state of a group
 #
@@ -264,7 +264,7 @@ course.compare_with_broker(ours, real, "4.3.1", verb="wrote")
 # %% [markdown]
 # ## Exercise: after record 29, on paper
 #
-# In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. (Both still send the older requests, which gives the same records.) Then `consumer-c` joined, and a 4.4.0 broker wrote:
+# In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. (Both still send the requests of the classic protocol. In a consumer group, the coordinator writes records of the same types about them.) Then `consumer-c` joined, and a 4.4.0 broker wrote:
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -306,7 +306,7 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## The order of tombstones
 #
-# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If a tombstone comes too early, or is missing because of a bug in 4.3.1 and 4.4.0, the load of the **whole partition** stops. The boxes are for operators.
+# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If a tombstone comes too early, or is missing because of a bug in 4.3.1 and 4.4.0, the load of the **whole partition** stops. The two boxes have the details.
 #
 # <details><summary>Which tombstones a load refuses</summary>
 #
@@ -333,7 +333,7 @@ course.check("waits_for", waits_for)
 # ┌ 42: type  5, member consumer-new
 # ```
 #
-# At record 40, the group `s2` is an Empty **streams** group, and from record 42 on a **consumer** group. The tombstones of the streams group should stand between. A classic consumer had sent JoinGroup with an unknown member id. The broker removed the Empty `s2` from its **memory** and prepared the tombstones, but then refused the request, and wrote nothing. So the next member found no older `s2` that had to be deleted.
+# At record 40, the group `s2` is an Empty **streams** group, and from record 42 on a **consumer** group. The tombstones of the streams group should stand between. A classic consumer had sent JoinGroup with an unknown member id. The broker removed the Empty `s2` from its **memory** and prepared the tombstones, but then refused the request, and wrote nothing. When the next member joined, the coordinator therefore found no `s2` that had to be deleted.
 #
 # `kafkagroups check PATH --kafka 4.3.1` names the record, the releases that load the log (up to 4.0.2, which skip the records of streams groups), and a copy that loads: `--cut 42` ends the copy before record 42. It loses five records of `s2`, whose new member joins again, and every other group of the partition keeps its offsets. The [runbook](../docs/operator.md#1-a-partition-does-not-load) brings the copy back.
 #

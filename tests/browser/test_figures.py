@@ -169,14 +169,68 @@ def test_a_sequence_plays_and_pauses(browser):
     page.context.close()
 
 
-def test_a_narrow_picture_follows_what_moves(browser):
-    """At each step of a load, the read head stands in the part of the picture that a phone shows."""
-    page = open_figure(browser, FIGURES["load-tape"](), "light", 390)
-    for _ in range(3):
-        page.get_by_role("button", name="next").click()
-        picture = page.locator(".kg-picture").bounding_box()
-        head = page.locator('.kg-figure svg [data-key="head"]').bounding_box()
-        assert picture["x"] <= head["x"] and head["x"] + head["width"] <= picture["x"] + picture["width"]
+READ_SEEN = """(keys) => {
+    const picture = document.querySelector('.kg-picture').getBoundingClientRect();
+    const cover = document.querySelector('.kg-figure svg .kg-tone-page rect')?.getBoundingClientRect();
+    return keys.filter((key) => {
+        const box = document.querySelector(`.kg-figure svg [data-key="${CSS.escape(key)}"]`).getBoundingClientRect();
+        return box.left >= (cover?.right ?? picture.left) - 2 && box.right <= picture.right + 2;
+    });
+}"""
+
+
+def list_changed(before, scene):
+    """Return the keys of the marks that a step moves, adds or changes. The pinned ones are always in view."""
+    old = {mark.key: mark for mark in before.marks}
+    return [mark.key for mark in scene.marks if old.get(mark.key) != mark and not getattr(mark, "is_pinned", False)]
+
+
+def test_a_narrow_picture_follows_each_step(browser, named_figure):
+    """On a phone, the part of the picture that is shown has something of what each step changes."""
+    _, figure = named_figure
+    page = open_figure(browser, figure, "light", 390)
+    options = [control.initial for control in figure.content.controls]
+    number = next(number for number, control in enumerate(figure.content.controls) if control.is_sequence)
+    control = figure.content.controls[number]
+    choose(page, control, 0)
+    for step in range(1, len(control.options)):
+        before, scene = (
+            figure.content.scenes[(*options[:number], each, *options[number + 1 :])] for each in (step - 1, step)
+        )
+        choose_next(page, control)
+        changed = list_changed(before, scene)
+        assert page.evaluate(READ_SEEN, changed) or not find_narrow(page, changed), step
+    page.context.close()
+
+
+def choose_next(page, control):
+    page.get_by_role("slider", name=control.label, exact=True).focus()
+    page.keyboard.press("ArrowRight")
+
+
+def find_narrow(page, keys):
+    """Return the keys of those marks that are not wider than what a phone shows."""
+    widths = {key: page.locator(f'.kg-figure svg [data-key="{key}"]').first.bounding_box()["width"] for key in keys}
+    return [key for key, width in widths.items() if width < 200]
+
+
+def test_a_narrow_picture_opens_where_its_step_happens(browser):
+    """The lanes of lesson 06 open while nobody reads, at second 10."""
+    page = open_figure(browser, FIGURES["rebalance-lanes"](), "light", 390)
+    page.wait_for_function("() => document.querySelector('.kg-picture').scrollLeft > 0")
+    assert page.evaluate(READ_SEEN, ["gap 9", "now", "second 10"]) == ["gap 9", "now", "second 10"]
+    page.context.close()
+
+
+def test_a_narrow_picture_can_be_seen_as_a_whole(browser):
+    """A button makes the picture as wide as the page, and back."""
+    page = open_figure(browser, FIGURES["epochs"](), "light", 390)
+    whole = page.get_by_role("button", name="whole picture")
+    for is_pressed in (True, False):
+        whole.click()
+        assert whole.get_attribute("aria-pressed") == str(is_pressed).lower()
+        sizes = page.locator(".kg-picture").evaluate("picture => [picture.scrollWidth, picture.clientWidth]")
+        assert (sizes[0] == sizes[1]) == is_pressed
     page.context.close()
 
 
@@ -219,6 +273,96 @@ def test_the_image_of_a_figure_is_drawn(browser, named_figure):
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth > 0)")
     assert re.search(r"\w+: ", image.get_attribute("alt"))
     page.close()
+
+
+def test_a_step_is_told(browser, named_figure):
+    """A screen reader says the lines, the caption and what is new. Where a figure opens, it says nothing."""
+    _, figure = named_figure
+    page = open_figure(browser, figure, "light", 1280)
+    spoken = page.locator(".kg-spoken")
+    assert spoken.get_attribute("aria-live") == "polite"
+    assert spoken.text_content() == ""
+    before = page.locator(".kg-text").text_content().splitlines()
+    button = page.get_by_role("button", name="previous" if figure.content.controls[0].initial else "next").first
+    button.click()
+    told = spoken.text_content()
+    news = [line for line in page.locator(".kg-text").text_content().splitlines() if line not in before]
+    lines = page.locator("p.kg-line").all_text_contents()
+    for words in (*lines, page.locator("p.kg-caption").last.text_content(), *news[:6]):
+        assert words in told
+    page.context.close()
+
+
+def test_what_is_reached_by_keyboard_has_a_name_and_a_visible_focus(browser, named_figure):
+    """What the Tab key reaches has a name for a screen reader, and a frame while it has the focus."""
+    _, figure = named_figure
+    page = open_figure(browser, figure, "light", 390)
+    reached = []
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        name = page.evaluate(NAME_FOCUS)
+        if name is None:
+            break
+        reached.append(name)
+    assert "" not in reached
+    assert {"the picture, which scrolls sideways", "whole picture", "this picture as text"} <= set(reached)
+    page.context.close()
+
+
+NAME_FOCUS = """() => {
+    const element = document.activeElement;
+    if (element === document.body) return null;
+    const style = getComputedStyle(element);
+    if (style.outlineStyle === 'none' || parseFloat(style.outlineWidth) < 2) return '';
+    return element.ariaLabel || element.labels?.[0]?.textContent || element.textContent;
+}"""
+LOW_CONTRASTS = """() => {
+    const parse = (colour) => {
+        const [red, green, blue, alpha = 1] = colour.match(/[\\d.]+/g)?.map(Number) ?? [0, 0, 0, 0];
+        return [red, green, blue, alpha];
+    };
+    const mix = (above, below) => [0, 1, 2].map((part) => above[part] * above[3] + below[part] * (1 - above[3]));
+    const measure = (colour) => {
+        const [red, green, blue] = colour.map((part) =>
+            part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4
+        );
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const compare = (one, other) => {
+        const [dark, bright] = [measure(one), measure(other)].sort((a, b) => a - b);
+        return (bright + 0.05) / (dark + 0.05);
+    };
+    const page = parse(getComputedStyle(document.querySelector('.kg-figure')).backgroundColor);
+    const rectangles = [...document.querySelectorAll('.kg-figure svg g[data-key] > rect')];
+    const findBackground = (mark) => {
+        const { left, right, top, bottom } = mark.getBoundingClientRect();
+        const [x, y] = [(left + right) / 2, (top + bottom) / 2];
+        return rectangles.reduce((below, rectangle) => {
+            const box = rectangle.getBoundingClientRect();
+            const isBelow = rectangle.compareDocumentPosition(mark) & Node.DOCUMENT_POSITION_FOLLOWING;
+            if (!isBelow || x < box.left || x > box.right || y < box.top || y > box.bottom) return below;
+            const { fill, fillOpacity } = getComputedStyle(rectangle);
+            const [red, green, blue, alpha] = parse(fill);
+            return mix([red, green, blue, alpha * fillOpacity], below);
+        }, page.slice(0, 3));
+    };
+    const list = (selector, name, least) => [...document.querySelectorAll(`.kg-figure svg ${selector}`)]
+        .filter((mark) => compare(parse(getComputedStyle(mark)[name]).slice(0, 3), findBackground(mark)) < least)
+        .map((mark) => mark.closest('g[data-key]').dataset.key);
+    return [...list('text', 'fill', 4.5), ...list('.kg-tone-muted > line', 'stroke', 3)];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_each_word_of_a_picture_stands_out(browser, named_figure, scheme):
+    """At each step, a text has a contrast of 4.5 with what is behind it, and a thin line one of 3. axe sees no SVG."""
+    _, figure = named_figure
+    page = open_figure(browser, figure, scheme, 800)
+    slider = page.get_by_role("slider").first
+    for step in range(len(next(control for control in figure.content.controls if control.is_sequence).options)):
+        slider.fill(str(step))
+        assert page.evaluate(LOW_CONTRASTS) == [], step
+    page.context.close()
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 700)])

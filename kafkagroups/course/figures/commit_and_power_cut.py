@@ -173,8 +173,9 @@ def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut:
         middle = _MIDDLES[place]
         value = getattr(now, place)
         is_lost = is_cut and place in ("newest", "fetched")
-        tone = Tone.DEAD if is_lost else Tone.MUTED
-        yield Box(f"{kafka} {place}", middle - 45, top + 31, 90, 56, tone=tone, is_gone=is_lost)
+        if is_lost or place in ("answer", "replica"):
+            tone = Tone.DEAD if is_lost else Tone.MUTED
+            yield Box(f"{kafka} {place}", middle - 45, top + 31, 90, 56, tone=tone, is_gone=is_lost)
         yield Label(f"{kafka} name {place}", middle, top + 46, name, "middle")
         if value == "waits" or (place, value) == ("newest", "–"):
             yield Label(f"{kafka} no {place}", middle, top + 71, value, "middle", Tone.MUTED)

@@ -213,9 +213,9 @@ def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
     """The titles cover what a narrow picture scrolls below them."""
     for row, step in enumerate(_STEPS):
         lines = (*wrap(step, 8), *map(_count, rows[row : row + 1]))
-        style: dict[str, Any] = {"is_hollow": True, "is_pinned": True, "is_bold": True}
-        style["delay"] = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
-        yield Box(f"cover {row}", 1, _find_top(row) - 22, _LEFT - 8, 70, lines, Tone.MUTED, 11, **style)
+        delay = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
+        style: dict[str, Any] = {"is_pinned": True, "is_bold": True, "delay": delay}
+        yield Box(f"cover {row}", 1, _find_top(row) - 22, _LEFT - 8, 70, lines, Tone.PAGE, 11, **style)
 
 
 def _draw_row(log: Path, row: int) -> Iterator[Mark]:

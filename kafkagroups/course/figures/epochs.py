@@ -136,7 +136,7 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     bottom = tops[-1] + _CELL_HEIGHT
     pinned: dict[str, Any] = {"is_pinned": True}
     names: list[Mark] = [
-        Box("cover", 1, _FREE_TOP - 2, _CELLS_LEFT - 5, bottom - _FREE_TOP, tone=Tone.MUTED, is_hollow=True, **pinned),
+        Box("cover", 1, _FREE_TOP - 2, _CELLS_LEFT - 5, bottom - _FREE_TOP, tone=Tone.PAGE, **pinned),
         Label("free title", 4, _FREE_TOP + 29, "no member", tone=Tone.MUTED, **pinned),
     ]
     marks: list[Mark] = [Label("epoch title", _AXIS_LEFT - 4, 16, "epoch", "end", Tone.MUTED)]

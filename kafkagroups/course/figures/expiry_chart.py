@@ -278,24 +278,19 @@ def _explain(step: int, case: _Case) -> str:
             f"The group commits an offset of orders-0 on day {case.commit_day}. {_WORDS[members][2]} The retention "
             f"is {_format_days(case.retention)}. On which day is the offset deleted?"
         )
-    commit_end = case.commit_day + case.retention
     if step == 1:
-        first = f"The clock since the commit ends on day {commit_end}."
+        first = f"A clock of {_format_days(case.retention)} starts with the commit."
         if members.leaves_on is None:
             return f"{first} The group does not become Empty, so the other clock does not start. Which clock counts?"
-        empty_end = members.leaves_on + case.retention
-        return f"{first} The clock since the group became Empty ends on day {empty_end}. Which clock counts?"
+        return f"{first} Another one starts when the group becomes Empty. Which clock counts?"
     old_day, new_day = case.deletion_days
     old = f"Kafka 1.0.1 counts from the commit: day {old_day}."
     if not members.topic:
-        return f"{old} A simple group has no members, so Kafka 2.1 and later count from the commit, too: day {new_day}."
+        return f"{old} A simple group has no members, so Kafka 2.4+ counts from the commit, too: day {new_day}."
     if members.topic != "orders":
-        return (
-            f"{old} No member reads orders, so Kafka 2.4 and later count from the commit, too: day {new_day}. "
-            "Kafka 2.1 to 2.3 keep the offset."
-        )
+        return f"{old} No member reads orders, so Kafka 2.4+ counts from the commit, too: day {new_day}."
     if members.leaves_on is None:
-        return f"{old} The group still has a member. Since Kafka 2.1, an offset stays while a member reads its topic."
+        return f"{old} The group still has a member. In Kafka 2.4+, an offset stays while a member reads its topic."
     assert old_day is not None
     loss = " On this day, the group still has a member." if old_day < members.leaves_on else ""
-    return f"{old}{loss} Since Kafka 2.1, the clock starts when the group becomes Empty: day {new_day}."
+    return f"{old}{loss} Kafka 2.4+ counts from when the group became Empty: day {new_day}."

@@ -32,13 +32,6 @@ _PHASES = {
     "broker 1 is back, as a follower": ("follower", "leader", "follower"),
 }
 _TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.ERROR}
-_NEXT = {
-    "no": "→ asks who coordinates",
-    "offset −1": "→ auto.offset.reset decides",
-    "offset": "→ reads from there",
-    "": "→ waits, and asks again",
-}
-"""What the client does after an answer that starts like this."""
 _MEANINGS = {
     "no connection": "No answer comes. So next, the client asks any other broker who the group's coordinator is.",
     "NOT_COORDINATOR": "This broker does not lead the group's partition. The client asks FindCoordinator again.",
@@ -74,7 +67,7 @@ class Failover(Figure):
             question = list(_QUESTIONS)[question_number]
             return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
 
-        super().__init__(Content.draw("A failover of partition 9, and a client that asks", 276, controls, draw))
+        super().__init__(Content.draw("A failover of partition 9, and a client that asks", 248, controls, draw))
 
 
 def _change_state(broker: GroupCoordinator, state: str) -> None:
@@ -119,19 +112,15 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     left = _COLUMN_LEFTS[asked] + 12
     middle = left + 76
     lost = states[asked] == "dead"
-    next_words = next(words for start, words in _NEXT.items() if answer.lower().startswith(start))
-    origin = f"asked {key}" if lost else f"memory {asked}"
-    style: dict[str, Any] = {"origin": origin, "delay": 1.4, "is_pinned": True}
-    asks: dict[str, Any] = {"origin": "asks", "is_dashed": lost, "delay": 0.8}
+    asks: dict[str, Any] = {"origin": "client", "is_dashed": lost, "delay": 0.6}
+    tells: dict[str, Any] = {"origin": f"asked {key}" if lost else f"memory {asked}", "delay": 1.2, "is_pinned": True}
     marks += [
-        Box("client", 4, 200, 552, 72, tone=Tone.NEW, is_hollow=True),
-        Label("client title", 14, 224, "client", is_bold=True, is_pinned=True),
-        Label("answer title", 14, 256, "is told", is_pinned=True),
-        Label(f"next {key}", 316, 256, next_words, delay=1.8),
+        Box("client", 4, 200, 552, 44, is_hollow=True),
+        Label("client title", 14, 219, "client", is_bold=True, is_pinned=True),
+        Label("answer title", 14, 235, "is told", is_pinned=True),
         Arrow("question", middle, 199, middle, 171, Tone.NEW, is_dashed=lost),
-        Box("asks", 84, 208, 222, 24, (f"OffsetFetch {group}",), Tone.NEW, is_pinned=True),
         Box(f"asked {key}", left, 138, 152, 24, (f"{group}?",), Tone.NEW, **asks),
-        Box(f"answer {key}", 84, 240, 222, 24, (answer,), tone, is_bold=True, **style),
+        Box(f"answer {key}", 84, 208, 222, 28, (answer,), tone, is_bold=True, **tells),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase}"]

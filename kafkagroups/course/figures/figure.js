@@ -4,10 +4,13 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in marks.py.
 const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
+const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
 const STEP_MS = 1800; // While a sequence plays.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
 const MOVE_MS = 400;
-const FADE = 16; // The pixels of the left side that fade, as in figure.css.
+const CHARACTER_WIDTH = 0.61; // As in marks.py.
+const READABLE = 612; // The least width of a picture whose texts are large enough, as in figure.css.
+const FADE = 16; // The pixels of a side that fade, as in figure.css.
 
 let lastId = 0;
 
@@ -84,6 +87,7 @@ function drawArrow(group, arrow) {
   makeShape(group, "polygon", { points: corners.map((corner) => corner.join(",")).join(" "), class: "kg-head" });
 }
 
+const sourceOf = (mark) => mark?.source ?? mark;
 const placeOf = (mark) => [mark.x ?? mark.x1, mark.y ?? mark.y1];
 const listTexts = (group) => [...group.querySelectorAll("text:not(.kg-old)")];
 const joinTexts = (group) => listTexts(group).map((text) => text.textContent).join("\n");
@@ -112,27 +116,56 @@ function drawMark(group, mark, waitMs) {
   setTimeout(() => old.forEach((text) => text.remove()), waitMs);
 }
 
-// In a narrow column, shows the marks that have moved, or else the boxes that are new or have changed, to the right of the
-// pinned box that covers what scrolls below it.
-function reveal(svg, marks, isStill) {
-  const picture = svg.parentElement;
-  if (!marks.length || picture.scrollWidth - picture.clientWidth <= 1) return;
-  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-  const left = Math.min(...marks.map((mark) => Math.min(placeOf(mark)[0], mark.x2 ?? Infinity))) * scale;
-  const right = Math.max(...marks.map((mark) => Math.max(placeOf(mark)[0] + (mark.width ?? 0), mark.x2 ?? 0))) * scale;
-  const edge = ((svg.querySelector('.kg-pinned[data-key^="cover"]')?.mark.width ?? -FADE) + FADE) * scale;
-  if (left >= picture.scrollLeft + edge && right <= picture.scrollLeft + picture.clientWidth) return;
-  // More of what was before than of what comes.
-  const start = left - Math.max(edge + 20, edge + 0.7 * (picture.clientWidth - edge - (right - left)));
-  picture.scrollTo({ left: start, behavior: isStill ? "auto" : "smooth" });
+// Following ----------------------------------------------------------------------------------------------------------
+
+const findScale = (svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+const findCover = (svg) => svg.querySelector(".kg-tone-page")?.mark;
+
+// Where a mark is from left to right, when it is there, and how much it says about a step.
+function findExtent(mark, isMoved) {
+  const width = mark.width ?? (mark.text ?? "").length * (mark.size ?? 0) * CHARACTER_WIDTH;
+  const left = mark.x2 === undefined ? mark.x - width * ({ middle: 0.5, end: 1 }[mark.anchor] ?? 0) : Math.min(mark.x1, mark.x2);
+  const right = mark.x2 === undefined ? left + width : Math.max(mark.x1, mark.x2);
+  const weight = mark.duration ? 1 : ({ muted: 0.3, plain: 0.5, live: 1 }[mark.tone] ?? 3);
+  return { left, right, end: (mark.delay ?? 0) + (mark.duration ?? 0), weight: weight + Number(isMoved) };
 }
 
-// What a narrow picture shows first: of the boxes that are new where a figure opens, the one that is furthest right, or
-// else the last new arrow.
-function findNewest(marks) {
-  const found = marks.filter((mark) => mark.tone === "new" && !mark.is_pinned && mark.kind !== "label");
-  const boxes = found.filter((mark) => mark.kind === "box").sort((a, b) => placeOf(b)[0] - placeOf(a)[0]);
-  return [...boxes, ...found.reverse()].slice(0, 1);
+// Returns the left side of the part of the picture that shows these extents, or else most of what they say. If the part
+// that begins at `before` is as good, it stays. Otherwise there is more of what was before than of what comes.
+function findView(extents, width, before) {
+  const measure = (left) => {
+    const seen = extents.filter((extent) => extent.left >= left - 1 && extent.right <= left + width + 1);
+    return seen.reduce((sum, extent) => sum + extent.weight, 0);
+  };
+  const first = Math.min(...extents.map((extent) => extent.left));
+  const last = Math.max(...extents.map((extent) => extent.right));
+  const spare = width - (last - first);
+  const lefts = extents.flatMap((extent) => [extent.left - 8, extent.right + 8 - width]);
+  if (spare >= 0) lefts.unshift(first - 0.7 * spare);
+  return lefts.reduce((best, left) => (measure(left) > measure(best) ? left : best), before);
+}
+
+// In a narrow column, the picture follows a step: it shows the marks that the step moves, adds or changes, to the right
+// of the pinned box that covers what scrolls below it. What comes late, such as the end of a pass, is shown late.
+function follow(svg, marks, before, isStill) {
+  svg.timers?.forEach(clearTimeout);
+  const picture = svg.parentElement;
+  if (!before.size || picture.scrollWidth - picture.clientWidth <= 1) return;
+  const scale = findScale(svg);
+  const cover = findCover(svg);
+  const edge = cover ? cover.x + cover.width : FADE / scale;
+  const width = (picture.clientWidth - FADE) / scale - edge;
+  const isMoved = (mark) => before.has(mark.key) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key)));
+  const changed = marks.filter((mark) => !mark.is_pinned && sourceOf(before.get(mark.key)) !== sourceOf(mark));
+  const all = changed.map((mark) => findExtent(mark, isMoved(mark))).filter(({ left, right }) => right - left <= width);
+  const show = (extents) => {
+    const now = picture.scrollLeft / scale + edge;
+    const left = findView(extents, width, now);
+    if (left !== now) picture.scrollTo({ left: (left - edge) * scale, behavior: isStill ? "auto" : "smooth" });
+  };
+  const times = [...new Set(all.map((extent) => extent.end))].sort((a, b) => a - b);
+  svg.timers = isStill ? [] : times.slice(1).map((time) => setTimeout(() => show(all.filter(({ end }) => end >= time)), 1000 * time));
+  if (all.length) show(isStill ? all : all.filter(({ end }) => end === times[0]));
 }
 
 function leave(group) {
@@ -170,8 +203,8 @@ function moveHome(group, copy, isLate) {
 
 // Draws the marks of a scene, and returns how many seconds it takes longer than others. A mark whose key was there
 // before keeps its element, so the style sheet moves it. An element that is inserted again would jump, so only those in
-// the wrong place are.
-function drawScene(svg, marks, choose) {
+// the wrong place are. `earlier` has the marks of the step before, for a picture that opens.
+function drawScene(svg, marks, earlier, choose) {
   const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
   const kept = new Set(marks.map((mark) => mark.key));
@@ -221,10 +254,8 @@ function drawScene(svg, marks, choose) {
     const origin = present.get(copy.origin);
     moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
   }
-  const changed = marks.filter((mark) => mark.kind === "box" && before.get(mark.key) !== mark);
-  const seen = (isMoving ? [...moved, ...copied] : changed).filter((mark) => !mark.is_pinned);
-  if (old.size) reveal(svg, seen, isStill);
-  else requestAnimationFrame(() => reveal(svg, findNewest(marks), true));
+  if (old.size) follow(svg, marks, before, isStill);
+  else requestAnimationFrame(() => follow(svg, marks, new Map(earlier.map((mark) => [mark.key, mark])), true));
   return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
 }
 
@@ -321,22 +352,32 @@ function makeFreeInput(parent, freeInput, send, typed) {
   return field;
 }
 
-// In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too. It fades at each
-// side where it goes on, and a line says so. Pinned marks, such as the names of rows, stay in view, at its left side.
+// In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too, or the reader sees
+// all of it, but small. It fades at each side where it goes on, and a line says so. Pinned marks, such as the names of
+// rows, stay in view, at its left side.
 function makeScrollable(picture, sign) {
+  const words = makeElement(sign, "span", { "aria-hidden": "true" }, "⇄ swipe");
+  const whole = makeElement(sign, "button", { type: "button", "aria-pressed": "false" }, "whole picture");
   const update = () => {
     const svg = picture.querySelector("svg");
-    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    const scale = findScale(svg);
+    const isCovered = Boolean(findCover(svg));
     const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
     const hidden = picture.scrollWidth - picture.clientWidth;
     const first = Math.min(...pinned);
     const start = hidden > 1 && pinned.length && first > 20 ? first - 4 : 0;
-    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale - start}px`);
-    if (hidden > 1) picture.tabIndex = 0;
-    else picture.removeAttribute("tabindex");
+    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + (isCovered ? 0 : Math.min(picture.scrollLeft, FADE))) / scale - start}px`);
+    const names = { tabindex: "0", role: "group", "aria-label": "the picture, which scrolls sideways" };
+    for (const [name, value] of Object.entries(names)) hidden > 1 ? picture.setAttribute(name, value) : picture.removeAttribute(name);
+    picture.classList.toggle("kg-covered", isCovered);
     picture.classList.toggle("kg-more-left", picture.scrollLeft > 1);
     picture.classList.toggle("kg-more-right", picture.scrollLeft < hidden - 1);
-    sign.hidden = hidden <= 1;
+    words.hidden = hidden <= 1;
+    sign.hidden = hidden <= 1 && !(picture.classList.contains("kg-whole") && picture.clientWidth < READABLE);
+  };
+  whole.onclick = () => {
+    whole.setAttribute("aria-pressed", picture.classList.toggle("kg-whole"));
+    update();
   };
   picture.onscroll = update;
   new ResizeObserver(update).observe(picture);
@@ -367,6 +408,14 @@ function makeLegend(parent, legend) {
   }
 }
 
+// What a screen reader says of a step: the lines and the caption, and what is new in the picture.
+function tellStep(scene, before) {
+  const news = scene.text.filter((line) => !before.includes(line));
+  const more = news.length > MOST_NEWS ? [`and ${news.length - MOST_NEWS} more`] : [];
+  const told = news.length ? [`New in the picture: ${[...news.slice(0, MOST_NEWS), ...more].join("; ")}.`] : [];
+  return [...scene.lines.map((line) => `${line.text}.`), scene.caption, ...told].join(" ");
+}
+
 // A figure -----------------------------------------------------------------------------------------------------------
 
 // Builds a figure in `root`. `send` passes a typed value to the kernel; without a kernel it is null. `before` is the
@@ -386,8 +435,7 @@ function mount(root, content, send, messageText = "", before = null) {
     role: "img",
     "aria-label": content.title,
   });
-  const sign = makeElement(view, "div", { class: "kg-sign", "aria-hidden": "true", hidden: "" }, "⇄ the picture goes on: swipe");
-  makeScrollable(picture, sign);
+  makeScrollable(picture, makeElement(view, "div", { class: "kg-sign kg-row", hidden: "" }));
   if (content.legend.length) makeLegend(view, content.legend);
 
   const names = content.controls.map((control) => control.name);
@@ -417,9 +465,9 @@ function mount(root, content, send, messageText = "", before = null) {
   const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
   lastId += 1;
   shownCaption.id = `kg-${lastId}`;
-  shownCaption.setAttribute("aria-live", "polite");
   svg.setAttribute("aria-describedby", shownCaption.id);
 
+  const spoken = makeElement(root, "div", { class: "kg-spoken", "aria-live": "polite", "aria-atomic": "true" });
   const details = makeElement(root, "details");
   makeElement(details, "summary", {}, "this picture as text");
   const text = makeElement(details, "pre", { class: "kg-text", tabindex: "0", "aria-label": "this picture as text" });
@@ -429,19 +477,27 @@ function mount(root, content, send, messageText = "", before = null) {
     part.dataset.lmSuppressShortcuts = "true";
   }
 
+  const findScene = (chosen) => {
+    let index = 0;
+    content.controls.forEach((control, number) => (index = index * control.options.length + chosen[number]));
+    return content.scenes[index];
+  };
+  const listMarks = (scene) => scene.marks.map((number) => content.marks[number]);
+  const isLater = content.controls.map((control, number) => control.is_sequence && options[number] > 0);
+  const earlier = isLater.includes(true) && findScene(options.map((option, number) => option - (number === isLater.indexOf(true))));
+
   // Only a step tells a story: what another choice changes is drawn without delay.
   function show(isStep) {
-    let index = 0;
-    content.controls.forEach((control, number) => (index = index * control.options.length + options[number]));
-    const scene = content.scenes[index];
-    const marks = scene.marks.map((number) => content.marks[number]);
-    const drawn = isStep ? marks : marks.map((mark) => ({ ...mark, delay: 0, duration: 0 }));
-    const seconds = drawScene(svg, drawn, choose);
+    const scene = findScene(options);
+    const marks = listMarks(scene);
+    const drawn = isStep ? marks : marks.map((mark) => ({ ...mark, delay: 0, duration: 0, source: mark }));
+    const seconds = drawScene(svg, drawn, earlier ? listMarks(earlier) : [], choose);
     shownCaption.textContent = scene.caption;
     scene.lines.forEach((line, number) => {
       lines[number].textContent = line.text;
       lines[number].className = `kg-line kg-tone-${line.tone}`;
     });
+    if (text.textContent) spoken.textContent = tellStep(scene, text.textContent.split("\n"));
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));
     return seconds;

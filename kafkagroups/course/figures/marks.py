@@ -35,6 +35,8 @@ class Tone(StrEnum):
     """Damage, an error, a power cut."""
     MUTED = "muted"
     """Background: frames, axes, small notes."""
+    PAGE = "page"
+    """The colour of the page: a cover for what a narrow picture scrolls below it."""
 
 
 class Colours(NamedTuple):
@@ -49,8 +51,8 @@ _LIGHT_INK = "#101820"
 _DARK_INK = "#f4f7fa"
 _DARK_SHARE = 0.32
 """How much of a hue is in the colour that fills a box on a dark page."""
-_LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#7f8996")
-_DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#6f7a86")
+_LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#7f8996", PAGE_COLOUR)
+_DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#6f7a86", _DARK_PAGE)
 """The border of each tone, in their order. Fills and words are mixtures of it with the page and with its ink."""
 # The colours of Okabe and Ito, which people with each kind of colour blindness tell apart.
 LIGHT_HUES = ("#0072b2", "#a86500", "#00785a", "#b04f87", "#c44e00", "#5a4fb0", "#007b85", "#4d5866", "#7d7000")
@@ -107,7 +109,7 @@ def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str
 def _mix_colours(tone: Tone, lines: Sequence[str], page: str, ink: str) -> Colours:
     line = lines[list(Tone).index(tone)]
     fill = "none" if tone is Tone.MUTED else _mix(line, page, {Tone.DEAD: 0.06}.get(tone, 0.15))
-    return Colours(fill, line, _mix(line, ink, {Tone.PLAIN: 0.1, Tone.DEAD: 0.8}.get(tone, 0.6)))
+    return Colours(fill, line, _mix(line, ink, {Tone.PLAIN: 0.1, Tone.DEAD: 0.8, Tone.PAGE: 0}.get(tone, 0.6)))
 
 
 def _mix(colour: str, other: str, share: float) -> str:
@@ -318,8 +320,7 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height, "rx": 3}
     opacity = 0.4 if box.is_gone else None
     dashes = "4 3" if box.is_dashed else None
-    stroke = None if box.is_pinned and box.is_hollow and box.tone is Tone.MUTED else line
-    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=stroke, stroke_dasharray=dashes)
+    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=line, stroke_dasharray=dashes)
     if box.is_gone:
         moved = f"translate({_format(box.x)} {_format(box.y)})"
         yield _draw("path", transform=moved, d=find_hatch(box), stroke=colours.line, fill="none", opacity=0.35)

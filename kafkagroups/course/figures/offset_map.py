@@ -41,8 +41,8 @@ _CAPTIONS = (
     "A again, so its entry now has the newer offset, 5. Here the dirty range ends.",
 )
 _LAST_CAPTION = (
-    "The cleaner copies all others, and each keeps its offset. B = 1 stays, although B = 2 is newer, because the "
-    "cleaner has not read the active segment."
+    "The cleaner copies the records with ✓, and each keeps its offset. For the others, the map has a newer offset. "
+    "B = 1 stays, although B = 2 is newer, because the cleaner has not read the active segment."
 )
 
 
@@ -99,10 +99,9 @@ def _draw(step: int, survivors: list[int]) -> Scene:
 def _explain_look_up(offset: int, newest: int | None) -> str:
     key = _RECORDS[offset][0]
     if newest is None:
-        return f"The map does not have {key}, so record {offset} will be copied."
-    if newest > offset:
-        return f"The cleaner reads the log again. For {key}, the map has {newest}: record {offset} is left out."
-    return f"For {key}, the map has {newest}: record {offset} is the newest, and will be copied."
+        return f"The cleaner reads the log again, and looks up {key} of record {offset}: the map does not have it."
+    age = "which is newer" if newest > offset else "which is this record"
+    return f"The cleaner reads the log again, and looks up {key} of record {offset}: the map has {newest}, {age}."
 
 
 def _find_left(column: float) -> float:

@@ -18,7 +18,8 @@ _HEIGHT = 278
 _EDGE = 4
 _LEFT = 80
 _WIDTH = 476
-_EVENT_S = 0.34
+_EVENT_S = 0.2
+"""How far the events of the same second stand apart, as a part of the second's column."""
 _ROW_TOPS = (24, 46, 68)
 _LANE_TOPS = (98, 152)
 _LANE_HEIGHT = 46
@@ -56,7 +57,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     names = tuple(map(_name_death, stories, moments_of_death))
     jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
     controls = (
-        Control("event", "event", events, initial=15),
+        Control("event", "event", events, initial=12),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
@@ -118,12 +119,12 @@ def _draw_story(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
 
 
 class _Scale:
-    """The places of the events on the time axis. Events of the same second stand in their order."""
+    """The places of the events on the time axis. Each second is a column, in which its events stand in their order."""
 
     def __init__(self, story: list[Moment]) -> None:
         times = [moment.time_s for moment in story]
         self.seconds = [time_s + times[:number].count(time_s) * _EVENT_S for number, time_s in enumerate(times)]
-        self.span_s = times[-1] + 1.5
+        self.span_s = times[-1] + 1
 
     def find_x(self, second: float) -> float:
         return _LEFT + second / self.span_s * _WIDTH
@@ -147,8 +148,12 @@ class _Scale:
 
 
 def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
-    for second in range(0, int(scale.span_s), 5):
-        yield Label(f"second {second}", scale.find_x(second), _AXIS_BASE, f"{second} s", "middle", Tone.MUTED, _SIZE)
+    now = int(scale.seconds[count - 1])
+    for second in range(int(scale.span_s)):
+        x = scale.find_x(second)
+        yield Arrow(f"tick {second}", x, _AXIS_BASE - 14, x, _AXIS_BASE, Tone.MUTED, has_head=False)
+        tone = Tone.NEW if second == now else Tone.MUTED
+        yield Label(f"second {second}", scale.find_x(second + 0.5), _AXIS_BASE, str(second), "middle", tone, _SIZE)
     x = scale.find_now(count)
     yield Arrow("now", x, 1, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
 
@@ -173,7 +178,7 @@ def _draw_readers(scale: _Scale, states: Sequence[str], phases: Sequence[Sequenc
     are_read = map(any, zip(*rows, strict=True))
     words = ["nobody reads" * (pair == ("rebalance", False)) for pair in zip(states, are_read, strict=True)]
     for start, x, width, word in scale.list_spans(words):
-        for line in fit_words(width - 12, _SIZE, word):
+        for line in fit_words(width - 8, _SIZE, word):
             yield Label(f"gap {start}", x + width / 2, _ROW_TOPS[1] + 14, line, "middle", Tone.WAIT, _SIZE, True)
 
 
@@ -205,7 +210,7 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
         right = min(scale.find_x(lane.session_end_s), _LEFT + _WIDTH)
         x = min(scale.find_x(lane.session_end_s - SESSION_S), right - measure_text(lane.status, _SIZE) - 8)
         frame = (f"session {name}", x, top + 26, right - x, 16)
-        yield Box(*frame, (lane.status,), Tone.MUTED, _SIZE, is_dashed=True, is_hollow=True)
+        yield Box(*frame, (lane.status,), Tone.PLAIN, _SIZE, is_dashed=True, is_hollow=True)
     if moments[-1].action.startswith(f"{name} dies"):
         yield Box("death", scale.find_now(len(moments)) + 4, top + 2, 44, 20, ("dies",), Tone.ERROR, is_bold=True)
     event = moments[-1].events[-1]
@@ -216,8 +221,9 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
 
 def _draw_names(moments: list[Moment]) -> Iterator[Mark]:
     """The cover hides what a narrow picture scrolls below the names."""
-    yield Box("cover", 1, 1, 78, _AXIS_BASE - 14, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
+    yield Box("cover", 1, 1, 78, _AXIS_BASE + 2, tone=Tone.PAGE, is_pinned=True)
     yield Label("group", _EDGE, 14, "the group", is_bold=True, is_pinned=True)
+    yield Label("axis", _EDGE, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE, is_pinned=True)
     for row, top in enumerate(_ROW_TOPS):
         yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, is_pinned=True)
     for number, (name, top, lane) in enumerate(zip(MEMBERS, _LANE_TOPS, moments[-1].lanes, strict=True)):

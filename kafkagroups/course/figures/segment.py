@@ -126,7 +126,6 @@ class Segment(Figure):
             y = _HEAD_HEIGHT + kept_count * _ROW_HEIGHT
             end = f"the file now ends at byte {self.batches[kept_count].position}"
             columns.append(Label("end", 4, y + 12, end, tone=Tone.NEW, size=11, is_bold=True, is_pinned=True))
-        if moment > 0 and recovery.reason:
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
         lines = (self._name_state(broken),)
@@ -135,7 +134,7 @@ class Segment(Figure):
     def _draw_head(self) -> Iterator[Mark]:
         yield Label("head batch", _BAR_LEFT, 14, "the batch, to scale", tone=Tone.MUTED, size=11)
         # The cover hides what a narrow picture scrolls below the columns.
-        yield Box("cover", 1, 1, _BAR_LEFT - 5, self._height - 2, tone=Tone.MUTED, is_hollow=True, is_pinned=True)
+        yield Box("cover", 1, 1, _BAR_LEFT - 5, self._height - 2, tone=Tone.PAGE, is_pinned=True)
         for x, words in ((4, "byte"), (_OFFSET_LEFT, "offset")):
             yield Label(f"head {words}", x, 14, words, tone=Tone.MUTED, size=11, is_pinned=True)
 
@@ -146,22 +145,20 @@ class Segment(Figure):
         return Line(f"byte {broken.position} {change}: {self._name_place(broken.position)}", Tone.ERROR)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
-        if broken is None:
+        if moment == 0 and broken:
+            return f"Byte {broken.position} has changed on the disk. Nothing happens until a program reads the byte."
+        if moment == 0:
             return (
                 "A file of batches without gaps, the oldest first. Break a byte. Then a broker starts after a crash: "
-                "does it notice the byte, and what does it keep?",
-                "Every checksum fits. The broker computes each one from the bytes after it, and compares.",
-                "Recovery keeps the whole file.",
-            )[moment]
-        if moment == 0:
-            return f"Byte {broken.position} has changed on the disk. Nothing happens until a program reads the byte."
-        if recovery.reason is None:
-            if moment == 1:
-                return "The broker computes every checksum, and all of them fit. No checksum covers the broken byte."
-            return "Recovery keeps the whole file, with the broken byte. The change goes unnoticed."
-        failed = self.batches[len(recovery.kept)]
+                "does it notice the byte, and what does it keep?"
+            )
         if moment == 1:
-            return f"The broker stops at byte {failed.position}: {recovery.reason}. It does not look at later batches."
+            return "The broker checks one batch after the other: its length, its magic and its checksum."
+        if broken is None:
+            return "Every checksum fits, and recovery keeps the whole file."
+        if recovery.reason is None:
+            return "Every checksum fits, because none covers the broken byte. Recovery keeps it: it goes unnoticed."
+        failed = self.batches[len(recovery.kept)]
         size = len(self.data) - failed.position
         removed = "the damaged batch"
         if failed is not self.batches[-1]:

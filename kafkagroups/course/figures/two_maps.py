@@ -105,7 +105,7 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     dropped = [entry for offset, entry in enumerate(entries) if offset in lost and entry.ends is None]
     text += [f"{fate}: {entry.value}" for entry in dropped]
     text += [f"the log: {_name_record(offset, entry)}" for offset, entry in enumerate(entries)]
-    caption = _explain(entries, state, before, loaded, lost, is_past_end)
+    caption = _explain(entries, loaded, lost, is_past_end)
     return Scene(tuple(marks), caption, tuple(text))
 
 
@@ -157,7 +157,7 @@ def _name_offset(offset: int | None) -> str:
     return "−1" if offset is None else str(offset)
 
 
-def _explain(entries: _Entries, state: _State, before: _State, loaded: int, lost: set[int], is_past_end: bool) -> str:
+def _explain(entries: _Entries, loaded: int, lost: set[int], is_past_end: bool) -> str:
     if loaded == 0:
         return "Four commits of the same partition, and the markers of two transactions. Load them one by one."
     offset = loaded - 1
@@ -170,11 +170,8 @@ def _explain(entries: _Entries, state: _State, before: _State, loaded: int, lost
         where = f"Record {offset} is in a transaction"
         return f"{where}. Offset {entry.value} waits for a marker of producer {entry.producer}."
     if entry.ends is ControlType.ABORT:
-        return f"Producer {entry.producer} aborts. Its offset is dropped, and will never count."
-    if not lost:
-        return f"Producer {entry.producer} commits. Its record is newer than the one that counted, so it counts now."
-    record = before.waits[entry.producer]
-    return (
-        f"Producer {entry.producer} commits, but record {record} is older than record {state.counts}. "
-        "The place of the commit decides, not the place of the marker."
-    )
+        return f"Producer {entry.producer} aborts. Its offset is dropped."
+    told = f"Producer {entry.producer} commits. Its record is newer than the one that counted, so it counts now."
+    if lost:
+        told = f"Producer {entry.producer} commits, but its record is older than the one that counts, so it is dropped."
+    return told + " The place of the commit decides, not the place of the marker." * (loaded == len(entries))

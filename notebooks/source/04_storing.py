@@ -88,7 +88,7 @@ course.CommitAndPowerCut()
 #
 # So a commit that was answered `NONE` is safe as long as one replica in sync survives. A commit **without** an answer is perhaps stored, and perhaps not.
 #
-# How many copies is that? A replica that falls behind is no longer in sync, and nobody waits for it any more. If fewer replicas are in sync than `min.insync.replicas` says, leader included, the log refuses every append. The default is 1, so it can happen that only the leader has a commit that was answered `NONE`. With three replicas (`offsets.topic.replication.factor`, the default) and `min.insync.replicas=2`, two brokers have each answered commit, and one may be down. By default, a broker does not wait until a batch is on its **disk**; the operating system writes it there later. So what protects a commit is that the brokers do not lose power at the same time.
+# How many copies is that? A replica that falls behind is no longer in sync, and nobody waits for it any more. If fewer replicas are in sync than `min.insync.replicas` says, leader included, the log refuses every append. The default is 1, so it can happen that only the leader has a commit that was answered `NONE`. With three replicas (`offsets.topic.replication.factor`, the default) and `min.insync.replicas=2`, two brokers have each answered commit, and one may be down. By default, a broker answers before a batch is on its **disk**, so the copies on other brokers protect a commit.
 
 # %% [markdown]
 # ## The append fails

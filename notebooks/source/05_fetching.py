@@ -12,7 +12,7 @@
 # ![A consumer that starts sends FindCoordinator to any broker, OffsetFetch to broker 2, and OffsetForLeaderEpoch to the partition's leader, and then reads from offset 50.](pictures/05.svg)
 
 # %% [markdown]
-# A consumer that starts asks three questions, and this lesson follows them: *Who coordinates my group? Where do I continue? Has the partition lost records that I have already read?* The picture shows who answers.
+# A consumer that starts asks three questions, and this lesson follows them: *Who coordinates my group? Where do I continue? Has the partition lost records that I have already read?*
 #
 # Three things to hold on to:
 #
@@ -136,7 +136,7 @@ for answer in answers:
 # %% [markdown]
 # ## All answers, in a failover
 #
-# Step through a failover. Each time, the client asks, and the answer comes back:
+# Step through a failover:
 
 # %%
 # figure

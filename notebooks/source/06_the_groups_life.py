@@ -243,6 +243,16 @@ course.compare_brokers(crashes)
 # After row 10, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. The rebalance is lost, which costs time.
 #
 # Row 16 wrote no record, so the next coordinator believes that `billing-1` is still there. The log has no deadlines either, so a load gives every member a full session, and `billing-1` is removed at its end.
+#
+# So this is what a death costs:
+#
+# | what stops | its partitions have no reader | what is read again |
+# |---|---|---|
+# | a consumer that closes | until the rebalance ends | nothing, if it commits before |
+# | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | what it read after its last commit |
+# | the coordinator, while the group is Stable | never: the members go on reading, and their commits wait | nothing |
+# | the coordinator, in a rebalance | until the load ends and all have joined again | nothing more than in any rebalance |
+# | a consumer and the coordinator | until the load ends, then for up to 45 seconds, and until the rebalance ends | what the consumer read after its last commit |
 
 # %% [markdown]
 # ## Exercise: after the failover

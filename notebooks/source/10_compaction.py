@@ -61,7 +61,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
 # 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, the pass leaves this record out. It copies all others.
 #
-# In the figure, follow A and B. Why does `B = 1` remain, although `B = 2` is newer?
+# Why does `B = 1` remain in the figure, although `B = 2` is newer?
 
 # %%
 # figure
@@ -102,7 +102,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones, which stand for something that no longer exists. Why are they still there?
+# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day

@@ -131,7 +131,7 @@ course.reveal("restart_first", restart_first, max(copies, key=copies.get))
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# If you restart broker 1, broker 2 takes over, and the groups of partition 9 wait for 216 seconds. If you restart broker 2, nobody loads its copies, because the other brokers take over the partitions that it leads, and load their own. The restart also starts a new cleaner thread, which shortens the copies of broker 2.
+# If you restart broker 1, broker 2 takes over, and the groups of partition 9 wait for 216 seconds. If you restart broker 2, nobody loads its copies, because the other brokers take over the partitions that it leads, and load their own copies of these. The restart also starts a new cleaner thread, which shortens the copies of broker 2.
 #
 # </details>
 #
@@ -192,7 +192,7 @@ with course.fold("classic_answer", classic_answer):
     course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
 
 # %% [markdown]
-# In 3.9, the cache is empty after the failed load, yet the partition counts as loaded. So `g` seems never to have committed: its consumers start where `auto.offset.reset` says, and overwrite the old position. The only sign is `Error loading offsets from …` in the broker's log.
+# In 3.9, the cache is empty after the failed load, yet the broker treats the partition as loaded. So `g` seems never to have committed: its consumers start where `auto.offset.reset` says, and overwrite the old position. The only sign is `Error loading offsets from …` in the broker's log.
 #
 # In 4.x, no position is lost, but the consumers stand still. If a new consumer calls `poll`, it gets no records and no exception. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
 
@@ -259,7 +259,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names in healthy partitions, for example `billing-new` and `fraud-check-new` (`kafkagroups partition` prints where they are). Set the offsets of step 4 for the new names, but set `orders-0` to 60, the newer offset of record 46. Then start the consumers with these names. The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
 #
-# To keep the old names, record 45 must go. A running broker would copy it back from another replica, so all brokers with a replica must stop **at the same time**.
+# To keep the old names, record 45 must be removed. A running broker would copy it back from another replica, so all brokers with a replica must stop **at the same time**.
 #
 # <details><summary>How to replace the log on all brokers</summary>
 #

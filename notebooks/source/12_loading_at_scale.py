@@ -99,7 +99,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# This is the limit, and a real program gains less: with ten million records, two cores of our machine needed two thirds of the time of one. Would it help to divide the largest partition, too?
+# This is the limit, and a real program gains less: with ten million records, two cores of our machine needed two thirds of the time that one core needed. Would it help to divide the largest partition, too?
 #
 # ## A load is a fold
 #
@@ -131,7 +131,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # </details>
 #
-# So the result of a part must contain its tombstones until all parts are merged, and the position of each line, because the parts can be ready in any order.
+# So the result of a part must contain its tombstones until all parts are merged. It must also contain the position of each line, because the parts can be ready in any order.
 #
 # ## Exercise: merge two results
 #
@@ -197,7 +197,7 @@ if spark:
         print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
 
 # %% [markdown]
-# Often there are no files, but a table of the topic's **records**, which Spark's Kafka source or a connector has read. `kgs.load` takes such a table like a path. The table has no markers, so the topic must be read with `kafka.isolation.level=read_committed`, which leaves out aborted transactions:
+# Often there are no files, but a table of the topic's **records**, which Spark's Kafka source or a connector has read. `kgs.load` accepts such a table instead of a path. The table has no markers, so the topic must be read with `kafka.isolation.level=read_committed`, which leaves out aborted transactions:
 
 # %% tags=["java"]
 if spark:

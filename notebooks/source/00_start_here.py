@@ -20,7 +20,7 @@
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`. Otherwise, follow its advice.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`. If a line says `NOT OK`, do what it says.
 
 # %%
 from kafkagroups.cli import doctor
@@ -204,7 +204,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours. This ✓ means that our model and the real broker gave the same answers:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours. If they are the same, it prints ✓:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]

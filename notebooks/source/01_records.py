@@ -42,7 +42,7 @@ course.hexdump(value)
 # Where is the committed offset? The bytes contain no field names, so you find it as a broker does, by counting from the left:
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. The length comes first, plus one, so `07` means six bytes. This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
+# - **Metadata** is a text that a client may store with its offset. Before the text comes its length plus one: `07` means six bytes. This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
 # - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is about `orders-0`, which the group reads. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the leader epoch rises with each new leader. With this number, a consumer can notice that records were lost when the leader changed (lesson 05).
 # - **Tagged fields** are optional fields at the end, each with its own number, the tag. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name but another id.
 
@@ -175,7 +175,7 @@ course.VersionOverlay()
 # - a value of zero bytes (a tombstone has no value at all)
 # - a null where a text must be
 #
-# No broker writes the last two, but a faulty program can, if it has the permission to write to the topic. One such record takes **all** groups of its partition away: a 4.x broker refuses every request about them. Lesson 11 shows how you notice such a load, and how you repair it.
+# No broker writes the last two, but a faulty program can, if it has the permission to write to the topic. Because of one such record, a 4.x broker refuses every request about **all** groups of the partition. Lesson 11 shows how you notice such a load, and how you repair it.
 #
 # Kafka 0.8.2 wrote offsets with an older key, of type 0, and with value version 0. Later releases still read such records.
 #
@@ -200,10 +200,10 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## The record of a group
 #
-# If a broker dies, the next one must know the members of each group, because otherwise all consumers would have to join again. The members change in a *rebalance*, which divides the partitions among them, so the broker writes a record of type 2 at the end of each rebalance. To read it, you need four words:
+# If a broker dies, the next one must know the members of each group, because otherwise all consumers would have to join again. The members change in a *rebalance*, which divides the partitions among them, so the broker writes a record of type 2 at the end of each rebalance. To read it, you need these words:
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
-# - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each one replaces all assignments.
+# - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each rebalance replaces all assignments.
 # - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is one of the members, not a broker. It computes all assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range`.
 #
 # This is the last group record of `billing`:

@@ -226,7 +226,7 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# After a widening, 3.9 can still give right answers from its cache, as you have seen, but only for a while: new commits go to the new partition. After its next restart, 3.9 answers from the partition that it loads first, because a group that is already in the cache is not loaded a second time. So set the offsets again before the next restart.
+# After a widening, 3.9 can still give right answers from its cache, as you have seen, but only for a while: new commits go to the new partition. After its next restart, 3.9 answers from the partition that it loads first, because a group that is already in the cache is not loaded a second time. Setting the offsets once does not end this, because the old records stay. So stop the group's consumers before each restart of a 3.9 broker, compare its offsets afterwards, and set what is older, or give the group a new name.
 #
 # ## Check yourself
 #

@@ -92,7 +92,7 @@ course.Segment(promo)
 # %% [markdown]
 # ## Exercise: an unnoticed change
 #
-# After a crash, three disks each changed one byte of a segment. When the broker starts, it checks the batches. Which change does it **not** notice? The figure can test each one.
+# In a crash, one byte of a segment changed on each of three disks. When the broker starts, it checks the batches. Which change does it **not** notice? The figure can test each one.
 #
 # - **A**: the last byte of a batch's length.
 # - **B**: the last byte of a batch's leader epoch.
@@ -113,7 +113,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) In an ordinary topic, the producer computes the checksum, and the broker adds the offset and the leader epoch when it appends the batch. If the checksum covered them, the broker would have to compute it again.
 #
-# - A wrong **leader epoch** goes unnoticed.
+# - A wrong **leader epoch** goes unnoticed. (It is that of this partition's leader, not the one in a commit.)
 # - A wrong **offset** is noticed only if it is lower than the one before.
 # - A wrong **length** is noticed, because the broker then computes the checksum of too many or too few bytes.
 #
@@ -215,7 +215,7 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## A tombstone in the file
 #
-# What does a record without a value look like? The length of the value stands before it, and in a tombstone this length is −1. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, which is −1 as a varint. (The last byte, `00`, is the number of *record headers*, which only clients use.)
+# What does a record without a value look like? Before each value stands its length, and in a tombstone this length is −1. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, which is −1 as a varint. (The last byte, `00`, is the number of *record headers*, which only clients use.)
 
 # %%
 course.hexdump(promo[815:910], 815)

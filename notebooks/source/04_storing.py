@@ -88,7 +88,7 @@ course.CommitAndPowerCut()
 #
 # So a commit that was answered `NONE` is safe as long as one replica in sync survives. A commit **without** an answer is perhaps stored, and perhaps not.
 #
-# How many copies is that? A replica that falls behind is no longer in sync, and nobody waits for it any more. If fewer replicas are in sync than `min.insync.replicas` says, leader included, the log refuses every append. The default is 1, so it can happen that only the leader has a commit that was answered `NONE`. With three replicas (`offsets.topic.replication.factor`, the default) and `min.insync.replicas=2`, two brokers have each answered commit, and one may be down. By default, a broker answers before a batch is on its **disk**, so the copies on other brokers protect a commit.
+# How many copies is that? A replica that falls behind is no longer in sync, and nobody waits for it any more. If fewer replicas are in sync than `min.insync.replicas` says, leader included, the log refuses every append. The default is 1, so it can happen that only the leader has a commit that was answered `NONE`. With three replicas (`offsets.topic.replication.factor`, the default) and `min.insync.replicas=2`, each commit that was answered is on at least two brokers, and one of them may fail. By default, a broker answers before a batch is on its **disk**, so the copies on other brokers protect a commit.
 
 # %% [markdown]
 # ## The append fails
@@ -142,7 +142,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # %% [markdown]
 # ## What the client is told
 #
-# The log's error is about `__consumer_offsets`. A client that received this error would think that something is wrong with `orders-0`. So the coordinator answers with one of three errors, each of which is advice:
+# The log's error is about `__consumer_offsets`. A client that received this error would suspect `orders-0`. So the coordinator answers with one of three errors, each of which is advice:
 #
 # | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
 # |---|---|---|---|
@@ -332,7 +332,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # ## In five lines
 #
 # - The coordinator appends, waits for the replicas, shows the offset, and answers.
-# - `NONE` means that all replicas in sync have the commit. How many that are, `min.insync.replicas` decides.
+# - `NONE` means that all replicas in sync have the commit, at least `min.insync.replicas` of them.
 # - Without `NONE`, the commit may be stored or not.
 # - The later record in the log is the newer commit.
 # - Records that were read but not committed are read again.

@@ -221,7 +221,7 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # ## Stable offsets
 #
-# A program can commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the marker of the transaction is in the log, they are **pending**. Suppose that process A has processed records, has called `commitTransaction`, and dies before the marker is written. Process B takes over, and begins at the last committed offset. Then the marker comes, A's work counts, and B has processed the same records **again**. So a consumer asks for [*stable* offsets](../docs/handbook/glossary.md#stable-offset), with `requireStable` in its fetch; Java's consumer always does. For each partition with a pending offset, the coordinator then answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
+# A program can commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the marker of the transaction is in the log, they are **pending**. Suppose that process A has processed records, has called `commitTransaction`, and dies before the marker is written. Process B takes over, and begins at the last committed offset. Then the transaction coordinator writes the marker, A's work counts, and B has processed the same records **again**. So a consumer asks for [*stable* offsets](../docs/handbook/glossary.md#stable-offset), with `requireStable` in its fetch; Java's consumer always does. For each partition with a pending offset, the coordinator then answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
 #
 # When the shop's brokers were killed (lesson 00), `fraud-check` had only one offset for `orders-0`, and it was pending.
 #
@@ -261,7 +261,7 @@ def open_transaction(broker):
 course.compare_brokers(open_transaction)
 
 # %% [markdown]
-# So a program that needs stable offsets must ask by name, as Java's consumer does.
+# So a program that needs stable offsets must ask by name.
 #
 # <details><summary>A stable fetch while a commit is in flight</summary>
 #
@@ -308,7 +308,7 @@ course.check("get_offsets", get_offsets)
 #
 # So the consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The offset 45 is beyond this end, so the consumer continues at 40. If the end were 45 or later, it would continue at 45.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch that is asked for is not in the list, because its leader wrote nothing that is still there: here, epoch 1 ends at 20, where epoch 3 begins. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** The epoch itself need not be in the list, for example if its leader wrote nothing: here, epoch 1 ends at 20, where epoch 3 begins. The highest epoch ends at the end of the log.
 #
 # If an operator has set the offset, the commit has no leader epoch, and the consumer does not ask.
 #
@@ -360,7 +360,7 @@ course.check("three_restarts", three_restarts)
 #
 # <details><summary>A fetch by name returns −1 and NONE. What do you know, and what do you not know?</summary>
 #
-# You know that the coordinator has loaded the partition and has no offset. You do not know why: the group can be new, or its offset was deleted.
+# A 4.x coordinator has loaded the partition and has no offset. (In 3.9, the load can also have failed.) You do not know why: the group can be new, or its offset was deleted.
 #
 # </details>
 #
@@ -390,7 +390,7 @@ course.check("three_restarts", three_restarts)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. | Stop the consumers before they commit again, find the cause (row 2), and set the old offsets ([lesson 09](09_deleting.ipynb)). |
+# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. A number can be a new commit after the loss. | Stop the consumers before they commit again, find the cause (row 2), and set the old offsets ([lesson 09](09_deleting.ipynb)). |
 # | Why is there no offset? | `kafkagroups explain PATH --group billing` | See "Why the answer can be −1". | Reading is safe. |
 # | A monitor misses the group. | the command of row 1 | If it shows the group, the monitor asked during a load or lacks permissions. | Give it DESCRIBE on the group and its topics. |
 # | A consumer reads nothing. | the command of row 1 | If LAG is 0, there is nothing to read. If not, and the consumer's log repeats `unstable offsets`, a transaction is open. | [Lesson 08](08_transactions.ipynb), "At 3 am". |

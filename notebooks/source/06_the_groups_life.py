@@ -145,7 +145,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The commit was its last sign of life. Without `billing-1`, all members have joined, so its removal also ends the join phase.
+# The commit was its last sign of life. All other members have joined, so the join phase ends when `billing-1` is removed.
 #
 # The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. Above, each partition has a bar while a member reads it. Below, each member has a row:
 #
@@ -274,7 +274,7 @@ course.check("after_the_failover", after_the_failover)
 # %% [markdown]
 # ## Who chooses the assignor
 #
-# One question is left: by which rule does the leader divide the partitions? Such a rule, for example `range`, is an *assignor*. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports. (The field of the request is named [*protocol*](../docs/handbook/glossary.md#protocol), but it is not the classic protocol.)
+# One question is left: by which rule does the leader divide the partitions? Such a rule, for example `range`, is an *assignor*. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports.
 #
 # A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client that supports no candidate gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
 

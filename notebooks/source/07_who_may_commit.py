@@ -66,7 +66,7 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. When the broker has checked permissions, topics and whether it is the right broker, the coordinator asks four questions about the sender:
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. First the broker checks permissions, topics, and whether it is the right broker. Then the coordinator asks four questions about the sender:
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
@@ -217,7 +217,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 
 # %% [markdown]
 # - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. Its member id is new, so the coordinator writes the group record again. Otherwise the coordinator after a failover would load the old member id, and refuse the new process.
-# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. With `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. But if something such as Kubernetes restarts each process that stops, the two still push each other out for ever.
+# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. But if something such as Kubernetes restarts each process that stops, the two still push each other out for ever.
 
 # %% [markdown]
 # ## Exercise: which name is used twice?

@@ -12,7 +12,7 @@
 # ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
 # %% [markdown]
-# Groups commit all day, so the topic grows, although only the newest record of a key changes an answer. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments. Each record keeps its offset, so the offsets have gaps then. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass). Which records does a pass keep, and what stops it?
+# Groups commit all day, so the topic grows, although only the newest record of a key changes an answer. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments. Each record keeps its offset, so there are gaps between the offsets. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass). Which records does a pass keep, and what stops it?
 
 # %% [markdown]
 # ## The log of a dashboard
@@ -112,7 +112,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of the pass plus `delete.retention.ms`. The horizon never changes.
 # - The first later pass at or after the horizon removes the tombstone.
 #
-# On this broker, `delete.retention.ms` was only 2 seconds. This is the horizon of the tombstone 323:
+# Here, `delete.retention.ms` was 2 seconds, and the tombstone 323 got this horizon:
 
 # %%
 for moment, path in (("before the pass", before), ("after the pass", cleaned)):
@@ -156,9 +156,9 @@ course.Compaction()
 #
 # ## An open transaction stops the cleaner
 #
-# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset): the first offset of the first open transaction, or without an open transaction the end of the log. A pass cleans only whole segments, so the segment with the last stable offset and all later ones are not changed.
+# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset). This is the first offset of the first open transaction, or the end of the log if none is open. A pass cleans only whole segments, so the segment with the last stable offset and all later ones are not changed.
 #
-# We wrote the log of `dashboard` once more, in smaller segments, and inserted a record at offset 216 that begins a transaction which never ends:
+# We wrote the log of `dashboard` once more, in smaller segments, and inserted a record at offset 216 whose transaction never ends:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
@@ -238,7 +238,7 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # - A pass keeps the newest record of each key.
 # - The offset map has only the keys of the dirty range, and the active segment stays unchanged.
-# - A tombstone is removed 24 hours or more after the first pass that reads it, and a marker at the earliest two passes after the last record of its transaction.
+# - A tombstone is removed 24 hours or more after the first pass that reads it, and a marker at the earliest two passes after the one that removes the last record of its transaction.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 

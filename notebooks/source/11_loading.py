@@ -220,7 +220,12 @@ course.check("which_log_loads", which_log_loads)
 #
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. Then the coordinator appended a commit. It expected offset 45 for it, but the log gave it 46, so somebody else had written to the log. In this case, a coordinator no longer trusts its memory, and loads the partition again. Each load fails at record 45, and waiting does not help: the cleaner would remove this record only if a newer one had its key, and a coordinator that has not loaded writes no records.
+# 1. A faulty program had written record 45.
+# 2. The coordinator appended a commit, for which it expected offset 45. The log gave it 46, so somebody else had written to the log.
+# 3. In this case, a coordinator no longer trusts its memory, and loads the partition again.
+# 4. Each load fails at record 45.
+#
+# Waiting does not help: the cleaner would remove this record only if a newer one had its key, and a coordinator that has not loaded writes no records.
 
 # %% [markdown]
 # **Step 1: copy the folder**, as the [runbook](../docs/operator.md) shows. These are the last three records of our copy:
@@ -257,7 +262,7 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names in healthy partitions, for example `billing-new` and `fraud-check-new` (`kafkagroups partition` prints where they are). Set the offsets of step 4 for the new names, but set `orders-0` to 60, the newer offset of record 46. Then start the consumers with these names. The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
+# **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names in healthy partitions, for example `billing-new` and `fraud-check-new` (`kafkagroups partition` prints where they are). Set the offsets of step 4 for the new names, but set `orders-0` to 60, the newer offset of record 46. Then start the consumers with these names. (A Kafka Streams application cannot change its group id so easily, because its internal topics are named after it; and permissions may name the group.) The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
 #
 # To keep the old names, record 45 must be removed. A running broker would copy it back from another replica, so all brokers with a replica must stop **at the same time**.
 #

@@ -33,7 +33,7 @@ print(f"all {len(records)} partitions: {total:>9,} records, {total / 400_000:.1f
 print(f"    partition {largest}: {records[largest]:>9,} records, {records[largest] / 400_000:.1f} s")
 
 # %% [markdown]
-# A load of an hour would be 1.4 billion records. A log that is cleaned never has so many, because it is only as large as its keys need (lesson 10). So a cleaned topic loads in seconds, and only one that was **not cleaned** for weeks takes minutes or hours.
+# An hour is enough for 1.4 billion records. A log that is cleaned never has so many, because it is only as large as its keys need (lesson 10). So a cleaned topic loads in seconds, and only one that was **not cleaned** for weeks takes minutes or hours.
 #
 # ## One process
 #
@@ -165,7 +165,7 @@ print(len(parts), "parts. The same offsets in every order:", all(result == resul
 course.compare_with_broker(results[0], course.read_answered_offsets("harbour/4.3.1"), "4.3.1")
 
 # %% [markdown]
-# So a partition can be divided, and the result is right. But when we divided a partition with ten million records, this took nearly **five times as long** as reading it in one piece: two thirds of the records were the newest of their key in their part, and had to be sent to the process that merges. Therefore this package never divides a partition.
+# So a partition can be divided, and the result is right. But when we divided a partition with ten million records, this took nearly **five times as long** as reading it in one piece: most of the records were the newest of their key in their part, and all of these had to be sent to the process that merges. Therefore this package never divides a partition.
 #
 # ## What Spark adds
 #

@@ -81,7 +81,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # |---|---|---|
 # | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
 # | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds: the member keeps its epoch until it has given the partition back |
-# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at each commit |
+# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the last commit, if no member reads the topic |
 #
 # **The trap is the retention**: when you stop the service, it can lose the offsets of quiet partitions at the next check, within ten minutes. So call `commitSync()` without arguments before you close a consumer. It commits the positions of all partitions of this consumer.
 #
@@ -306,7 +306,7 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## The order of tombstones
 #
-# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If a tombstone comes too early, or is missing because of a bug in 4.3.1 and 4.4.0, the load of the **whole partition** stops. The two boxes have the details.
+# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If a tombstone comes too early, or is missing because of a bug in 4.3.1 and 4.4.0, the load of the **whole partition** stops. So run `kafkagroups check` on a copy before you restart such a broker. The two boxes say why.
 #
 # <details><summary>Which tombstones a load refuses</summary>
 #

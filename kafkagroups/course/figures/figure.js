@@ -438,6 +438,11 @@ function mount(root, content, send, messageText = "", before = null) {
   makeScrollable(picture, makeElement(view, "div", { class: "kg-sign kg-row", hidden: "" }));
   if (content.legend.length) makeLegend(view, content.legend);
 
+  const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
+  lastId += 1;
+  shownCaption.id = `kg-${lastId}`;
+  svg.setAttribute("aria-describedby", shownCaption.id);
+
   const names = content.controls.map((control) => control.name);
   const options = content.controls.map((control) => {
     const kept = control.is_answer ? undefined : before?.chosen().get(control.name);
@@ -461,11 +466,6 @@ function mount(root, content, send, messageText = "", before = null) {
   });
   const field = content.free_input && send ? makeFreeInput(controls, content.free_input, send, before?.typed() ?? "") : null;
   const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
-
-  const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
-  lastId += 1;
-  shownCaption.id = `kg-${lastId}`;
-  svg.setAttribute("aria-describedby", shownCaption.id);
 
   const spoken = makeElement(root, "div", { class: "kg-spoken", "aria-live": "polite", "aria-atomic": "true" });
   const details = makeElement(root, "details");

@@ -478,7 +478,7 @@ function mount(root, content, send, messageText = "", before = null) {
   const text = makeElement(details, "pre", { class: "kg-text", tabindex: "0", "aria-label": "this picture as text" });
 
   // JupyterLab's own shortcuts do not take the keys of an element with this attribute. An ancestor with it is not enough.
-  for (const part of root.querySelectorAll("button, input, select, summary, [tabindex]")) {
+  for (const part of root.querySelectorAll("button, input, select, summary, .kg-picture, [tabindex]")) {
     part.dataset.lmSuppressShortcuts = "true";
   }
 

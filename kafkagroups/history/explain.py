@@ -120,9 +120,6 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
                 entry.group_record = contents.get(entry.offset)
             if entry.fate is Fate.TOMBSTONE:
                 entry.cause = history.offsets.causes.get(entry.offset)
-                again = history.offsets.created_again.get(entry.offset)
-                if again is not None:
-                    entry.why = f"record {again} has another topic id, so the topic was probably deleted"
         _explain_survivors(entries, is_classic=dialect.coordinator == "classic")
     return histories
 

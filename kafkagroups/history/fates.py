@@ -69,7 +69,7 @@ class RecordFate:
         What happened to the record (None until that is decided), and the offset of the record that decided it: the
         newer record, the tombstone or the marker.
     why
-        Why the record is ignored, why it counts although a tombstone follows it, or the likely reason of a tombstone.
+        Why the record is ignored, or why it counts although a tombstone follows it.
     size
         The record's uncompressed size in bytes. In `stats`: how many bytes of the batch on disk belong to the record.
     timestamp

@@ -98,8 +98,6 @@ class OffsetEvents:
         self.pending: dict[int, dict[TopicPartition, Commit]] = {}
         self.causes: dict[int, Cause] = {}
         """The causes of the tombstones, by their offsets in the log."""
-        self.created_again: dict[int, int] = {}
-        """By the offset of a tombstone: that of the first commit after it, if the topic has another id there."""
         self.decided: dict[int, str] = {}
         """By the offset of a tombstone: the sentence about it, if a later commit decides who wrote it."""
         self.replaced: dict[int, int] = {}
@@ -194,8 +192,6 @@ class OffsetEvents:
             if is_same_topic:
                 self.causes[deletion.tombstone.offset] = Cause.OFFSET_DELETED
                 reason = f"by request: record {record.offset} has the same topic id"
-            else:
-                self.created_again[deletion.tombstone.offset] = record.offset
             self.decided[deletion.tombstone.offset] = f"{key}: {deletion.commit.offset} deleted, {reason}."
         elif deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)

@@ -16,11 +16,11 @@
 #
 # Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them then?
 #
-# This course shows the bytes that Kafka stores for a position, and the rules by which it answers when somebody asks for it. With both you can predict what Kafka answers after a crash, explain why a position went back or disappeared, and restore positions that were lost.
+# This course shows the bytes that Kafka stores for a position, and the rules by which Kafka answers when a consumer asks for its position. If you know both, you can predict what Kafka answers after a crash, explain why a position went back or disappeared, and restore positions that were lost.
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`. Otherwise, follow its advice.
 
 # %%
 from kafkagroups.cli import doctor
@@ -31,8 +31,6 @@ for check in doctor.run_checks():
         print(f"{check.check:<12}", "ok" if check.ok else f"NOT OK: {check.found}. To repair it: {check.fix}")
 
 # %% [markdown]
-# If a line is not `ok`, follow its advice.
-#
 # ## Your first look inside
 #
 # Kafka keeps all positions in one place, `__consumer_offsets`. The next cell contains one record from there, as a real Kafka server wrote it:
@@ -72,7 +70,7 @@ print("offset   ", record.value.offset)
 #
 # Each of the lessons 00 to 13 has three exercises. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong and often why, **!** your code failed or did not end, **·** not attempted.
 #
-# Try it with an easy one. A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
+# A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
 # %%
 # exercise: next_record
@@ -88,7 +86,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# This is pseudo-code. As in all lessons, methods and settings have the names of Kafka's Java client:
+# In this pseudo-code, as in all lessons, the names are those of Kafka's Java client:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
@@ -113,7 +111,7 @@ course.check("next_record", next_record)
 #
 # The commit is all that a broker stores about your progress. It does not know which records you have received or finished. So if a consumer dies, another member of the group continues at the committed offset, and receives every record from there on, also those that the dead consumer had read but not committed.
 #
-# What is repeated or lost therefore depends on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records. If you commit first, a crash in between skips them.
+# What is repeated or lost therefore depends on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records: each is processed *at least once*. If you commit first, a crash in between skips them: each is processed *at most once*.
 #
 # Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`), though not more often than once in 5 seconds. When you call `poll` again, the consumer assumes that you have finished the records of the *previous* `poll`, and commits the position after them. This is safe if your loop processes all records before it calls `poll` again. If the loop hands records to another thread, their position can be committed before that thread is done, and then a crash skips them. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
 
@@ -141,14 +139,14 @@ course.check("processed_twice", processed_twice)
 #
 # In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Frequent small appends, with copies on several brokers, are what Kafka itself is built for.
 #
-# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. It is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer one has the same key, so the topic stays small although groups commit all day (lesson 10).
+# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. It is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer one has the same key (here the group, the topic and the partition), and the other records keep their offsets. So the topic stays small although groups commit all day (lesson 10).
 
 # %% [markdown]
 # ## Where a group lives
 #
 # The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The name of the group decides which one. The lessons follow the groups of a small shop, Harbour Coffee.
 #
-# The next question is a *prediction*. Write what you expect, and run both cells; without it, the answer stays hidden until you open it.
+# The next question is a *prediction*. Write what you expect, and run both cells. If you write nothing, the answer stays folded until you click it.
 #
 # *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
@@ -171,7 +169,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 #
 # </details>
 #
-# One broker manages all groups of a partition. It is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups, and so is called the part of its software that does this work. Replace `my-team` by your own group:
+# One broker manages all groups of a partition. It is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. The part of its software that does this work is called the coordinator, too. Replace `my-team` by your own group:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -179,7 +177,7 @@ kg.partition_for("my-team", partitions=50)
 # %% [markdown]
 # ## Exercise: the partition of promo
 #
-# On a broker's disk, each partition is a folder, for example `__consumer_offsets-9` for partition 9. In the folder with which number do you look for the records of the shop's group `promo`?
+# On a broker's disk, each partition is a folder, for example `__consumer_offsets-9` for partition 9. What is the number of the folder with the records of the shop's group `promo`?
 
 # %%
 # exercise: home_of_promo
@@ -195,7 +193,7 @@ course.check("home_of_promo", home_of_promo)
 #
 # The coordinator was rewritten for Kafka 4.0. The lessons teach this [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), and a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks run both as models: programs in Python that follow Kafka's rules.
 #
-# In the table, a `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night. Later lessons introduce the other groups.
+# In the table, a `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night.
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -206,7 +204,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours. Here, ✓ is not about you; it means that our model gave the same answers as the real broker:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours. This ✓ means that our model and the real broker gave the same answers:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -235,7 +233,7 @@ course.progress()
 # | an operator | 01 to 11, and 13 | 12, if you run a program that reads the topic |
 # | a contributor to Kafka, or curious | all, in order | |
 #
-# Lesson 14, ten incidents with their logs, is for everyone who has read lessons 01 to 11.
+# Lesson 14 is for everyone who has read lessons 01 to 11.
 #
 # | lesson | the question it answers |
 # |---|---|

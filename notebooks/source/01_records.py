@@ -12,9 +12,9 @@
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# The bytes of a record explain three surprises: a monitor that shows nothing after an upgrade, a broker that cannot take over, and a group that is Stable after a crash in the middle of its rebalance. Four things to hold on to:
+# The bytes of a record explain three surprises: a monitor that shows nothing after an upgrade, a broker that cannot take over, and a group that looks complete although a crash interrupted its rebalance. Four things to hold on to:
 #
-# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts. (Lesson 08 has the one exception, transactions.)
+# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts, the one that is last in the log. (Lesson 08 has the one exception, transactions.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
 # 3. The key begins with the [**record type**](../docs/handbook/glossary.md#record-type), so that a reader knows what follows: 1 is an offset, 2 is a group.
 # 4. The value begins with its [**version**](../docs/handbook/glossary.md#value-version), because the fields have changed over the years.
@@ -42,7 +42,7 @@ course.hexdump(value)
 # Where is the committed offset? The bytes contain no field names, so you find it as a broker does, by counting from the left:
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before it stands its length plus one, so `07` means six bytes. This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
+# - **Metadata** is a text that a client may store with its offset. The length comes first, plus one, so `07` means six bytes. This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
 # - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is about `orders-0`, which the group reads. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the leader epoch rises with each new leader. With this number, a consumer can notice that records were lost when the leader changed (lesson 05).
 # - **Tagged fields** are optional fields at the end, each with its own number, the tag. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name but another id.
 
@@ -56,7 +56,7 @@ course.RecordRibbon(key, value)
 # %% [markdown]
 # ## Exercise: a commit on paper
 #
-# This is the value of another commit of the 4.3.1 broker. Two fields are special here: the leader epoch `ff ff ff ff` is −1, which means *unknown*, and there are no tagged fields, because before Kafka 4.4 a commit in a transaction has no topic id:
+# This is the value of another commit of the 4.3.1 broker. Its client committed in a transaction (lesson 08), and two fields are special: the leader epoch `ff ff ff ff` is −1, which means *unknown*, and there are no tagged fields, because before Kafka 4.4 such a commit has no topic id:
 
 # %%
 course.hexdump(course.read_record(log, 33)[1])
@@ -89,7 +89,7 @@ for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
     print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
 
 # %% [markdown]
-# A client can send both. Null metadata is stored as an empty text. With an empty group id, the broker stores offsets for the group `""`, but no consumer can become a *member* of this group: the answer is `INVALID_GROUP_ID`.
+# A client can send an empty text or null as metadata, and the broker stores both as an empty text. A group id can be empty as well: the broker stores offsets of the group `""`, but no consumer can become a *member* of it, because the answer is `INVALID_GROUP_ID`.
 
 # %% [markdown]
 # ## Exercise: decode a commit
@@ -124,9 +124,9 @@ course.check("decode_commit", decode_commit)
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
 # | 4 | 4.1 and later | tagged fields for the topic id; the newer form of texts |
 #
-# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. For version 4 this works, because 3.9 and 4.0 already read it, although they do not write it. So you can downgrade to them even if version 4 has been written. The handbook has [all fields](../docs/handbook/records-offsets.md).
+# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. For version 4 this works, because 3.9 and 4.0 already read it, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
-# Version 1 is not only history, because an old client can still send a *retention time* with its commit, after which the offset expires. The group `stock-audit` sent one of 3 seconds to the 4.3.1 broker.
+# Version 1 is not only history. An old client can still send a *retention time* with its commit, and the offset expires at the end of this time. The group `stock-audit` sent one of 3 seconds to the 4.3.1 broker.
 #
 # *Predict*: which value version did the broker write for this commit?
 
@@ -169,15 +169,15 @@ course.VersionOverlay()
 #
 # It **skips** a record whose *type* it does not know, because this type belongs to a feature that the broker does not have.
 #
-# It **stops the load** at a record of a known type that it cannot read, because without this record it could answer with an outdated position:
+# It **stops the load** at a record of a known type that it cannot read. Without this record, it could answer with an outdated position. Such a record has:
 #
 # - a value whose version the broker does not know
 # - a value of zero bytes (a tombstone has no value at all)
 # - a null where a text must be
 #
-# No broker writes the last two, but a faulty program can. One such record takes **all** groups of its partition away: a 4.x broker refuses every request about them. Lesson 11 shows how you notice such a load, and how you repair it.
+# No broker writes the last two, but a faulty program can, if it has the permission to write to the topic. One such record takes **all** groups of its partition away: a 4.x broker refuses every request about them. Lesson 11 shows how you notice such a load, and how you repair it.
 #
-# Offsets also have an older key, of type 0, which Kafka 0.8.2 wrote. Later releases still read it, with value version 0.
+# Kafka 0.8.2 wrote offsets with an older key, of type 0, and with value version 0. Later releases still read such records.
 #
 # ## Exercise: three records, one broker
 #
@@ -225,11 +225,11 @@ for member in group.members:
 # %% [markdown]
 # The clients encode their subscriptions and assignments, and the broker stores these bytes as they are. Each member also has a client id, its host, two timeouts (lesson 06), and perhaps an *instance id*, with which it keeps its place over a restart (lesson 07). The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata).
 #
-# Records of type 2 are written for [*classic groups*](../docs/handbook/glossary.md#classic-group), whose members use the older set of requests. They are the default, also on 4.x; lesson 13 has the other types of groups and their records, 3 to 23.
+# Records of type 2 are written for [*classic groups*](../docs/handbook/glossary.md#classic-group), whose members use the older set of requests. These groups are the default, also on 4.x; lesson 13 has the other types of groups and their records, 3 to 23.
 #
 # ## What the record does not contain
 #
-# The record stores *when* the group entered its state, but **not the state**, and the broker writes only the result of a rebalance. So after a load, a group with members is `Stable`, even if the crash interrupted its rebalance, and a group without members is `Empty`.
+# The record stores *when* the group entered its state, but **not the state**, because the broker writes it only at the end of a rebalance. So a broker that loads the record can conclude only this: a group with members is `Stable`, even if the crash interrupted its next rebalance, and a group without members is `Empty`.
 #
 # ## Tombstones
 #
@@ -256,7 +256,7 @@ for records in [2, 5, 6, 10]:
 # %% [markdown]
 # ## Read the topic yourself
 #
-# Two tools of Kafka decode these records: the console consumer on a running cluster (for groups, with `GroupMetadataMessageFormatter`), and the dump tool on the files of a broker:
+# Two tools of Kafka decode these records: the console consumer on a running cluster, and the dump tool on the files of a broker. (For group records, the formatter of the console consumer is `GroupMetadataMessageFormatter`.)
 #
 # ```
 # kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --from-beginning \
@@ -265,7 +265,7 @@ for records in [2, 5, 6, 10]:
 # kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log
 # ```
 #
-# Both print JSON. [What Kafka's tools print](../docs/releases.md#what-kafkas-tools-print) shows the output of each release.
+# Both print JSON ([examples from each release](../docs/releases.md#what-kafkas-tools-print)).
 #
 # ## Where 3.9 differs
 #

@@ -148,7 +148,7 @@ print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes
 # %% [markdown]
 # ## Why the number must not change
 #
-# The setting `offsets.topic.num.partitions` (default 50) counts only when the topic is created. But partitions can be added later, as to any other topic, for example by a script that should have left this topic alone. We say that the topic is *widened*. This cannot be undone, because Kafka cannot remove partitions.
+# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But partitions can be added later, as to any other topic, for example by a script that should have left this topic alone. We say that the topic is *widened*. This cannot be undone, because Kafka cannot remove partitions.
 #
 # A broker counts the partitions of the topic **once, when it starts**, and computes with this count until it restarts.
 #
@@ -169,7 +169,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
 #
 # ## What a broker answers after that
 #
-# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. What is the answer? We load the 50 partitions of the shop, and let the broker believe that there are 60, all led by itself:
+# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. What is the answer? We load the 50 partitions of the shop, and let the broker believe that there are 60 and that it leads all of them:
 
 # %%
 for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
@@ -190,7 +190,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a coloured box is the commit of a group of the shop. To show how old an offset is, each group commits the number 50 before the widening, and 60 after it. A dashed box marks *records of an old home*, which the group has left behind, and a question mark stands where brokers look for a commit that is not there.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a coloured box is the commit of a group of the shop. To show how old an offset is, each group commits the number 50 before the widening, and 60 after it. A dashed box: old records that stayed in the group's former partition. A question mark: brokers look here for a commit, and there is none.
 #
 # When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions, with a new danger: some groups get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
 
@@ -226,13 +226,13 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# After a widening, 3.9 can still give right answers from its cache, as you have seen, but only for a while: new commits go to the new partition, and after its next restart, 3.9 answers from the partition that it loads first. So set the offsets again before the next restart.
+# After a widening, 3.9 can still give right answers from its cache, as you have seen, but only for a while: new commits go to the new partition. After its next restart, 3.9 answers from the partition that it loads first, because a group that is already in the cache is not loaded a second time. So set the offsets again before the next restart.
 #
 # ## Check yourself
 #
 # <details><summary>What does a consumer do after the answer NOT_COORDINATOR?</summary>
 #
-# It sends FindCoordinator again, to any broker, because the first one no longer leads the group's partition.
+# It sends FindCoordinator again, to any broker, because the broker that answered no longer leads the group's partition.
 #
 # </details>
 #
@@ -258,11 +258,14 @@ course.check("after_widening", after_widening)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
-# | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit every few seconds instead of after each `poll` |
+# | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Make these groups commit every few seconds instead of after each `poll` |
 # | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It prints how many partitions the topic had and has now, and the groups that have records in two of them | Stop the consumers of these groups, and set their offsets |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Nothing is lost yet. Do not restart a broker, and do not delete the topic. Stop the groups that will move, restart all brokers, and set their offsets |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Nothing is lost yet. Do not delete the topic, and do not restart a broker before the groups that will move are stopped. Stop them, then restart all brokers, then set the offsets of these groups |
 #
-# [The runbook](../docs/operator.md#6-a-group-in-two-partitions) has the commands that list the groups that will move, and says which offset to set: with the old one, a group processes again what it has processed since; with the new one, it repeats nothing, but the records that `latest` skipped after the widening are never processed.
+# [The runbook](../docs/operator.md#6-a-group-in-two-partitions) has the commands that list the groups that will move, and says which offset to set:
+#
+# - If you set the old offset, the group processes again what it has processed since the widening.
+# - If you keep the new offset, nothing is repeated, but the records that `latest` skipped after the widening are never processed.
 #
 # ## What we left out, and why
 #

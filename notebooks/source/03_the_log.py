@@ -7,14 +7,14 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} | no |
 #
-# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. The 3.9 coordinator differs in two points, which stand near the end.
+# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. A section near the end lists two differences of the 3.9 coordinator.
 #
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# You may never read such a file, but your program relies on what it promises: the offsets of one commit are stored together or not at all. A broker only **appends** to the file, and it appends whole [**batches**](../docs/handbook/glossary.md#batch). The offsets of one commit become the records of one batch, so after a crash the log has all of them or none.
+# Perhaps you will never read such a file. Your program still relies on what it promises: the offsets of one commit are stored together or not at all. A broker only **appends** to the file, and it appends whole [**batches**](../docs/handbook/glossary.md#batch). The offsets of one commit become the records of one batch, so after a crash the log has all of them or none.
 #
-# Before the records, each batch has a **header**. It answers three questions of a reader, which are the thread of this lesson:
+# Before the records, each batch has a **header**. It answers three questions of a reader, and this lesson goes through them:
 #
 # 1. **Where does the next batch begin?** The header has the length of the batch.
 # 2. **Are the bytes intact?** The header has a checksum.
@@ -56,7 +56,7 @@ course.reveal("second_batch", second_batch, batches[1].position)
 for batch in batches:
     record = batch.records[0]
     what = "commit" if kg.decode(record.key, record.value).type == 1 else "group"
-    ending = ", no value" if record.value is None else ""
+    ending = ", no value (tombstone)" if record.value is None else ""
     print(f"from byte {batch.position:>3}: {batch.size:>3} bytes, offset {batch.base_offset}, {what}{ending}")
 
 # %% [markdown]
@@ -81,7 +81,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 #
 # Question 2: a broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? A broker copies a partition from the leader of the partition, and asks only for what comes after the end of its own log. If the broker removed a batch in the middle, nobody would ever fill the hole, so it removes everything from the broken batch on. If another broker leads the partition, the truncated broker copies the missing end from it.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? Each partition has copies on several brokers. A broker copies the partition from its leader, and asks only for what comes after the end of its own log. If it removed a batch in the middle, nobody would ever fill the hole, so it removes everything from the broken batch on. If another broker leads the partition, that broker still has the missing end, and the truncated broker copies it from there. If the truncated broker itself leads, the others shorten their copies, too, and the end is lost.
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -215,7 +215,7 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## A tombstone in the file
 #
-# What does a record without a value look like? The length of the value stands before it, and in a tombstone this length is −1. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, the varint for −1. (The last byte, `00`, is the number of *record headers*, which only clients use.)
+# What does a record without a value look like? The length of the value stands before it, and in a tombstone this length is −1. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, which is −1 as a varint. (The last byte, `00`, is the number of *record headers*, which only clients use.)
 
 # %%
 course.hexdump(promo[815:910], 815)

@@ -16,7 +16,7 @@
 #
 # 1. The order: the coordinator **appends** a record to the log, **waits** for the replicas, **shows** the new offset to clients that fetch it, and **answers** `NONE` (no error).
 # 2. The offsets of one request are in **one batch**, so they are stored together or not at all.
-# 3. Of two commits for one partition, the one **later in the log** is newer.
+# 3. If two commits set the offset of `orders-0`, the one whose record is **later in the log** wins.
 # 4. After an error, a commit **may still be stored**.
 #
 # A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If it keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and may become the next leader. A *fetch* in this course is the fetch of an offset (the request OffsetFetch), never of records.
@@ -41,7 +41,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 # %% [markdown]
 # The record is in the log, but the client has no answer, because a crash of this broker could still lose the record. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
 #
-# The coordinator now has two states in memory. The newest one already has the offset 5. The other one is the [**snapshot**](../docs/handbook/glossary.md#snapshot): the last state that the replicas have confirmed.
+# The coordinator now has two states in memory. The newest one already has the offset 5, because the coordinator checks the next request against everything that it has appended. The other one is the [**snapshot**](../docs/handbook/glossary.md#snapshot): the last state that the replicas have confirmed, from which it answers fetches.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
 
@@ -80,15 +80,15 @@ course.CommitAndPowerCut()
 # <details><summary>What a power cut at each step leaves</summary>
 #
 # - **After “6 checked”**: 6 is only in memory, so the crash loses it, and the next broker answers 5.
-# - **After “6 appended”**: the record is on one disk, and perhaps on the next leader's. The answer is 6 or 5.
+# - **After “6 appended”**: the record is in one broker's log, and perhaps in the next leader's. The answer is 6 or 5.
 # - **After “6 confirmed”**: the replicas have the record. It is safe, although the client has no answer yet.
 # - **After “6 answered”**: the client knows it, too.
 #
 # </details>
 #
-# So a commit that was answered `NONE` is safe as long as one replica in sync survives, and a commit **without** an answer may be stored, too.
+# So a commit that was answered `NONE` is safe as long as one replica in sync survives. A commit **without** an answer is perhaps stored, and perhaps not.
 #
-# How many replicas are that? A replica that falls behind is no longer in sync, and nobody waits for it any more. With fewer replicas in sync than `min.insync.replicas`, leader included, the log refuses every append. The default is 1, so the leader alone may answer `NONE`, with the only copy on its disk. With three replicas (`offsets.topic.replication.factor`, the default) and `min.insync.replicas=2`, each answered commit is on two disks, and one broker may be down.
+# How many copies is that? A replica that falls behind is no longer in sync, and nobody waits for it any more. If fewer replicas are in sync than `min.insync.replicas` says, leader included, the log refuses every append. The default is 1, so it can happen that only the leader has a commit that was answered `NONE`. With three replicas (`offsets.topic.replication.factor`, the default) and `min.insync.replicas=2`, two brokers have each answered commit, and one may be down. By default, a broker answers before a batch is on its **disk**, so the copies on other brokers protect a commit.
 
 # %% [markdown]
 # ## The append fails
@@ -142,7 +142,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # %% [markdown]
 # ## What the client is told
 #
-# The log's error is about `__consumer_offsets`, but a client that got it would think that something is wrong with `orders-0`. So the coordinator answers with one of three errors, each of which is advice:
+# The log's error is about `__consumer_offsets`. A client that received this error would think that something is wrong with `orders-0`. So the coordinator answers with one of three errors, each of which is advice:
 #
 # | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
 # |---|---|---|---|
@@ -199,7 +199,7 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the log, and each replica's copy, has the records in the order of the requests. But the two confirmations can be reported in the other order, because they come from different threads.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the log, and each replica's copy, has the records in the order of the requests. But their confirmations are reported by different threads, so the second one can come first.
 #
 # *Predict*: 6 is appended, then 7. First 7's confirmation is handled, then 6's. Which offset does a fetch return at the end?
 
@@ -349,8 +349,8 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas`: one disk would then have the only copy. |
-# | Commits fail now and then, although this command lists nothing. | the same command, several times, with `--under-replicated-partitions` instead | A partition that is listed now and then has a slow replica. Commits wait for it until it is 30 seconds behind (`replica.lag.time.max.ms`) and listed. | Look at the disk and the network of its broker. |
+# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas`: one broker would then have the only copy. |
+# | Commits fail now and then, although this command lists nothing. | the same command, several times, with `--under-replicated-partitions` instead | A partition that is listed now and then has a slow replica. While it is less than 30 seconds behind (`replica.lag.time.max.ms`), it counts as in sync, and commits wait for it. | Look at the disk and the network of its broker. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

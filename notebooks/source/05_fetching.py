@@ -12,7 +12,7 @@
 # ![A consumer that starts sends FindCoordinator to any broker, OffsetFetch to broker 2, and OffsetForLeaderEpoch to the partition's leader, and then reads from offset 50.](pictures/05.svg)
 
 # %% [markdown]
-# A consumer that starts asks three questions, and this lesson follows them: *Who coordinates my group? Where do I continue? Are the records before this place still those that I have read?* The picture shows who answers.
+# A consumer that starts asks three questions, and this lesson follows them: *Who coordinates my group? Where do I continue? Has the partition lost records that I have already read?*
 #
 # Three things to hold on to:
 #
@@ -23,7 +23,7 @@
 # %% [markdown]
 # ## Which broker answers
 #
-# Only the broker that leads the group's partition has the group in memory, and while it loads the partition, this memory is incomplete. If it answered "nothing committed" then, the consumer would start in the wrong place. So a broker that is not the leader, or that still loads, refuses to answer. Here, a broker loses its only partition and gets it back:
+# Only the broker that leads the group's partition has the group in memory, and while it loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a broker that is not the leader, or that still loads, refuses to answer. Here, a broker loses its only partition and gets it back:
 
 # %%
 from kafkagroups import course
@@ -45,7 +45,7 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks the first question again, because normally another broker has the answer. (After a failed load, none has it: lesson 11.) After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again.
+# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because normally another broker has the answer. (After a failed load, none has it: lesson 11.) After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again. Meanwhile, `poll` of a Java consumer returns no records and throws nothing.
 #
 # <details><summary>Can two brokers answer for one group?</summary>
 #
@@ -136,7 +136,7 @@ for answer in answers:
 # %% [markdown]
 # ## All answers, in a failover
 #
-# Step through a failover. Each time, the client asks, and the answer comes back:
+# Step through a failover:
 
 # %%
 # figure
@@ -221,7 +221,7 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # ## Stable offsets
 #
-# A program can commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, they are **pending**. Suppose that another process takes over now, and begins at the last committed offset. If the transaction is committed after that, the same records are processed **twice**. So a consumer asks for [*stable* offsets](../docs/handbook/glossary.md#stable-offset), with `requireStable` in its fetch; Java's consumer always does. For each partition with a pending offset, the coordinator then answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
+# A program can commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the marker of the transaction is in the log, they are **pending**. Suppose that process A has processed records, has called `commitTransaction`, and dies before the marker is written. Process B takes over, and begins at the last committed offset. Then the marker comes, A's work counts, and B has processed the same records **again**. So a consumer asks for [*stable* offsets](../docs/handbook/glossary.md#stable-offset), with `requireStable` in its fetch; Java's consumer always does. For each partition with a pending offset, the coordinator then answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
 #
 # When the shop's brokers were killed (lesson 00), `fraud-check` had only one offset for `orders-0`, and it was pending.
 #
@@ -242,7 +242,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 #
 # </details>
 #
-# The four ways to ask. Again, `orders-0` has only a pending offset:
+# A client can ask in four ways. Again, `orders-0` has only a pending offset:
 
 # %%
 def open_transaction(broker):
@@ -293,7 +293,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## The leader epoch of an offset
 #
-# The third question: are the records before my offset still those that I have read? (If you only operate brokers, go on with "Where 3.9 differs".) Normally, only a replica in sync becomes the partition's leader, so no record is lost. If none is left, an administrator can let another replica lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). Here, A leads `orders-0` up to offset 59, B has copied only up to 39, and A's disk fails:
+# The third question: has the partition lost records that I have already read? (If you only operate brokers, go on with "Where 3.9 differs".) Normally, only a replica in sync becomes the partition's leader, so no record is lost. If no replica in sync is left, an administrator can let another replica lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). Here, A leads `orders-0` up to offset 59, B has copied only up to 39, and A's disk fails:
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
@@ -308,7 +308,7 @@ course.check("get_offsets", get_offsets)
 #
 # So the consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The offset 45 is beyond this end, so the consumer continues at 40. If the end were 45 or later, it would continue at 45.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch that is asked for is not in the list: here, epoch 1 ends at 20. The highest epoch ends with the log.
+# **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch that is asked for is not in the list, because its leader wrote nothing that is still there: here, epoch 1 ends at 20, where epoch 3 begins. The highest epoch ends at the end of the log.
 #
 # If an operator has set the offset, the commit has no leader epoch, and the consumer does not ask.
 #
@@ -340,7 +340,11 @@ course.check("three_restarts", three_restarts)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Three answers differ, which stand in two boxes above: while a commit is in flight, 3.9 answers a stable fetch with an error; during a load, it lists the groups that it has; and it has no error for an unknown group.
+# Three answers of 3.9 differ:
+#
+# - To a stable fetch while a commit is in flight, it answers with an error.
+# - To ListGroups during a load, it answers with the groups that it already has.
+# - To DescribeGroups of an unknown group, it answers without an error.
 #
 # <details><summary>Other versions</summary>
 #
@@ -353,6 +357,12 @@ course.check("three_restarts", three_restarts)
 
 # %% [markdown]
 # ## Check yourself
+#
+# <details><summary>A fetch by name returns −1 and NONE. What do you know, and what do you not know?</summary>
+#
+# You know that the coordinator has loaded the partition and has no offset. You do not know why: the group can be new, or its offset was deleted.
+#
+# </details>
 #
 # <details><summary>How does DescribeGroups answer for a group that does not exist?</summary>
 #

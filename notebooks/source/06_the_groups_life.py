@@ -3,7 +3,7 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** 4.x, with *classic groups*, whose consumers use the classic protocol, the default also on 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
+# **Which Kafka:** 4.x. The groups are *classic groups*, whose consumers use the classic protocol. This is the default, also on 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -57,7 +57,7 @@ story[:3]
 #
 # <details><summary>Why two JoinGroups?</summary>
 #
-# Suppose that the answer to a JoinGroup gets lost, and the client joins again. Without the id, the coordinator would count two members, one of which nobody runs.
+# Suppose that the answer to a JoinGroup gets lost, and the client joins again. Without the id, the coordinator would count two members, although only one process runs.
 #
 # </details>
 #
@@ -115,7 +115,7 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
 story[8:14]
 
 # %% [markdown]
-# In row 10, one JoinGroup ends the join phase: `billing-1` gets its answer, and `billing-2` the one for which it has waited since row 7. Now the coordinator refuses the commit, because nobody knows yet who will own `orders-0`.
+# In row 10, one JoinGroup ends the join phase: `billing-1` gets its answer, and so does `billing-2`, which has waited since row 7. The commit in row 12 is refused, because nobody knows yet who will own `orders-0`.
 #
 # ## Why the whole group stands still
 #
@@ -123,7 +123,7 @@ story[8:14]
 #
 # ## Read, but not committed
 #
-# `orders-2` now belongs to `billing-2`, which starts at the committed offset, 7. What `billing-1` has read after 7 and not committed, `billing-2` reads **again**. So a consumer should commit before it joins.
+# `orders-2` now belongs to `billing-2`, which starts at the committed offset, 7. So `billing-2` reads **again** what `billing-1` had read after 7 but not committed. A consumer should therefore commit before it joins.
 
 # %% [markdown]
 # ## Step by step
@@ -145,12 +145,13 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The commit was its last sign of life. Now all other members have joined, so the join phase ends, too.
+# The commit was its last sign of life. Without `billing-1`, all members have joined, so its removal also ends the join phase.
 #
 # The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. Above, each partition has a bar while a member reads it. Below, each member has a row:
 #
-# 1. When does nobody read? The dashed bar in a member's row is its session: which events start it again?
-# 2. Let the coordinator die after an event. What does the crash lose, and when is it nothing?
+# 1. When does nobody read?
+# 2. The dashed bar in a member's row is its session. Which events start it again?
+# 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
 
@@ -163,7 +164,7 @@ course.RebalanceLanes()
 #
 # A Java consumer sends heartbeats from a separate thread, so they prove that the process lives, but not that its loop works. The coordinator has three deadlines, and the consumer watches a fourth one itself:
 #
-# | what does not come | the deadline | then |
+# | what must come | before this deadline | or else |
 # |---|---|---|
 # | a sign of life | `session.timeout.ms` (45 s) | The member is removed, and a rebalance begins. |
 # | a JoinGroup, in the join phase | the **largest** rebalance timeout of all members | The member is removed. The group continues. |
@@ -220,7 +221,7 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# A group record is written at the end of a rebalance, and in two other cases: at the first JoinGroup (generation 0, only in 4.x), and when the last member leaves (generation 4). Lesson 07 adds the last case, a static member that is replaced. So a rebalance in progress is not in the log. An Empty group keeps its offsets.
+# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07). So a rebalance in progress is not in the log. An Empty group keeps its offsets.
 
 # %% [markdown]
 # ## Memory and log
@@ -242,6 +243,16 @@ course.compare_brokers(crashes)
 # After row 10, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. The rebalance is lost, which costs time.
 #
 # Row 16 wrote no record, so the next coordinator believes that `billing-1` is still there. The log has no deadlines either, so a load gives every member a full session, and `billing-1` is removed at its end.
+#
+# So this is what a death costs:
+#
+# | what stops | its partitions have no reader | what is read again |
+# |---|---|---|
+# | a consumer that closes | until the rebalance ends | nothing, if it commits before |
+# | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | what it read after its last commit |
+# | the coordinator, while the group is Stable | never: the members go on reading, and their commits wait | nothing |
+# | the coordinator, in a rebalance | until the load ends and all have joined again | nothing more than in any rebalance |
+# | a consumer and the coordinator | until the load ends, then for up to 45 seconds, and until the rebalance ends | what the consumer read after its last commit |
 
 # %% [markdown]
 # ## Exercise: after the failover
@@ -265,7 +276,7 @@ course.check("after_the_failover", after_the_failover)
 #
 # One question is left: by which rule does the leader divide the partitions? Such a rule, for example `range`, is an *assignor*. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports. (The field of the request is named [*protocol*](../docs/handbook/glossary.md#protocol), but it is not the classic protocol.)
 #
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client without a common assignor gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client that supports no candidate gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
 
 # %% [markdown]
 # ## Exercise: the vote

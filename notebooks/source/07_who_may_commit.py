@@ -3,7 +3,7 @@
 #
 # **Which checks does a coordinator make before it stores a commit?**
 #
-# **Which Kafka:** 4.x, with *classic groups*, whose clients use the classic protocol, the default also on 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
+# **Which Kafka:** 4.x. The groups are *classic groups*, whose clients use the classic protocol. This is the default, also on 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. A consumer that has lost its partitions must not commit for them, because it could overwrite newer offsets.
-# 2. The number alone does not show this, so the coordinator checks the **sender**: four checks, in a fixed order. The first one that fails decides the error.
+# 2. The offset itself does not show whether a commit is too late, because going back can be intended. So the coordinator checks the **sender**: four checks, in a fixed order. The first one that fails decides the error.
 # 3. A group **without members** accepts commits without a generation, which are called *simple* commits.
 # 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 
@@ -75,14 +75,14 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | It has missed a rebalance. |
 # | 4 | Do the members have their assignments? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, nobody knows yet who owns the partition. |
 #
-# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. Its generation is old, too, but nobody looks at it any more.
+# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. Its generation is old, too, but check 3 is not made any more.
 
 # %% [markdown]
 # Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance it lets a commit pass, because the members still own their partitions, and should commit before they join again.
 #
 # One kind of commit skips the checks: if the generation is −1, and the group is Empty or does not exist, the commit is stored. A group that does not exist is then created.
 #
-# Each of the four errors refuses the whole request. Only a topic without permission and a partition that does not exist are refused alone, and the other partitions are stored.
+# If one of the four checks fails, the whole request is refused. If a permission for a topic is missing, or a partition does not exist, only these partitions are refused, and the others are stored.
 #
 # <details><summary>The length of the metadata</summary>
 #
@@ -161,7 +161,7 @@ course.check("three_refusals", three_refusals)
 # %% [markdown]
 # ## Simple commits
 #
-# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. While the group has members, check 2 refuses such a commit, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even that of a single partition.
+# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. While the group has members, check 2 refuses such a commit, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
 
 # %% [markdown]
 # ## Exercise: answer a commit
@@ -205,7 +205,7 @@ def restart_of_van_1(broker):
 restart = course.compare_brokers(restart_of_van_1, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# *Predict*: the old process of `van-1` was not dead, and only had no network. Now it sends a heartbeat with its old member id and its instance id, which the coordinator checks in the same order. What is the answer? Write the name of an error.
+# *Predict*: the old process of `van-1` was not dead, and only had no network. Now it sends a heartbeat with its old member id and its instance id. The coordinator checks a heartbeat in the same order as a commit. What is the answer? Write the name of an error.
 
 # %%
 # prediction
@@ -217,7 +217,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 
 # %% [markdown]
 # - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. Its member id is new, so the coordinator writes the group record again. Otherwise the coordinator after a failover would load the old member id, and refuse the new process.
-# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. With `UNKNOWN_MEMBER_ID`, it would join again and push out the new process. But if something such as Kubernetes restarts each process that stops, the two push each other out for ever.
+# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. With `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. But if something such as Kubernetes restarts each process that stops, the two still push each other out for ever.
 
 # %% [markdown]
 # ## Exercise: which name is used twice?
@@ -256,6 +256,12 @@ course.check("copied", copied)
 
 # %% [markdown]
 # ## Check yourself
+#
+# <details><summary>A commit gets ILLEGAL_GENERATION from a 4.x broker. What do you know about its sender?</summary>
+#
+# It passed the checks 1 and 2, so the group exists and the sender is a member. But it has missed a rebalance, so its partitions may belong to others.
+#
+# </details>
 #
 # <details><summary>A client commits 2,500 times 🥐, which has two UTF-16 units, as metadata. Does the broker store it?</summary>
 #

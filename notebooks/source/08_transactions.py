@@ -17,7 +17,7 @@
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
 # 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, a fetch (OffsetFetch) returns the one that stands last in the log.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
-# 4. If no marker comes, the offset stays pending forever, and the log grows, because nothing after it can be cleaned (lesson 10).
+# 4. If no marker comes, the offset stays pending forever, and the log grows, because the cleaner, which removes replaced records (lesson 10), stops there.
 
 # %% [markdown]
 # ## Why offsets are in transactions
@@ -93,11 +93,11 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, both record 29 and record 31, the commit outside of a transaction, count. Record 31 is later in the log, so the offset is 25. The marker of record 29 comes after 31, but only the place of the **record** decides. The cleaner keeps the later record, too (lesson 10), so cleaning does not change the answer.
+# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, two records count: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The marker of record 29 comes after 31, but only the place of the **record** decides.
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends everything of producer 1 that is pending. Only offsets wait for it: a tombstone or a group record in a transactional batch takes effect at once. (No broker writes one, but a program that copies the topic can.) The figure loads a shorter log with two producers. Go through it, then let the transactions end in another way:
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends everything of producer 1 that is pending. Only offsets wait for it: a tombstone or a group record in a transactional batch takes effect at once. The figure loads a shorter log with two producers. Go through it, then let the transactions end in another way:
 
 # %%
 # figure
@@ -106,7 +106,7 @@ course.TwoMaps()
 # %% [markdown]
 # ## Stable offsets
 #
-# Why does a fetch not simply return the offset that counts? Suppose that a process dies during its transaction. Its successor fetches the offset that counts, the old one, and begins there. A moment later, the old transaction is committed, and every alarm is written twice. So the successor asks for stable offsets only (*requireStable*, lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
+# Why does a fetch not simply return the offset that counts? Suppose that process A has written its alarms and called `commitTransaction`, and dies. The transaction coordinator has decided to commit, but its marker is not yet in this partition. Process B takes over, fetches the offset that counts, the old one, and begins there. A moment later, the marker comes, so A's alarms count, and B writes every alarm a second time. So B asks for stable offsets only (*requireStable*, lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
 #
 # Here brokers of both versions go through the third transaction:
 
@@ -166,12 +166,12 @@ course.check("after_two_markers", after_two_markers)
 #
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. Nothing in the log marks the beginning of a transaction: the first record of the producer after a marker begins the next one. So a late request that is stored there begins a transaction that no client knows of, and nobody ends it. Two protections refuse it:
+# A request with offsets can be delayed in the network until its transaction has ended. Nothing in the log marks the beginning of a transaction: the first record of the producer after a marker begins the next one. If a late request is stored after the marker, it therefore begins a new transaction. No client knows of this transaction, so nobody ends it. Two protections refuse a late request:
 #
 # | | how the late request is recognised | what it does not catch |
 # |---|---|---|
 # | broker and client are 4.x, with the feature `transaction.version` 2 (an upgraded cluster must switch it on) | Each end of a transaction raises the producer epoch by one. The late request has the old one. | – |
-# | one of them is older, but the broker at least 3.7 | The broker asks the transaction coordinator whether the producer has an open transaction. | If the producer has already begun its **next** transaction, the late offset becomes part of it, and is committed or aborted with it. |
+# | the client or the broker is older, and the broker is 3.7 or later | The broker asks the transaction coordinator whether the producer has an open transaction. | If the producer has already begun its **next** transaction, the late offset becomes part of it, and is committed or aborted with it. |
 
 # %% [markdown]
 # *Predict*: the records of the first transaction in the log above have epoch 0. Which epoch do the records of the **fourth** transaction have?
@@ -242,7 +242,7 @@ course.check("replay_transactions", replay_transactions)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# One difference can bring back an offset that was deleted. To delete an offset, a coordinator appends a *tombstone*, a record with its key and no value (lesson 09). Suppose that offset 20 is committed and 41 is pending when an operator deletes the offset.
+# Two things differ. The first one can bring back an offset that was deleted. To delete an offset, a coordinator appends a *tombstone*, a record with its key and no value (lesson 09). Suppose that offset 20 is committed and 41 is pending when an operator deletes the offset.
 #
 # *Predict*: after the deletion, the transaction is committed, and neither broker finds an offset. Then both brokers die, and a broker of the same version loads each log. Which one finds 41 again? Write `"4.3.1"`, `"3.9.2"`, `"both"` or `"neither"`.
 
@@ -263,7 +263,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. If you find such an offset, delete it again.
 #
-# The other difference: in 3.9, a marker normally has the producer epoch of its records.
+# A second difference between 3.9 and 4.x: in 3.9, a marker normally has the producer epoch of its records.
 #
 # <details><summary>Other versions</summary>
 #
@@ -272,6 +272,12 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # </details>
 #
 # ## Check yourself
+#
+# <details><summary>A transaction with offset 30 is open. A commitSync of 25 is stored, and then the transaction is committed. Which offset counts?</summary>
+#
+# 25. Both count after the marker, and the record of 25 is later in the log. The place of the marker does not matter.
+#
+# </details>
 #
 # <details><summary>When does a group record or a tombstone in a transactional batch take effect?</summary>
 #

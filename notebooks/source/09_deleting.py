@@ -50,7 +50,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## The order of tombstones
 #
-# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and the tombstone of the group comes last. All of them are in one batch, so after a crash, either all of them are deleted or none.
+# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and the tombstone of the group comes last. All tombstones are in one batch, so after a crash, either the whole group is deleted or nothing.
 
 # %% [markdown]
 # ## Single offsets, and the end of a topic
@@ -61,7 +61,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. A group of another *protocol type* than `consumer`, for example the workers of Kafka Connect, does not tell the coordinator what it reads. While such a group has members, the answer is `NON_EMPTY_GROUP`.
+# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Some groups have another *protocol type* than `consumer`, for example the workers of Kafka Connect, and the coordinator does not know what they read. While such a group has members, the answer is `NON_EMPTY_GROUP`.
 #
 # Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
@@ -113,9 +113,10 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | Stable, no member reads the topic | the retention begins at the commit | no member needs them |
 # | in a rebalance | do not expire | it is not known who will read what |
 # | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
-# | simple | the retention begins at the commit | only a commit shows that the group is in use |
+# | simple: offsets, but never a member | the retention begins at the commit | only a commit shows that the group is in use |
+# | with another protocol type than `consumer`, and members | do not expire | it is not known what they read |
 #
-# Two rare rules: with another protocol type than `consumer`, no offset expires while the group has members. And a commit of value version 1 (lesson 01) has its own expiry time, which counts instead of the retention. While a member reads the topic, even this time has no effect.
+# A commit of value version 1 (lesson 01) has its own expiry time, which counts instead of the retention. While a member reads the topic, even this time has no effect.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -136,7 +137,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. Its row *Kafka 2.4+* follows the table above. The row *Kafka 1.0.1* shows the rule before 2.1: an offset expired one retention after its commit, even if a member read the topic.
+# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. Its row *Kafka 2.4+* follows the table above. The row *Kafka 1.0.1* shows why the rule was changed in 2.1: an offset expired one retention after its commit, even if a member read the topic.
 #
 # Step through it with *next*, then let the member stay, or read only `payments`. What changes?
 
@@ -174,11 +175,11 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# It was deleted one day later, with the group. **Setting an offset does not start the retention again.** So start the consumers before it ends, and a member protects the offsets. If the group was already deleted, the offsets that you set make a simple group, and stay for a week.
+# It was deleted one day later, with the group. **Setting an offset does not start the retention again.** So start the consumers before the retention ends, because a member protects the offsets. If the group was already deleted, the offsets that you set make a simple group, and stay for a week.
 #
 # ## A quiet topic, with the new protocol
 #
-# For a group with `group.protocol=consumer` (lesson 13), no record stores when it became Empty. So if no member reads the topic, the retention begins at the **commit**. Suppose that the last order came on day 1, and was committed, and that the last member leaves on day 9:
+# A group can also use the new protocol (`group.protocol=consumer`, lesson 13). Then no record stores when it became Empty. So if no member reads the topic, the retention begins at the **commit**. Suppose that the last order came and was committed on day 1. On day 9, the last member leaves:
 #
 # | the group | the offset expires |
 # |---|---|
@@ -249,7 +250,7 @@ course.check("weekend", weekend)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x nevertheless writes a tombstone for the group, which deletes nothing and does no harm. 3.9 does not:
+# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x nevertheless writes a tombstone for the group, which deletes nothing and does no harm. 3.9 writes none:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
@@ -301,7 +302,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time, and which causes the log allows | First stop the consumers. The next rows find the old offsets and set them |
+# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time, and which causes are possible according to the log | First stop the consumers. The next rows find the old offsets and set them |
 # | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text and names the partition; 3.9 writes the second one. Neither names the group | Reading is safe |
 # | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has the records | Copy the folder before the cleaner (lesson 10) removes them. Another replica may still have them |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset of the row before | The consumers are still stopped. Start them soon, because the group may have been Empty for days |

@@ -12,7 +12,7 @@
 # ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
 # %% [markdown]
-# Groups commit all day, so the topic grows, although only the newest record of a key changes an answer. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments; each record keeps its offset. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass). Which records does a pass keep, and what stops it?
+# Groups commit all day, so the topic grows, although only the newest record of a key changes an answer. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments. Each record keeps its offset, so the offsets have gaps then. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass). Which records does a pass keep, and what stops it?
 
 # %% [markdown]
 # ## The log of a dashboard
@@ -56,12 +56,12 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #
 # ## The dirty range and the offset map
 #
-# How can a thread with little memory find the newest record of each key in a log of any length? The last pass left each key at most once in the part that it cleaned, so only later records can replace others. These later records, up to the active segment, are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
+# How can a thread with little memory find the newest record of each key in a log of any length? In the part that the last pass cleaned, each key occurs at most once. So only the records after this part can replace others. These records, up to the active segment, are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
-# 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, it leaves this record out. It copies all others.
+# 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, the pass leaves this record out. It copies all others.
 #
-# In the figure, follow A and B. Why does `B = 1` remain, although `B = 2` is newer?
+# Why does `B = 1` remain in the figure, although `B = 2` is newer?
 
 # %%
 # figure
@@ -102,7 +102,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones, which stand for something that no longer exists. Why are they still there?
+# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
@@ -135,7 +135,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count. So as long as the log has one of these records, a load needs the marker, and the cleaner keeps it. The records of an aborted transaction go in the next pass, and those of a committed one when newer records have replaced them. Then the marker waits like a tombstone, so it needs three passes:
+# A marker says whether the records of its transaction count. So as long as the log has one of these records, a load needs the marker, and the cleaner keeps it. The records of an aborted transaction are removed by the next pass, and those of a committed one when newer records have replaced them. Then the marker waits like a tombstone, so it needs three passes:
 #
 # 1. The first pass removes the last record of the transaction, and keeps the marker.
 # 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
@@ -150,13 +150,13 @@ course.Compaction()
 # %% [markdown]
 # <details><summary>What else can remain?</summary>
 #
-# If a pass removes all records of a producer's last batch, the header of the batch remains, an *empty batch* of 61 bytes. With the number in this header, the broker recognises a batch that the producer sends twice.
+# If a pass removes all records of a producer's last batch, the header of the batch remains, an *empty batch* of 61 bytes. The header has the sequence number of the batch, by which the broker recognises a batch that the producer sends twice.
 #
 # </details>
 #
 # ## An open transaction stops the cleaner
 #
-# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops where the first open transaction begins, at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset), which without an open transaction is the end of the log. A pass cleans only whole segments, so the segment with this offset and all later ones stay as they are.
+# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset): the first offset of the first open transaction, or without an open transaction the end of the log. A pass cleans only whole segments, so the segment with the last stable offset and all later ones are not changed.
 #
 # We wrote the log of `dashboard` once more, in smaller segments, and inserted a record at offset 216 that begins a transaction which never ends:
 
@@ -183,7 +183,7 @@ with course.fold("pass_ends_at", pass_ends_at):
     print(f"{stopped.after.bytes:,} bytes remain. After an abort of the transaction, {whole.after.bytes:,} bytes remain.")
 
 # %% [markdown]
-# One forgotten transaction therefore keeps all later records of **all** groups of the partition, until somebody ends it.
+# One hanging transaction (lesson 08) therefore keeps all later records of **all** groups of the partition, until somebody ends it.
 #
 # ## How large is the topic?
 #
@@ -208,7 +208,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. The broker without a cleaner gives no wrong answer, which is why nobody notices it until this broker has to load its long copy (lesson 11).
+# They do. The broker without a cleaner gives no wrong answer, so nobody notices the dead cleaner until this broker has to load its long copy (lesson 11).
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -238,7 +238,7 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # - A pass keeps the newest record of each key.
 # - The offset map has only the keys of the dirty range, and the active segment stays unchanged.
-# - A tombstone goes 24 hours or more after the first pass that reads it. A marker goes two passes after the last record of its transaction, at the earliest.
+# - A tombstone is removed 24 hours or more after the first pass that reads it, and a marker at the earliest two passes after the last record of its transaction.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 

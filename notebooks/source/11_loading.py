@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | rebuild the offsets of a group from a log; say what no failover brings back, and how long it takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} | no |
+# | rebuild the offsets of a group from a log; say what no failover brings back, and how long a failover takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} | no |
 #
 # **Which Kafka:** 4.x. The cells also show 3.9.
 #
@@ -17,7 +17,7 @@
 # %% [markdown]
 # ## The night
 #
-# While the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed, and a broker of the same version started with the same files: once with Kafka 4.3.1 and once with 3.9.2. Just before, the answer about `billing` was:
+# While the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed, and a broker of the same version started with the same files. We did this once with Kafka 4.3.1 and once with 3.9.2. Just before the end, the answer about `billing` was:
 
 # %%
 import kafkagroups as kg
@@ -78,7 +78,7 @@ for version, groups in loaded.items():
 #
 # While it runs, a coordinator of 4.x writes a record and applies it to its memory. A load applies each record of the log in the same way, so a group exists as soon as one record names it. An offset is enough: a *simple group*, which assigns its partitions by hand, has no group record, and is `Empty` after the load.
 #
-# 4.x makes a group at its first record, whereas 3.9 keeps the *group record* (`gen 1`) as it is, and makes all groups at the end. In the figure, `≠` marks what only one of them has at this moment. Step through it. Then give record 8 a value of zero bytes, and compare the answers.
+# 4.x makes a group at its first record. 3.9 only keeps the group records (in the figure, `gen 1`), and makes all groups at the end. In the figure, `≠` marks what only one of them has at this moment. Step through it. Then give record 8 a value of zero bytes, and compare the answers.
 
 # %%
 # figure
@@ -107,7 +107,7 @@ course.check("replay", replay)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second** (measured: 4.3.1 on two cores). One thread loads all partitions that it takes over, one after the other, and no setting adds a second thread. A failover gets shorter if the cleaner works and the groups commit less often, because there are fewer records, or if more brokers share the partitions, because brokers load at the same time.
+# A broker loads about **0.4 million records per second** (measured: 4.3.1 on two cores). One thread loads all partitions that it takes over, one after the other, and no setting adds a second thread. Two things make a failover shorter: fewer records, if the cleaner works and the groups commit less often, and more brokers, because they load at the same time.
 #
 # ## Which copy does the next broker load?
 #
@@ -131,7 +131,7 @@ course.reveal("restart_first", restart_first, max(copies, key=copies.get))
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# If you restart broker 1, broker 2 takes over, and the groups of partition 9 wait for 216 seconds. If you restart broker 2, nobody loads its copies, because the other brokers take over the partitions that it leads, and load their own. The restart also starts a new cleaner thread, which shortens the copies of broker 2.
+# If you restart broker 1, broker 2 takes over, and the groups of partition 9 wait for 216 seconds. If you restart broker 2, nobody loads its copies, because the other brokers take over the partitions that it leads, and load their own copies of these. The restart also starts a new cleaner thread, which shortens the copies of broker 2.
 #
 # </details>
 #
@@ -192,7 +192,7 @@ with course.fold("classic_answer", classic_answer):
     course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
 
 # %% [markdown]
-# In 3.9, the cache is empty after the failed load, yet the partition counts as loaded. So `g` seems never to have committed: its consumers start where `auto.offset.reset` says, and overwrite the old position. The only sign is `Error loading offsets from …` in the broker's log.
+# In 3.9, the cache is empty after the failed load, yet the broker treats the partition as loaded. So `g` seems never to have committed: its consumers start where `auto.offset.reset` says, and overwrite the old position. The only sign is `Error loading offsets from …` in the broker's log.
 #
 # In 4.x, no position is lost, but the consumers stand still. If a new consumer calls `poll`, it gets no records and no exception. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
 
@@ -220,7 +220,7 @@ course.check("which_log_loads", which_log_loads)
 #
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. The coordinator expected offset 45 for its own next record, but got 46. This means that another program has written to the log, so it loaded the partition again. Each load fails at record 45, and waiting does not help: the cleaner would remove this record only if a newer one had its key, and a coordinator that has not loaded writes no records.
+# A faulty program had written record 45. Then the coordinator appended a commit. It expected offset 45 for it, but the log gave it 46, so somebody else had written to the log. In this case, a coordinator no longer trusts its memory, and loads the partition again. Each load fails at record 45, and waiting does not help: the cleaner would remove this record only if a newer one had its key, and a coordinator that has not loaded writes no records.
 
 # %% [markdown]
 # **Step 1: copy the folder**, as the [runbook](../docs/operator.md) shows. These are the last three records of our copy:
@@ -257,9 +257,9 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names in healthy partitions, for example `billing-new` and `fraud-check-new` (`kafkagroups partition` prints where they are). Set the offsets of step 4 for the new names, except one: for `orders-0`, record 46 has the newer offset 60. Then start the consumers with these names. The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
+# **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names in healthy partitions, for example `billing-new` and `fraud-check-new` (`kafkagroups partition` prints where they are). Set the offsets of step 4 for the new names, but set `orders-0` to 60, the newer offset of record 46. Then start the consumers with these names. The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
 #
-# To keep the old names, record 45 must go. A running broker would copy it back from another replica, so all brokers with a replica must stop **at the same time**.
+# To keep the old names, record 45 must be removed. A running broker would copy it back from another replica, so all brokers with a replica must stop **at the same time**.
 #
 # <details><summary>How to replace the log on all brokers</summary>
 #
@@ -320,7 +320,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # ## At 3 am
 #
-# To move the leadership after a failed load does not help, because each replica has the bad record. PATH is a copy of the partition's folder, FOLDER has the copies of a broker that takes over, and N is the offset in the broker's message.
+# After a failed load, it does not help to move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder, FOLDER has the copies of a broker that takes over, and N is the offset in the broker's message.
 #
 # | symptom | first | command | what is safe to do |
 # |---|---|---|---|

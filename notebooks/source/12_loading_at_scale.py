@@ -33,7 +33,7 @@ print(f"all {len(records)} partitions: {total:>9,} records, {total / 400_000:.1f
 print(f"    partition {largest}: {records[largest]:>9,} records, {records[largest] / 400_000:.1f} s")
 
 # %% [markdown]
-# An hour would be 1.4 billion records. A log that is cleaned never has so many, because it is only as large as its keys need (lesson 10). So a cleaned topic loads in seconds, and only one that was **not cleaned** for weeks takes minutes or hours.
+# A load of an hour would be 1.4 billion records. A log that is cleaned never has so many, because it is only as large as its keys need (lesson 10). So a cleaned topic loads in seconds, and only one that was **not cleaned** for weeks takes minutes or hours.
 #
 # ## One process
 #
@@ -99,7 +99,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# This is the limit, and a real program gains less: with ten million records, two cores of our machine needed two thirds of the time of one. Would it help to divide the largest partition, too?
+# This is the limit, and a real program gains less: with ten million records, two cores of our machine needed two thirds of the time that one core needed. Would it help to divide the largest partition, too?
 #
 # ## A load is a fold
 #
@@ -131,7 +131,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # </details>
 #
-# So the result of a part must contain its tombstones until all parts are merged, and the position of each line, because the parts can be ready in any order.
+# So the result of a part must contain its tombstones until all parts are merged. It must also contain the position of each line, because the parts can be ready in any order.
 #
 # ## Exercise: merge two results
 #
@@ -154,7 +154,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Dividing works, but does not pay
 #
-# An offset in a transaction counts only if the next marker of its producer commits, and this marker can be in another part. So a program collects all markers first, and then decides about each line alone. The next cell does this for the whole shop. Each line that counts is a part of its own, and the parts are merged in 20 random orders:
+# Transactions need care: an offset counts only if the next marker of its producer commits it, and this marker can be in another part. So a program collects all markers first, and then decides about each line alone. The next cell does this for the whole shop. Each line that counts is a part of its own, and the parts are merged in 20 random orders:
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -165,7 +165,7 @@ print(len(parts), "parts. The same offsets in every order:", all(result == resul
 course.compare_with_broker(results[0], course.read_answered_offsets("harbour/4.3.1"), "4.3.1")
 
 # %% [markdown]
-# So a partition can be divided, and the result is right. But when we divided one of ten million records, it took nearly **five times as long** as reading it in one piece: two thirds of the records were the newest of their key in their part, and had to be sent to the process that merges. Therefore this package never divides a partition.
+# So a partition can be divided, and the result is right. But when we divided a partition with ten million records, this took nearly **five times as long** as reading it in one piece: two thirds of the records were the newest of their key in their part, and had to be sent to the process that merges. Therefore this package never divides a partition.
 #
 # ## What Spark adds
 #
@@ -197,7 +197,7 @@ if spark:
         print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
 
 # %% [markdown]
-# Often there are no files, but a table of the topic's **records**, which Spark's Kafka source or a connector has read. `kgs.load` takes such a table like a path. It has no markers, so it must be read with `kafka.isolation.level=read_committed`, which leaves out aborted transactions:
+# Often there are no files, but a table of the topic's **records**, which Spark's Kafka source or a connector has read. `kgs.load` accepts such a table instead of a path. The table has no markers, so the topic must be read with `kafka.isolation.level=read_committed`, which leaves out aborted transactions:
 
 # %% tags=["java"]
 if spark:
@@ -271,7 +271,7 @@ course.check("for_spark", for_spark)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, you cannot divide a partition that has transactions: if an offset is deleted while a transaction is open, the answer depends on what the coordinator has in memory at the marker, and so on all earlier records. Whole partitions and saved loads work for both.
+# In 3.9, you cannot divide a partition that has transactions: if an offset is deleted while a transaction is open, the answer depends on what the coordinator has in memory at the marker, and therefore on all earlier records. Whole partitions and saved loads work for both.
 #
 # ## In five lines
 #

@@ -20,7 +20,7 @@
 # 4. A rebalance that is half done **survives** a crash of the coordinator.
 
 # %% [markdown]
-# ## What you gain: one slow member delays only itself
+# ## What you gain: one slow member does not stop the others
 #
 # When a member joins a classic group with the default assignor, all members stop, join again, and wait for the slowest one, because a member joins only in `poll`. We run three consumers with both protocols: `loyalty-2` calls `poll` only every 30 seconds, and `loyalty-3` starts in second 40.
 #
@@ -81,9 +81,9 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # |---|---|---|
 # | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
 # | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds: the member keeps its epoch until it has given the partition back |
-# | the retention of 7 days counts (lesson 09) | from the moment when the group became Empty | from each commit |
+# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at each commit |
 #
-# **The trap is the retention**: when you stop the service, it can lose the offsets of quiet partitions within ten minutes. So call `commitSync()` without arguments before you close a consumer, which commits the positions of all its partitions.
+# **The trap is the retention**: when you stop the service, it can lose the offsets of quiet partitions at the next check, within ten minutes. So call `commitSync()` without arguments before you close a consumer. It commits the positions of all partitions of this consumer.
 #
 # <details><summary>How to change a running service</summary>
 #
@@ -101,12 +101,12 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # ## Three epochs
 #
-# A classic rebalance ends for all members in one moment, so one record at its end is enough. Here, each member is done at a time of its own. So there is **no record of a rebalance**, and the coordinator writes each step when it happens:
+# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, no member is the leader: the coordinator itself computes the assignments. A member sends only heartbeats, instead of JoinGroup and SyncGroup, and learns from the answers what to give back and what to read. Each member is ready at its own time, so there is **no record of a rebalance**, and the coordinator writes each step when it happens:
 #
 # | step | record type | what the record says |
 # |---|---|---|
 # | 1. Something changes. | 3 | the [group epoch](../docs/handbook/glossary.md#group-epoch), which rises when a member, a subscription or a topic changes |
-# | 2. The coordinator plans. | 7, one for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
+# | 2. The coordinator computes a plan. | 7, one for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
 # | 3. The plan is complete. | 6 | the [assignment epoch](../docs/handbook/glossary.md#assignment-epoch): the group epoch for which the targets are computed |
 # | 4. A member follows. | 8, one for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its [member epoch](../docs/handbook/glossary.md#member-epoch) |
 #
@@ -152,7 +152,7 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. (Record 14 repeats record 13.) Three heartbeats caused these records:
+# So `loyalty-1` must give `orders-2` back first. (Record 14 repeats record 13, and changes nothing.) Three heartbeats caused these records:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
@@ -166,7 +166,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | meaning |
 # |---|---|---|
-# | 0 | Stable | The member has done everything that its epoch asks for, but it may not know of a newer epoch. |
+# | 0 | Stable | The member has done everything that its epoch asks for. The group may already have a newer epoch. |
 # | 1 | UnrevokedPartitions | It must give partitions back before it enters the next epoch. |
 # | 2 | UnreleasedPartitions | It has entered the epoch, and waits for partitions that others still read. |
 #
@@ -192,7 +192,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 # %% [markdown]
 # ## The same log, record by record
 #
-# Which epoch rises first? When has `orders-2` no owner?
+# Which epoch rises first? When does `orders-2` have no owner?
 
 # %%
 # figure
@@ -206,7 +206,7 @@ course.Epochs(loyalty, "loyalty")
 # - **Empty**: the group has no members.
 # - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
 # - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target: its epoch is the assignment epoch, and its state is 0.
+# - **Stable**: every member has reached its target, so the member's epoch is the assignment epoch, and the member's state is 0.
 #
 # ## Exercise: the state of a group
 #
@@ -227,7 +227,7 @@ course.check("group_state", group_state)
 #
 # Suppose that the brokers crash right after record 15: `loyalty-1` must give `orders-2` back, and has not done it yet. The next coordinator loads the records 0 to 15.
 #
-# In lesson 06, such a crash lost the rebalance: the next coordinator found the group Stable, in its old generation. *Predict*: which state has `loyalty` after this load?
+# In lesson 06, such a crash lost the rebalance: the next coordinator found the group Stable, in its old generation. *Predict*: in which state is `loyalty` after this load?
 
 # %%
 # prediction
@@ -264,7 +264,7 @@ course.compare_with_broker(ours, real, "4.3.1", verb="wrote")
 # %% [markdown]
 # ## Exercise: after record 29, on paper
 #
-# In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. (Both still send the older requests, which gives the same records.) Then `consumer-c` joined, and a 4.4.0 broker wrote:
+# In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. (Both still send the requests of the classic protocol. In a consumer group, the coordinator writes records of the same types about them.) Then `consumer-c` joined, and a 4.4.0 broker wrote:
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -306,7 +306,7 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## The order of tombstones
 #
-# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If a tombstone comes too early, or is missing because of a bug in 4.3.1 and 4.4.0, the load of the **whole partition** stops. The boxes are for operators.
+# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If a tombstone comes too early, or is missing because of a bug in 4.3.1 and 4.4.0, the load of the **whole partition** stops. The two boxes have the details.
 #
 # <details><summary>Which tombstones a load refuses</summary>
 #
@@ -326,14 +326,14 @@ course.check("waits_for", waits_for)
 #
 # <details><summary>The bug of 4.3.1 and 4.4.0: missing tombstones</summary>
 #
-# When a member joins under the name of an Empty group of another type, the broker deletes the old group first. In one rare case, it does not write these tombstones: they are [**missing**](../docs/handbook/glossary.md#missing-tombstone). The running broker shows no sign of it, but the next load stops. These two records are from a 4.3.1 broker; record 41 belongs to another group:
+# When a member joins under the name of an Empty group of another type, the broker deletes the old group first. In one rare case, it does not write the tombstones of the old group: they are [**missing**](../docs/handbook/glossary.md#missing-tombstone). The running broker shows no sign of it, but the next load stops. These two records are from a 4.3.1 broker; record 41 belongs to another group:
 #
 # ```
 # └ 40: type 17, group epoch 3
 # ┌ 42: type  5, member consumer-new
 # ```
 #
-# At record 40, the group `s2` is an Empty **streams** group, and from record 42 on a **consumer** group. The tombstones of the streams group should stand between. A classic consumer had sent JoinGroup with an unknown member id. The broker removed the Empty `s2` from its **memory** and prepared the tombstones, but then refused the request, and wrote nothing. So the next member found no older `s2` that had to be deleted.
+# At record 40, the group `s2` is an Empty **streams** group, and from record 42 on a **consumer** group. The tombstones of the streams group should stand between. A classic consumer had sent JoinGroup with an unknown member id. The broker removed the Empty `s2` from its **memory** and prepared the tombstones, but then refused the request, and wrote nothing. When the next member joined, the coordinator therefore found no `s2` that had to be deleted.
 #
 # `kafkagroups check PATH --kafka 4.3.1` names the record, the releases that load the log (up to 4.0.2, which skip the records of streams groups), and a copy that loads: `--cut 42` ends the copy before record 42. It loses five records of `s2`, whose new member joins again, and every other group of the partition keeps its offsets. The [runbook](../docs/operator.md#1-a-partition-does-not-load) brings the copy back.
 #

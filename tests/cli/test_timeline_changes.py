@@ -75,7 +75,7 @@ def test_a_position_in_the_topic_before_is_not_one_to_go_back_to(tmp_path):
     """
     log = write(tmp_path, [(0, [commit(0, 361, OLD)]), (1, [tombstone(0)]), (2, [commit(0, 361, NEW)])])
     history = kg.explain(log, "g").history
-    assert "record 2 has another topic id" in history[1].why and history[1].cause.value == "unknown"
+    assert "record 2 has another topic id" in history[1].what and history[1].cause.value == "unknown"
     assert history[2].what == "t-0: 361 was a position in the topic before, with another id."
     log = write(tmp_path / "later", [(0, [commit(0, 361, OLD)]), (2, [commit(0, 361, NEW)]), (3, [commit(0, 4, NEW)])])
     timeline = kg.timeline(log, "g")

@@ -142,8 +142,8 @@ def count_figures(lesson):
 
 
 def read_shown(figure):
-    """Return everything that a figure shows: labels, caption and places."""
-    labels = figure.locator("svg text").all_text_contents()
+    """Return everything that a figure shows: lines, labels, caption and places."""
+    labels = figure.locator("p.kg-line, svg text").all_text_contents()
     return [*labels, figure.locator(".kg-caption").inner_text(), *figure.locator(".kg-place").all_text_contents()]
 
 

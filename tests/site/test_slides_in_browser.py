@@ -97,7 +97,7 @@ def open_deck(browser, folder):
 def read_figure(figure):
     """Return everything that a figure shows."""
     texts = [figure.locator(".kg-caption").inner_text(), *figure.locator(".kg-place").all_text_contents()]
-    return [*texts, *figure.locator("svg text").all_text_contents()]
+    return [*texts, *figure.locator("p.kg-line, svg text").all_text_contents()]
 
 
 def move_figure(page):

@@ -32,7 +32,7 @@ _FREE_TOP = 24
 _MEMBER_TOP = 96
 _MEMBER_HEIGHT = 66
 _DELAY = 0.4
-"""The seconds until the record has come, and changes what the coordinator knows."""
+"""The seconds until the record has come, and changes an assignment. The epochs come after three times as long."""
 _STATES = {0: ("Stable", Tone.LIVE), 1: ("must revoke", Tone.ERROR), 2: ("waits", Tone.WAIT)}
 _REASON_BY_TYPE = {
     3: "The group has changed, so the group epoch rises. The targets are still old.",
@@ -169,7 +169,7 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     for name, top, epoch, old_epoch in tokens:
         tone = Tone.NEW if epoch != old_epoch else Tone.LIVE
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
-        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY))
+        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=3 * _DELAY))
     return Scene((*marks, *names), caption, tuple(text), lines=(Line(line),))
 
 

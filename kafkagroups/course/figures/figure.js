@@ -10,6 +10,7 @@ const LEAVE_MS = 250; // As in figure.css, like the next one.
 const MOVE_MS = 400;
 const CHARACTER_WIDTH = 0.61; // As in marks.py.
 const READABLE = 612; // The least width of a picture whose texts are large enough, as in figure.css.
+const SCROLL_MS = 200; // So much earlier than a mark, the place where it will be is shown.
 const FADE = 16; // The pixels of a side that fade, as in figure.css.
 
 let lastId = 0;
@@ -126,28 +127,30 @@ function findExtent(mark, isMoved) {
   const width = mark.width ?? (mark.text ?? "").length * (mark.size ?? 0) * CHARACTER_WIDTH;
   const left = mark.x2 === undefined ? mark.x - width * ({ middle: 0.5, end: 1 }[mark.anchor] ?? 0) : Math.min(mark.x1, mark.x2);
   const right = mark.x2 === undefined ? left + width : Math.max(mark.x1, mark.x2);
-  const weight = mark.duration ? 1 : ({ muted: 0.3, plain: 0.5, live: 1 }[mark.tone] ?? 3);
-  return { left, right, end: (mark.delay ?? 0) + (mark.duration ?? 0), weight: weight + Number(isMoved) };
+  const weight = mark.duration ? 1 : ({ muted: 0.2, plain: 0.3, live: 1.2 }[mark.tone] ?? 3);
+  return { left, right, end: (mark.delay ?? 0) + (mark.duration ?? 0), weight: isMoved ? 1.5 * weight : weight };
 }
 
-// Returns the left side of the part of the picture that shows these extents, or else most of what they say. If the part
-// that begins at `before` is as good, it stays. Otherwise there is more of what was before than of what comes.
-function findView(extents, width, before) {
-  const measure = (left) => {
-    const seen = extents.filter((extent) => extent.left >= left - 1 && extent.right <= left + width + 1);
-    return seen.reduce((sum, extent) => sum + extent.weight, 0);
-  };
-  const first = Math.min(...extents.map((extent) => extent.left));
-  const last = Math.max(...extents.map((extent) => extent.right));
-  const spare = width - (last - first);
-  const lefts = extents.flatMap((extent) => [extent.left - 8, extent.right + 8 - width]);
+// Returns the left side of the part of the picture that shows most of what `due` says, and then of what comes later. If
+// the part that begins at `before` shows all of `due`, it stays. Otherwise there is more of what was before than of what
+// comes.
+function findView(due, later, width, before) {
+  const isSeen = (extent, left) => extent.left >= left - 1 && extent.right <= left + width + 1;
+  if (due.every((extent) => isSeen(extent, before))) return before;
+  const weigh = (extents, left) => extents.reduce((sum, extent) => sum + (isSeen(extent, left) ? extent.weight : 0), 0);
+  const compare = (left, best) => weigh(due, left) - weigh(due, best) || weigh(later, left) - weigh(later, best);
+  const all = [...due, ...later];
+  const first = Math.min(...all.map((extent) => extent.left));
+  const spare = width - (Math.max(...all.map((extent) => extent.right)) - first);
+  const lefts = all.flatMap((extent) => [extent.left - 8, extent.right + 8 - width]);
   if (spare >= 0) lefts.unshift(first - 0.7 * spare);
-  return lefts.reduce((best, left) => (measure(left) > measure(best) ? left : best), before);
+  return lefts.reduce((best, left) => (compare(left, best) > 0 ? left : best), before);
 }
 
 // In a narrow column, the picture follows a step: it shows the marks that the step moves, adds or changes, to the right
 // of the pinned box that covers what scrolls below it. What comes late, such as the end of a pass, is shown late.
-function follow(svg, marks, before, isStill) {
+// `waitMs` is how long all marks wait for those that leave.
+function follow(svg, marks, before, isStill, waitMs) {
   svg.timers?.forEach(clearTimeout);
   const picture = svg.parentElement;
   if (!before.size || picture.scrollWidth - picture.clientWidth <= 1) return;
@@ -158,14 +161,16 @@ function follow(svg, marks, before, isStill) {
   const isMoved = (mark) => before.has(mark.key) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key)));
   const changed = marks.filter((mark) => !mark.is_pinned && sourceOf(before.get(mark.key)) !== sourceOf(mark));
   const all = changed.map((mark) => findExtent(mark, isMoved(mark))).filter(({ left, right }) => right - left <= width);
-  const show = (extents) => {
-    const now = picture.scrollLeft / scale + edge;
-    const left = findView(extents, width, now);
-    if (left !== now) picture.scrollTo({ left: (left - edge) * scale, behavior: isStill ? "auto" : "smooth" });
+  const times = isStill ? [Infinity] : [...new Set(all.map((extent) => extent.end))].sort((a, b) => a - b);
+  let shown = picture.scrollLeft / scale + edge;
+  const show = (time, until) => {
+    const due = all.filter(({ end }) => end <= time && end > until);
+    const left = findView(due, all.filter(({ end }) => end > time), width, shown);
+    if (left !== shown) picture.scrollTo({ left: (left - edge) * scale, behavior: isStill ? "auto" : "smooth" });
+    shown = left;
   };
-  const times = [...new Set(all.map((extent) => extent.end))].sort((a, b) => a - b);
-  svg.timers = isStill ? [] : times.slice(1).map((time) => setTimeout(() => show(all.filter(({ end }) => end >= time)), 1000 * time));
-  if (all.length) show(isStill ? all : all.filter(({ end }) => end === times[0]));
+  svg.timers = times.slice(1).map((time, number) => setTimeout(() => show(time, times[number]), waitMs + 1000 * time - SCROLL_MS));
+  show(times[0], -1);
 }
 
 function leave(group) {
@@ -254,8 +259,8 @@ function drawScene(svg, marks, earlier, choose) {
     const origin = present.get(copy.origin);
     moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
   }
-  if (old.size) follow(svg, marks, before, isStill);
-  else requestAnimationFrame(() => follow(svg, marks, new Map(earlier.map((mark) => [mark.key, mark])), true));
+  if (old.size) follow(svg, marks, before, isStill, isWaiting ? LEAVE_MS : 0);
+  else requestAnimationFrame(() => follow(svg, marks, new Map(earlier.map((mark) => [mark.key, mark])), true, 0));
   return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
 }
 
@@ -438,6 +443,11 @@ function mount(root, content, send, messageText = "", before = null) {
   makeScrollable(picture, makeElement(view, "div", { class: "kg-sign kg-row", hidden: "" }));
   if (content.legend.length) makeLegend(view, content.legend);
 
+  const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
+  lastId += 1;
+  shownCaption.id = `kg-${lastId}`;
+  svg.setAttribute("aria-describedby", shownCaption.id);
+
   const names = content.controls.map((control) => control.name);
   const options = content.controls.map((control) => {
     const kept = control.is_answer ? undefined : before?.chosen().get(control.name);
@@ -462,18 +472,13 @@ function mount(root, content, send, messageText = "", before = null) {
   const field = content.free_input && send ? makeFreeInput(controls, content.free_input, send, before?.typed() ?? "") : null;
   const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
 
-  const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
-  lastId += 1;
-  shownCaption.id = `kg-${lastId}`;
-  svg.setAttribute("aria-describedby", shownCaption.id);
-
   const spoken = makeElement(root, "div", { class: "kg-spoken", "aria-live": "polite", "aria-atomic": "true" });
   const details = makeElement(root, "details");
   makeElement(details, "summary", {}, "this picture as text");
   const text = makeElement(details, "pre", { class: "kg-text", tabindex: "0", "aria-label": "this picture as text" });
 
   // JupyterLab's own shortcuts do not take the keys of an element with this attribute. An ancestor with it is not enough.
-  for (const part of root.querySelectorAll("button, input, select, summary, [tabindex]")) {
+  for (const part of root.querySelectorAll("button, input, select, summary, .kg-picture, [tabindex]")) {
     part.dataset.lmSuppressShortcuts = "true";
   }
 

@@ -214,7 +214,7 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
         row, column = divmod(placed[home], 6)
         has_moved = bool(earlier) and earlier[-1] != home
         style: dict[str, Any] = {"is_solid": True, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE * has_moved}
-        yield Box(f"dot {group}", x + 3 + column * 6.2, y + 14 + row * 6, _DOT, _DOT, **style)
+        yield Box(f"dot {group}", x + 3 + column * 6.2, y + 14 + row * 6, _DOT, _DOT, tone=Tone.MUTED, **style)
         placed[home] += 1
 
 

@@ -20,7 +20,7 @@ from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.records.offset_commit import OffsetCommitKey
 from kafkagroups.records.serde import decode
 
-LAST_DAY = 21
+LAST_DAY = 23
 """The day on which the simulation ends. The first day is 0."""
 
 
@@ -35,7 +35,7 @@ class Members:
 
 
 def find_deletion_day(kafka: str, *, commit_day: int, leaves_on: int, retention: int) -> int | None:
-    """Return the day on which a Kafka version deletes an offset, or None if it stays until day 21.
+    """Return the day on which a Kafka version deletes an offset, or None if it stays until day 23.
 
     The only member commits on `commit_day` the offset of a topic that it reads, and leaves on `leaves_on`.
     """
@@ -91,7 +91,7 @@ def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
     return None
 
 
-_DAY_WIDTH = 26
+_DAY_WIDTH = 23
 _AXIS_BASE = 18
 _MEMBERS_TOP = 48
 _COMMIT_TOP = 94
@@ -224,8 +224,7 @@ def _draw_clocks(step: int, case: _Case) -> Iterator[Mark]:
         return
     yield _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
-        x = _find_x(LAST_DAY)
-        yield Label("no empty clock", x, _EMPTY_TOP + 16, "does not start", "end", Tone.MUTED)
+        yield Label("no empty clock", _find_x(0), _EMPTY_TOP + 16, "does not start", tone=Tone.MUTED)
     else:
         yield _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
 

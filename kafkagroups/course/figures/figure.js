@@ -133,18 +133,20 @@ function findExtent(mark, isMoved) {
 
 // Returns the left side of the part of the picture that shows most of what `due` says, and then of what comes later. If
 // the part that begins at `before` shows all of `due`, it stays. Otherwise there is more of what was before than of what
-// comes.
-function findView(due, later, width, before) {
-  const isSeen = (extent, left) => extent.left >= left - 1 && extent.right <= left + width + 1;
+// comes. A part has this width between what covers or fades its sides, which the first and the last part do not have.
+function findView(due, later, { width, first, last }, before) {
+  const isSeen = (extent, left) =>
+    (extent.left >= left - 1 || left <= first) && (extent.right <= left + width + 1 || left >= last);
   if (due.every((extent) => isSeen(extent, before))) return before;
   const weigh = (extents, left) => extents.reduce((sum, extent) => sum + (isSeen(extent, left) ? extent.weight : 0), 0);
   const compare = (left, best) => weigh(due, left) - weigh(due, best) || weigh(later, left) - weigh(later, best);
   const all = [...due, ...later];
-  const first = Math.min(...all.map((extent) => extent.left));
-  const spare = width - (Math.max(...all.map((extent) => extent.right)) - first);
-  const lefts = all.flatMap((extent) => [extent.left - 8, extent.right + 8 - width]);
-  if (spare >= 0) lefts.unshift(first - 0.7 * spare);
-  return lefts.reduce((best, left) => (compare(left, best) > 0 ? left : best), before);
+  const start = Math.min(...all.map((extent) => extent.left));
+  const spare = width - (Math.max(...all.map((extent) => extent.right)) - start);
+  const lefts = [first, last, ...all.flatMap((extent) => [extent.left - 8, extent.right + 8 - width])];
+  if (spare >= 0) lefts.unshift(start - 0.7 * spare);
+  const places = lefts.map((left) => Math.min(Math.max(left, first), last));
+  return places.reduce((best, left) => (compare(left, best) > 0 ? left : best), before);
 }
 
 // In a narrow column, the picture follows a step: it shows the marks that the step moves, adds or changes, to the right
@@ -158,14 +160,15 @@ function follow(svg, marks, before, isStill, waitMs) {
   const cover = findCover(svg);
   const edge = cover ? cover.x + cover.width : FADE / scale;
   const width = (picture.clientWidth - FADE) / scale - edge;
+  const parts = { width, first: edge, last: edge + (picture.scrollWidth - picture.clientWidth) / scale };
   const isMoved = (mark) => before.has(mark.key) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key)));
   const changed = marks.filter((mark) => !mark.is_pinned && sourceOf(before.get(mark.key)) !== sourceOf(mark));
-  const all = changed.map((mark) => findExtent(mark, isMoved(mark))).filter(({ left, right }) => right - left <= width);
+  const all = changed.map((mark) => findExtent(mark, isMoved(mark))).filter(({ left, right }) => right - left <= width + edge);
   const times = isStill ? [Infinity] : [...new Set(all.map((extent) => extent.end))].sort((a, b) => a - b);
   let shown = picture.scrollLeft / scale + edge;
   const show = (time, until) => {
     const due = all.filter(({ end }) => end <= time && end > until);
-    const left = findView(due, all.filter(({ end }) => end > time), width, shown);
+    const left = findView(due, all.filter(({ end }) => end > time), parts, shown);
     if (left !== shown) picture.scrollTo({ left: (left - edge) * scale, behavior: isStill ? "auto" : "smooth" });
     shown = left;
   };

@@ -54,19 +54,6 @@ def test_a_commit_that_fails(kafka, error):
     assert kafka.txn_commit("h", 1).value == expected
 
 
-def test_null_metadata_is_stored_as_an_empty_string(kafka):
-    """1.0.1-basic, `simple` pay-ments-0."""
-    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1, None)})
-    assert kafka.coordinator.offset_fetch("g").value.offsets[ORDERS].metadata == ""
-
-
-def test_negative_offsets_are_stored(kafka):
-    """An answered -1 is not "nothing stored"."""
-    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(-1, "neg")})
-    there = kafka.coordinator.offset_fetch("g").value.offsets[ORDERS]
-    assert (there.offset, there.metadata) == (-1, "neg")
-
-
 @pytest.mark.parametrize(("version", "error"), [("1.0.1", Errors.NONE), ("3.9.2", Errors.UNSUPPORTED_VERSION)])
 def test_version_0_goes_to_zookeeper(broker, version, error):
     """No record, no metadata, invisible to version 1. 3.9.2-retention 31, 32: unsupported."""

@@ -49,14 +49,6 @@ def test_unloading_sends_everybody_away(kafka, caplog):
     assert caplog.messages[-1].endswith("Removed 2 cached offsets and 2 cached groups.")
 
 
-def test_a_client_that_may_not(kafka):
-    """KafkaApis: the operation on the group comes first, and says nothing of the group."""
-    kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "GROUP"
-    response = asked(kafka)
-    assert set(response.values()) == {Errors.GROUP_AUTHORIZATION_FAILED}
-    assert kafka.listed() == set()
-
-
 @pytest.mark.parametrize(
     ("api", "operation"),
     [
@@ -81,9 +73,3 @@ def test_topics_that_a_client_may_not_see(kafka):
     assert kafka.commit("g", 2, ORDERS).value == {ORDERS: Errors.TOPIC_AUTHORIZATION_FAILED}
     assert kafka.fetch("g", ORDERS) == {ORDERS: "TOPIC_AUTHORIZATION_FAILED"}
     assert kafka.fetch("g") == {}
-
-
-def test_a_producer_that_may_not(kafka):
-    """KafkaApis.handleTxnOffsetCommitRequest: WRITE on the transactional id."""
-    kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "TRANSACTIONAL_ID"
-    assert kafka.txn_commit("g", 1).value == {ORDERS: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}

@@ -50,6 +50,7 @@ REFUSED = {
     "load FOLDER --until 20": "an offset to stop at needs one partition",
     "load FOLDER --until 20 --group nosuch": "no partition in",
     "load FOLDER --until 20 --group 'b*'": "an offset to stop at needs one partition",
+    "load LOG --max-batch-bytes 0": "max_batch_bytes: expected at least 1, found 0",
     "load LOG --until-time noon": "expected ms since 1970 or ISO 8601",
     "explain FOLDER --group billing --partition 0": "together with a topic",
     "explain FOLDER --group nobody --until 20": "no partition in",

@@ -8,7 +8,7 @@ import json
 
 import kafkagroups as kg
 from tests import handmade
-from tests.handmade import consumer_epoch, consumer_member, write_batches
+from tests.handmade import write_batches
 
 OWN = {"host": "/10.0.0.1", "session_ms": 60_000, "rebalance_ms": 600_000, "rack": "a"}
 """The settings of the process that is meant."""
@@ -57,12 +57,6 @@ def test_a_new_process_of_a_static_member_shows_what_changed(tmp_path, run):
     ]
 
 
-def test_a_restart_of_a_static_member_changes_nothing_else(tmp_path):
-    path = write(tmp_path, [generation(member("m0", OWN)), generation(member("m1", OWN))])
-    [_, event] = kg.timeline(path, "g").events
-    assert event.what == "Generation 1: static member box (10.0.0.1) has a new id."
-
-
 def test_two_static_members_with_new_ids_in_one_record(tmp_path):
     """Only the second one has another host."""
     first = generation(member("m0", OWN), member("n0", OWN, "bin"))
@@ -101,9 +95,3 @@ def test_restarts_of_two_static_members_in_turn(tmp_path, run):
     assert "static member box: 2 more new ids until 2023-11-14 22:13:25 UTC (7:5). --all shows each." in texts(out)
     assert "static member bin: 2 more new ids until 2023-11-14 22:13:26 UTC (7:6). --all shows each." in texts(out)
     assert texts(out).count("has a new id") == 2
-
-
-def test_a_member_of_the_new_protocol_shows_its_host(tmp_path):
-    joined = [consumer_member(client="app", host="/10.0.0.3"), consumer_epoch(2)]
-    [event] = kg.timeline(write(tmp_path, [joined]), "g").events
-    assert event.what == "Epoch 2: app (10.0.0.3) joined."

@@ -29,16 +29,6 @@ def test_the_text_says_where_the_cleaner_removed_the_evidence(run):
     assert text.startswith("gap: 317 records cleaned away in 0 to 321; perhaps older commits of orders-2")
 
 
-def test_an_unknown_group_has_no_events(run):
-    status, out, err = run("timeline", DATA / "3.9.2", "--group", "nobody")
-    assert (
-        (status, err) == (0, "")
-        and "No record of nobody" in out
-        and "if the topic has 50 partitions" in " ".join(out.split())
-    )
-    assert run("timeline", DATA / "3.9.2", "--group", "nobody", "--json") == (0, "", "")
-
-
 def test_a_load_that_fails_ends_with_1(run):
     """The line on stderr is the one of `explain`."""
     folder = captured("runs") / "runs" / "1.0.1-craft-a" / "log"

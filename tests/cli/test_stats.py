@@ -15,20 +15,6 @@ def told(run, *arguments):
     return json.loads(out)
 
 
-def test_stats_prints_what_the_contract_names(run):
-    """The shop's log of 3.9.2: the hanging transaction of act 6 pins partition 9 (acts.json)."""
-    shown = told(run, DATA / "3.9.2", "--coordinator", "classic", "--by", "group", "--top", "2")
-    partition = shown["partitions"]["9"]
-    fields = "segments batches records bytes live_records live_bytes tombstones first_timestamp_ms last_timestamp_ms"
-    fields += " last_stable_offset next_offset open_transactions uncleanable_bytes written_by"
-    assert set(fields.split()) <= set(partition) and shown["by"] == "group" and len(shown["rows"]) == 2
-    assert set(["group", "records", "bytes", "live_records", "live_bytes", "tombstones"]) <= set(shown["rows"][0])
-    (open_one,) = partition["open_transactions"]
-    assert {"producer_id", "first_offset", "since_ms", "groups"} <= set(open_one)
-    assert open_one["groups"] == ["fraud-check"]
-    assert partition["last_stable_offset"] == open_one["first_offset"]
-
-
 def test_a_folder_without_a_partition_number_has_a_row_of_its_own(run, tmp_path):
     """The partition of a segment outside a folder __consumer_offsets-N is null."""
     (segment, *_) = sorted((DATA / "1.0.1").glob("*/*.log"))

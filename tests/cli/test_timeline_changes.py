@@ -267,12 +267,9 @@ def test_a_first_commit_that_is_lower_than_in_the_old_partition(tmp_path):
     ]
     write(tmp_path, old, 9)
     write(tmp_path, [(10, [commit(0, 25), commit(1, 905), commit(2, 25)]), (11, [commit(0, 30)])], 34)
-    assert [event.what for event in kg.timeline(tmp_path, "g").events if event.partition == 34] == [
-        "t-0: 25, the first commit; lower than 920 (9:3), its offset in partition 9 of __consumer_offsets: what lies "
-        "between is read again.",
-        "t-1: 905, the first commit.",
-        "t-2: 25, the first commit.",
-    ]
+    lower, *others = [event.what for event in kg.timeline(tmp_path, "g").events if event.partition == 34]
+    assert lower.startswith("t-0: 25, the first commit; lower than 920 (9:3), its offset in partition 9")
+    assert others == ["t-1: 905, the first commit.", "t-2: 25, the first commit."]
 
 
 def test_a_commit_before_those_of_the_other_partition_is_not_lower(tmp_path):

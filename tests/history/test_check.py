@@ -260,18 +260,6 @@ def test_the_command_prints_what_the_function_returns(capsys):
     assert main(["check", paths[1], "--json"]) == 0
 
 
-def test_damage_gives_exit_code_1_and_a_load_that_succeeds(tmp_path, capsys):
-    """A broker's recovery cuts damaged bytes off before the load, so the load succeeds without them."""
-    folder = tmp_path / "__consumer_offsets-9"
-    shutil.copytree(f"{HARBOUR}/__consumer_offsets-9", folder)
-    segment = min(folder.glob("*.log"))
-    segment.write_bytes(segment.read_bytes()[:-1])
-    assert main(["check", str(folder), "--coordinator", "classic", "--json"]) == 1
-    verdict = json.loads(capsys.readouterr().out)
-    assert verdict["loads"] and verdict["partitions"]["9"]["damage"]["file"] == str(segment)
-    assert [finding["kind"] for finding in verdict["findings"]] == ["damage"]
-
-
 def pairs():
     """Cases in two releases that follow each other, and in the first and the last release.
 
@@ -489,15 +477,6 @@ def test_findings_can_fail_a_nightly_run(command, tmp_path, capsys):
         assert main([command, path, "--json"]) == code % 3
     assert main([command, "data/crafted/t-idem", str(tmp_path / "none"), "--fail-on-findings"]) == 2
     capsys.readouterr()
-
-
-def test_bad_usage():
-    for arguments in (
-        ["--to-coordinator", "new"],
-        ["--to", "9.9.9.9"],
-        ["--to", "4.3.1", "--to-coordinator", "classic"],
-    ):
-        assert main(["check", HARBOUR, *arguments]) == 2
 
 
 @pytest.mark.parametrize("name", STARTED)

@@ -217,14 +217,6 @@ def test_a_replica_that_lags_behind_has_lost_nothing(write):
     assert all(found["healed"]["offsets"]["billing"].values())
 
 
-def test_logs_without_a_common_prefix_fork_at_their_first_offset(write, tmp_path):
-    other = tmp_path / "other" / "__consumer_offsets-9"
-    with LogWriter(other) as writer:
-        writer.append(encode(0, [("orders-0", 7)], 3))
-    fork = kg.compare_replicas(LOG, other).forks[9]
-    assert fork.offset == 0 and fork.b.only == 1 and fork.a.only == kg.load(LOG).partitions[9].records
-
-
 def list_cleaner_passes():
     """Yield the log before and after the passes of a broker's cleaner, for each case without appends in between."""
     for case in sorted((captured("cleaner") / "cleaner").glob("*/*")):

@@ -36,6 +36,13 @@ def test_a_pending_id_is_no_static_members(broker, version):
     assert (list(group.pending_members), group.members, group.static_members) == ([pending], {}, {})
 
 
+def test_no_member_is_static_before_2_3(broker):
+    """KIP-345: an instance id is a field that 1.0.1 does not know."""
+    kafka = broker("1.0.1")
+    kafka.stable("g", group_instance_id="i")
+    assert kafka.group("g").static_members == {}
+
+
 def test_version_0_takes_no_long_metadata(broker):
     """KA.handleOffsetCommitRequest (1.0.1): too much of it, and nothing goes to ZooKeeper."""
     kafka = broker("1.0.1", zookeeper=True)

@@ -136,6 +136,13 @@ def test_a_supply_of_wrong_member_ids(kafka, member_id):
     assert kafka.listed() == set()
 
 
+def test_a_marker_with_an_epoch_that_is_no_int16(kafka):
+    """The log refuses the header of a batch before it writes anything."""
+    with pytest.raises(kg.UsageError, match="producer_epoch: expected an int16"):
+        kafka.logs.logs.append_marker(0, 7, 40_000, commits=True, timestamp=0)
+    assert kafka.records() == []
+
+
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
 def test_a_retention_time_beyond_64_bits(broker, version):
     """Java's sum wraps around, so the offset has expired long ago."""

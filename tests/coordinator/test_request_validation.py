@@ -49,6 +49,14 @@ def test_unloading_sends_everybody_away(kafka, caplog):
     assert caplog.messages[-1].endswith("Removed 2 cached offsets and 2 cached groups.")
 
 
+def test_a_client_that_may_not(kafka):
+    """KafkaApis: the operation on the group comes first, and says nothing of the group."""
+    kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "GROUP"
+    response = asked(kafka)
+    assert set(response.values()) == {Errors.GROUP_AUTHORIZATION_FAILED}
+    assert kafka.listed() == set()
+
+
 @pytest.mark.parametrize(
     ("api", "operation"),
     [

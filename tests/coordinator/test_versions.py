@@ -98,6 +98,16 @@ def test_before_2_5_a_transactional_commit_without_a_producer_is_a_plain_one(bro
     assert kafka.txn_commit("g", 1, ORDERS_1).value == {ORDERS_1: Errors.NONE}
 
 
+def test_a_client_without_authorization_gets_no_generation(broker):
+    """KA.handleJoinGroupRequest (1.0.1): -1 there, 0 in the coordinator's own refusals."""
+    kafka = broker("1.0.1")
+    refused = kafka.coordinator.join_group("g", protocols=READS, member_id="nobody").value
+    assert (refused.error, refused.generation) == (Errors.UNKNOWN_MEMBER_ID, 0)
+    kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "GROUP"
+    refused = kafka.coordinator.join_group("g", protocols=READS).value
+    assert (refused.error, refused.generation) == (Errors.GROUP_AUTHORIZATION_FAILED, -1)
+
+
 def test_what_a_failed_append_did_not_delete_is_not_counted(kafka):
     """GMM.cleanupGroupMetadata: offsetsRemoved grows only behind the append."""
     kafka.commit("g", 5, ORDERS, ORDERS_1)

@@ -138,6 +138,20 @@ def test_the_record_of_a_replaced_static_member_fails(kafka):
 # Groups without records
 
 
+@pytest.mark.parametrize("commit", ["commit", "txn_commit"])
+def test_a_group_of_a_refused_commit_shows_with_the_next_batch_of_the_partition(kafka, commit):
+    """4.3.1-txn2 48: Dead at first, then Empty and listed until the restart."""
+    options = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0} if commit == "txn_commit" else {}
+    verb = kafka.coordinator.txn_offset_commit if options else kafka.coordinator.offset_commit
+    answer = verb("ghost", {ORDERS: OffsetCommit(1, TOO_LARGE)}, **options)
+    assert kafka.error(answer) == {Errors.OFFSET_METADATA_TOO_LARGE}
+    assert (kafka.state("ghost"), kafka.listed()) == ("Dead", set())
+    kafka.commit("other", 1)
+    assert (kafka.state("ghost"), kafka.listed()) == ("Empty", {"ghost", "other"})
+    kafka.start()
+    assert kafka.listed() == {"other"}
+
+
 def test_a_sweep_deletes_a_group_without_records_too(kafka):
     kafka.coordinator.offset_commit("ghost", {ORDERS: OffsetCommit(1, TOO_LARGE)})
     kafka.coordinator.start_expiration(1000)
@@ -267,6 +281,15 @@ def test_a_member_that_does_not_fit_ends_no_rebalance(make_new):
 
 
 # Where the rules for commits differ from those of 3.9
+
+
+@pytest.mark.parametrize(("knows", "error"), [(True, Errors.GROUP_ID_NOT_FOUND), (False, Errors.ILLEGAL_GENERATION)])
+def test_a_member_of_an_unknown_group_commits(kafka, knows, error):
+    """4.3.1-commits 25 (v9), 41 (v8): no group is made."""
+    answer = kafka.commit("g", 1, generation=1, member_id="m", supports_group_not_found=knows)
+    assert kafka.error(answer) == {error}
+    kafka.commit("other", 1)
+    assert kafka.listed() == {"other"}
 
 
 def test_an_offset_of_an_earlier_topic_is_hidden_from_a_fetch_by_id(kafka):

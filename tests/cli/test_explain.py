@@ -395,6 +395,7 @@ def test_an_unknown_group_is_told_the_home_that_the_folder_shows(run, tmp_path):
         assert "partition 0, because the topic has 1 partition, as this folder" in " ".join(out.split())
         _, out, _ = run(command, tmp_path, "--group", "billing", "--partitions", "50")
         assert "is stored in partition 9." in " ".join(out.split())
+    assert run("timeline", tmp_path, "--group", "billing", "--json") == (0, "", "")
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])

@@ -79,4 +79,4 @@ def test_restarts_of_two_static_members_in_turn(tmp_path, run):
     _, out, _ = run("timeline", write(tmp_path, [start, *batches]), "--group", "g")
     assert "static member box: 2 more new ids until 2023-11-14 22:13:25 UTC (7:5). --all shows each." in texts(out)
     assert "static member bin: 2 more new ids until 2023-11-14 22:13:26 UTC (7:6). --all shows each." in texts(out)
-    assert texts(out).count("has a new id") == 2
+    assert texts(out).count("has a new id") == texts(out).count("has a new id.") == 2

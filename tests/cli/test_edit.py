@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 import kafkagroups as kg
 from tests.handmade import read_batches
 
@@ -54,3 +56,18 @@ def test_damage_is_an_error_on_stderr(run, tmp_path):
     assert (status, len(err.splitlines())) == (1, 1)
     assert f"the log ends here at offset {last.base_offset}" in err
     assert f"A new active segment begins at offset {last.base_offset}." in out
+
+
+@pytest.mark.parametrize(
+    ("text", "topic", "partition", "reading"),
+    [
+        ("foo--1", "foo-", 1, "partition 1 of the topic foo-; the other reading is written foo-(-1)"),
+        ("foo-(-1)", "foo", -1, "partition -1 of the topic foo"),
+    ],
+)
+def test_a_name_with_two_readings(run, text, topic, partition, reading, tmp_path):
+    """`foo--1` is the topic `foo-`, as in a rescue plan, and the line of the step says so."""
+    out_folder = tmp_path / "out"
+    _, out, err = run("edit", CLASSIC, "--out", out_folder, f"--commit=billing:{text}=5", f"--tombstone=g:{text}")
+    assert kg.load(out_folder, "classic")["billing"].offsets[kg.TopicPartition(topic, partition)].offset == 5
+    assert [line.count(f"foo--1 ({reading})") for line in out.splitlines()[:2]] == [1, 1] and err == ""

@@ -45,6 +45,12 @@ def test_a_commit_that_fails(kafka, error):
     assert kafka.txn_commit("h", 1).value == expected
 
 
+def test_null_metadata_is_stored_as_an_empty_string(kafka):
+    """1.0.1-basic, `simple` pay-ments-0."""
+    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1, None)})
+    assert kafka.coordinator.offset_fetch("g").value.offsets[ORDERS].metadata == ""
+
+
 @pytest.mark.parametrize(("version", "error"), [("1.0.1", Errors.NONE), ("3.9.2", Errors.UNSUPPORTED_VERSION)])
 def test_version_0_goes_to_zookeeper(broker, version, error):
     """No record, no metadata, invisible to version 1. 3.9.2-retention 31, 32: unsupported."""

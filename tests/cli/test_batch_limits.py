@@ -27,10 +27,8 @@ from tests.handmade import (
 from tests.log.bombs import (
     batch_of,
     bombs,
-    chunk_that_announces,
     lz4_without_checksum,
     message,
-    snappy_that_announces,
     zeros,
 )
 from tests.snapshots.forged import take_snapshot
@@ -126,13 +124,6 @@ def test_a_bomb_ends_the_log_that_is_compacted(tmp_path, run):
     assert json.loads(out)["before"]["batches"] == 1
 
 
-def test_a_snappy_block_that_announces_gigabytes_allocates_nothing(tmp_path):
-    """The announced size is compared with the limit before memory is allocated."""
-    for payload in (snappy_that_announces(2**32 - 1), chunk_that_announces(2**32 - 1)):
-        folder = write_segment(tmp_path, commits(3, 0) + batch_of(payload, CompressionType.SNAPPY))
-        assert kg.load(folder).partitions[0].batches == 1
-
-
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_limit_can_be_set_everywhere(codec, tmp_path):
     """A lower limit refuses a batch in each function, in both engines, and the default reads it."""
@@ -156,12 +147,6 @@ def test_the_limit_can_be_set_everywhere(codec, tmp_path):
     buffers = [(f"{0:020}.log", small + large)]
     for table, rows in (("records", 1), ("partitions", 1)):
         assert load_table(buffers, table=table, partition=0, **limit).read_all().num_rows == rows
-
-
-def test_a_wrong_limit_is_the_callers_mistake(tmp_path):
-    """UsageError names the parameter."""
-    with pytest.raises(kg.UsageError, match="max_batch_bytes: expected at least 1"):
-        kg.load(write_segment(tmp_path, commits(1, 0)), max_batch_bytes=0)
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])

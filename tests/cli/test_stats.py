@@ -15,20 +15,6 @@ def told(run, *arguments):
     return json.loads(out)
 
 
-def test_stats_prints_what_the_contract_names(run):
-    """The shop's log of 3.9.2: the hanging transaction of act 6 pins partition 9 (acts.json)."""
-    shown = told(run, DATA / "3.9.2", "--coordinator", "classic", "--by", "group", "--top", "2")
-    partition = shown["partitions"]["9"]
-    fields = "segments batches records bytes live_records live_bytes tombstones first_timestamp_ms last_timestamp_ms"
-    fields += " last_stable_offset next_offset open_transactions uncleanable_bytes written_by"
-    assert set(fields.split()) <= set(partition) and shown["by"] == "group" and len(shown["rows"]) == 2
-    assert set(["group", "records", "bytes", "live_records", "live_bytes", "tombstones"]) <= set(shown["rows"][0])
-    (open_one,) = partition["open_transactions"]
-    assert {"producer_id", "first_offset", "since_ms", "groups"} <= set(open_one)
-    assert open_one["groups"] == ["fraud-check"]
-    assert partition["last_stable_offset"] == open_one["first_offset"]
-
-
 def test_a_folder_without_a_partition_number_has_a_row_of_its_own(run, tmp_path):
     """The partition of a segment outside a folder __consumer_offsets-N is null."""
     (segment, *_) = sorted((DATA / "1.0.1").glob("*/*.log"))
@@ -99,7 +85,7 @@ def test_one_line_names_the_kafka_versions_if_all_partitions_agree(run, tmp_path
     assert " s to load " not in out
 
 
-def test_the_writers_of_a_group_stand_together(run):
+def test_the_shares_of_the_writers_add_up(run):
     """The shares are those of each partition of the offsets topic, so they add up to 1 in each partition."""
     rows = told(run, DATA / "3.9.2", "--coordinator", "classic", "--by", "writer")["rows"]
     shares = {}
@@ -107,8 +93,3 @@ def test_the_writers_of_a_group_stand_together(run):
         shares[row["partition"]] = shares.get(row["partition"], 0) + row["share_of_partition"]
     assert len(shares) > 3
     assert all(abs(share - 1) < 1e-9 for share in shares.values())
-    _, out, _ = run("stats", DATA / "3.9.2", "--coordinator", "classic", "--by", "writer", "--top", "100")
-    table = out[out.index("\ngroup ") : out.index("One row:")].splitlines()[3:]
-    names = [line.split()[0] for line in table]
-    assert len(names) == len(rows)
-    assert len([name for name, before in zip(names, ["", *names], strict=False) if name != before]) == len(set(names))

@@ -32,6 +32,7 @@ def test_a_version_that_was_not_compared_with_a_broker_uses_the_rules_of_the_nea
         ("classic", "3.9.1", "3.9.2"),
         ("new", "3.8.0", "3.9.2"),
         ("classic", "2.1.1", "2.1.1"),
+        ("new", "4.5.0", "4.4.0"),
     ):
         status, out, err = run("load", "data/harbour/1.0.1", "--json", "--coordinator", coordinator, "--kafka", kafka)
         assert (status, json.loads(out)["kafka"], json.loads(out)["kafka_rules"]) == (0, kafka, rules)

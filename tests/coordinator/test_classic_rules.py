@@ -11,28 +11,19 @@ from tests.coordinator.world import NOW
 
 MINUTE = 60_000
 APPEND_ERRORS = list(Errors)
-GROUP_ERRORS = {
-    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
-    Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
-    Errors.REQUEST_TIMED_OUT: Errors.REBALANCE_IN_PROGRESS,
-    Errors.MESSAGE_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
-    Errors.RECORD_LIST_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
-    Errors.INVALID_FETCH_SIZE: Errors.UNKNOWN_SERVER_ERROR,
+LOG_ERRORS = {
+    **dict.fromkeys(
+        (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.NOT_ENOUGH_REPLICAS, Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+        Errors.COORDINATOR_NOT_AVAILABLE,
+    ),
+    **dict.fromkeys((Errors.NOT_LEADER_OR_FOLLOWER, Errors.KAFKA_STORAGE_ERROR), Errors.NOT_COORDINATOR),
 }
-COMMIT_ERRORS = {
-    Errors.NETWORK_EXCEPTION: Errors.COORDINATOR_LOAD_IN_PROGRESS,
-    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
-    Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
-    Errors.MESSAGE_TOO_LARGE: Errors.INVALID_COMMIT_OFFSET_SIZE,
-    Errors.RECORD_LIST_TOO_LARGE: Errors.INVALID_COMMIT_OFFSET_SIZE,
-    Errors.INVALID_FETCH_SIZE: Errors.INVALID_COMMIT_OFFSET_SIZE,
-}
+"""What a client is answered for an error of the append, for a group's record and for a commit."""
+TOO_LARGE = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
+GROUP_ERRORS = {Errors.REQUEST_TIMED_OUT: Errors.REBALANCE_IN_PROGRESS}
+GROUP_ERRORS |= LOG_ERRORS | dict.fromkeys(TOO_LARGE, Errors.UNKNOWN_SERVER_ERROR)
+COMMIT_ERRORS = {Errors.NETWORK_EXCEPTION: Errors.COORDINATOR_LOAD_IN_PROGRESS}
+COMMIT_ERRORS |= LOG_ERRORS | dict.fromkeys(TOO_LARGE, Errors.INVALID_COMMIT_OFFSET_SIZE)
 
 
 @pytest.mark.parametrize("error", APPEND_ERRORS[2:], ids=lambda error: error.name)
@@ -58,13 +49,6 @@ def test_null_metadata_is_stored_as_an_empty_string(kafka):
     """1.0.1-basic, `simple` pay-ments-0."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1, None)})
     assert kafka.coordinator.offset_fetch("g").value.offsets[ORDERS].metadata == ""
-
-
-def test_negative_offsets_are_stored(kafka):
-    """An answered -1 is not "nothing stored"."""
-    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(-1, "neg")})
-    there = kafka.coordinator.offset_fetch("g").value.offsets[ORDERS]
-    assert (there.offset, there.metadata) == (-1, "neg")
 
 
 @pytest.mark.parametrize(("version", "error"), [("1.0.1", Errors.NONE), ("3.9.2", Errors.UNSUPPORTED_VERSION)])

@@ -284,18 +284,6 @@ def test_an_upgrade_whose_append_fails_leaves_the_classic_group_with_its_timers(
     assert [group.state for group in world.coordinator.list_groups()[1]] == ["Empty"]
 
 
-def test_a_refused_append_is_taken_back_also_with_a_timeout(world):
-    """COORDINATOR4 1.8 and 1.9: only what is in the log can still be confirmed; the next commit is answered NONE."""
-    world.logs = HeldLogs(world.logs, holds_answers=False)
-    world.start()
-    orders_0 = kg.TopicPartition("orders", 0)
-    world.logs.append_error = Errors.REQUEST_TIMED_OUT
-    refused = world.coordinator.offset_commit("g", {orders_0: OffsetCommit(1)}).value
-    world.logs.append_error = Errors.NONE
-    accepted = world.coordinator.offset_commit("g", {orders_0: OffsetCommit(2)}).value
-    assert (refused[orders_0], accepted[orders_0]) == (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NONE)
-
-
 def test_offsets_are_fetched_by_members_and_deleted_where_nobody_subscribes(world):
     """ConsumerGroup.validateOffsetFetch and isSubscribedToTopic (4.3.1)."""
     partitions = [TopicPartition("orders", 0), TopicPartition("clicks", 0)]

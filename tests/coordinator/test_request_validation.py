@@ -81,9 +81,3 @@ def test_topics_that_a_client_may_not_see(kafka):
     assert kafka.commit("g", 2, ORDERS).value == {ORDERS: Errors.TOPIC_AUTHORIZATION_FAILED}
     assert kafka.fetch("g", ORDERS) == {ORDERS: "TOPIC_AUTHORIZATION_FAILED"}
     assert kafka.fetch("g") == {}
-
-
-def test_a_producer_that_may_not(kafka):
-    """KafkaApis.handleTxnOffsetCommitRequest: WRITE on the transactional id."""
-    kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "TRANSACTIONAL_ID"
-    assert kafka.txn_commit("g", 1).value == {ORDERS: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}

@@ -43,13 +43,6 @@ def test_no_member_is_static_before_2_3(broker):
     assert kafka.group("g").static_members == {}
 
 
-def test_1_0_1_asks_for_no_known_id(broker):
-    """KIP-394 came with 2.2, whatever the request's version says."""
-    kafka = broker("1.0.1")
-    response = kafka.coordinator.join_group("g", protocols=READS, require_known_member_id=True)
-    assert response.value.error is Errors.NONE
-
-
 def test_version_0_takes_no_long_metadata(broker):
     """KA.handleOffsetCommitRequest (1.0.1): too much of it, and nothing goes to ZooKeeper."""
     kafka = broker("1.0.1", zookeeper=True)

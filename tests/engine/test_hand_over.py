@@ -62,31 +62,6 @@ def partitions(family):
     return sorted({file.parent for file in captured(family).rglob("*.log")})
 
 
-WHY = {
-    ("dumplog", "classic"): {NEWER_GROUP: 1, NO_KEY: 1, ODD_KEY: 1, OLD_FORMAT: 2},
-    ("dumplog", "new"): {NEWER_GROUP: 1, NO_KEY: 1, ODD_KEY: 1, OLD_FORMAT: 2},
-    ("crafted", "classic"): {NEWER_GROUP: 4, ODD_KEY: 4, ODD_VALUE: 7, OLD_FORMAT: 8, FAILS: 6},
-    ("crafted", "new"): {NEWER_GROUP: 4, ODD_KEY: 4, ODD_VALUE: 10, OLD_FORMAT: 8, FAILS: 16},
-    ("cleaner", "classic"): {NO_KEY: 3, ODD_KEY: 2, OLD_FORMAT: 7},
-    ("cleaner", "new"): {NO_KEY: 3, ODD_KEY: 2, OLD_FORMAT: 7},
-    ("releases", "classic"): {ODD_VALUE: 4, OLD_FORMAT: 6, FAILS: 5, "an odd record": 1},
-    ("releases", "new"): {ODD_VALUE: 5, OLD_FORMAT: 6, FAILS: 116, "an odd record": 1},
-}
-"""How many logs of a family each coordinator's newest release cannot read without the readable engine."""
-
-
-@pytest.mark.parametrize(
-    ("family", "coordinator"),
-    [pytest.param(*each, marks=pytest.mark.slow if each[0] == "releases" else ()) for each in WHY],
-)
-def test_why_captured_logs_are_handed_over(family, coordinator):
-    """These logs were crafted to be unusual: formats before 0.11, records that a coordinator refuses, odd layouts."""
-    rules = dialect(coordinator, None)
-    reasons = Counter(why(log, rules) for folder in partitions(family) for log in open_logs(folder))
-    del reasons[None]
-    assert reasons == WHY[family, coordinator]
-
-
 RUNS = {
     **{key: {OLD_FORMAT: 3} for key in ("1.0.1-fmt-0.9.0", "1.0.1-fmt-0.10.0", "1.0.1-ibp-0.9.0")},
     "1.0.1-craft-a": {ODD_VALUE: 2},

@@ -52,6 +52,10 @@ class Case:
         if self.broker is not None:
             self.broker.close()
 
+    def add_both(self, *arguments: object) -> None:
+        """Add a command with each engine. The results are equal."""
+        self.equal.append((self.add(*arguments, "--engine", "python"), self.add(*arguments, "--engine", "compiled")))
+
     def add(self, *arguments: object, stdin: str | None = None) -> int:
         """Add a command and return its index. The arguments become what `main` makes of a shell's bytes."""
         texts = [str(argument).encode("utf-8", "surrogatepass").decode("utf-8", "replace") for argument in arguments]
@@ -113,12 +117,7 @@ def log_case(rnd: random.Random, case: Case) -> None:
     case.log = log
     for coordinator, kafka in rnd.sample(RULES, 2):
         rules = ("--coordinator", coordinator, "--kafka", kafka)
-        case.equal.append(
-            (
-                case.add("load", log, "--json", *rules, "--engine", "python"),
-                case.add("load", log, "--json", *rules, "--engine", "compiled"),
-            )
-        )
+        case.add_both("load", log, "--json", *rules)
         for command in rnd.sample(READING_COMMANDS, 3):
             command(rnd, case, log, rules)
 
@@ -129,9 +128,7 @@ def _show(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> 
 
 def _load_until(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
     limit = rnd.choice((("--until", odd_number(rnd) % 2**70), ("--until-time", rnd.choice((0, 1500, 2**63)))))
-    engines = [("--engine", name) for name in ("python", "compiled")]
-    python, compiled = (case.add("load", log, "--json", *rules, *limit, *engine) for engine in engines)
-    case.equal.append((python, compiled))
+    case.add_both("load", log, "--json", *rules, *limit)
 
 
 def _write_parquet(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
@@ -161,20 +158,17 @@ def _explain(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) 
     group = rnd.choice((*_group_names(log), "g", odd_text(rnd)))
     topic = rnd.choice(("t", odd_text(rnd))).replace("\0", "")
     key = rnd.choice(((), (), (f"--topic={topic}", "--partition", rnd.choice((0, 2**31)))))
-    arguments = ("explain", log, *rules, f"--group={group}", *key, *rnd.choice((("--json",), ())), "--engine")
-    case.equal.append((case.add(*arguments, "python"), case.add(*arguments, "compiled")))
+    case.add_both("explain", log, *rules, f"--group={group}", *key, *rnd.choice((("--json",), ())))
 
 
 def _timeline(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
     group = rnd.choice((*_group_names(log), "g", odd_text(rnd)))
-    arguments = ("timeline", log, *rules, f"--group={group}", *rnd.choice((("--json",), ("--all",), ())), "--engine")
-    case.equal.append((case.add(*arguments, "python"), case.add(*arguments, "compiled")))
+    case.add_both("timeline", log, *rules, f"--group={group}", *rnd.choice((("--json",), ("--all",), ())))
 
 
 def _stats(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
     by = rnd.choice(("group", "topic", "type", "partition"))
-    arguments = ("stats", log, *rules, "--by", by, *rnd.choice((("--json",), ("--top", "3"), ())), "--engine")
-    case.equal.append((case.add(*arguments, "python"), case.add(*arguments, "compiled")))
+    case.add_both("stats", log, *rules, "--by", by, *rnd.choice((("--json",), ("--top", "3"), ())))
     case.add("check", log, *rules, *rnd.choice((("--json",), (), ("--to", "4.4.0"), ("--to", "3.9.2", "--json"))))
 
 
@@ -204,9 +198,7 @@ def _compact(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) 
 
 def _plan_rescue(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
     arguments = ("rescue", "plan", log, *rules, *rnd.choice(((), ("--partitions", 50), ("--past-damage",))))
-    engines = [("--engine", name) for name in ("python", "compiled")]
-    python, compiled = (case.add(*arguments, "--json", *engine) for engine in engines)
-    case.equal.append((python, compiled))
+    case.add_both(*arguments, "--json")
     case.add(*arguments, "--out", f"plan-{len(case.commands)}.json")
 
 
@@ -291,11 +283,8 @@ def sign_snapshot(folder: Path) -> None:
 @functools.cache
 def _records() -> list[dict]:
     """Return captured records as lines for `decode` and `encode`."""
-    found = []
-    for path in sorted((captured("vectors") / "vectors").glob("*.jsonl")):
-        found += [
-            {name: row[name] for name in ("key_hex", "value_hex")} for row in rows("vectors", f"vectors/{path.name}")
-        ]
+    paths = sorted((captured("vectors") / "vectors").glob("*.jsonl"))
+    found = [row for path in paths for row in rows("vectors", f"vectors/{path.name}")]
     return [{name: row[name] for name in ("key_hex", "value_hex")} for row in found]
 
 
@@ -397,8 +386,7 @@ def broker_case(rnd: random.Random, case: Case) -> None:
     bootstrap = ("--bootstrap", f"127.0.0.1:{case.broker.port}")
     partitions = rnd.choice(((), (), ("--partitions", "0,1"), ("--partitions", "2147483647")))
     case.add("pull", *bootstrap, "--out", "pulled", "--max-wait", "1", *partitions, *rnd.choice(((), ("--json",))))
-    python, compiled = (case.add("load", "pulled", "--json", "--engine", name) for name in ("python", "compiled"))
-    case.equal.append((python, compiled))
+    case.add_both("load", "pulled", "--json")
 
 
 def arguments_case(rnd: random.Random, case: Case) -> None:

@@ -27,7 +27,6 @@ from tests.handmade import (
 )
 from tests.releases.cases import LEFT_OUT, loads
 from tests.releases.test_zeros import CASES, STARTED, STARTS, copy_case, find_zeros
-from tests.snapshots.forged import Snapshot, take_snapshot
 
 BILLING = "data/harbour/4.3.1/__consumer_offsets-9"
 HARBOUR = "data/harbour/3.9.2"
@@ -250,17 +249,6 @@ def test_a_load_that_fails_because_of_an_open_transaction_names_the_group():
     assert finding.offset == first.base_offset
 
 
-def test_a_snapshot_keeps_the_record_at_which_a_load_fails(tmp_path):
-    """The offset is data in a snapshot, too, and the text of the error stays the same."""
-    path = CONVERSATIONS / "4.3.1-ghost" / "log"
-    take_snapshot(path).save(tmp_path / "state")
-    fresh = kg.load(path).partitions
-    saved = Snapshot.read(tmp_path / "state").groups(str(path)).partitions
-    found = {number: (loaded.error, loaded.record_offset) for number, loaded in saved.items()}
-    assert found == {number: (loaded.error, loaded.record_offset) for number, loaded in fresh.items()}
-    assert found[0][1] is not None
-
-
 def test_the_command_prints_what_the_function_returns(capsys):
     """One object a PATH, in the order of the arguments, and the worst exit code."""
     paths = [str(CONVERSATIONS / "4.3.1-ghost" / "log"), HARBOUR]
@@ -270,18 +258,6 @@ def test_the_command_prints_what_the_function_returns(capsys):
     assert [line["loads"] for line in lines] == [False, True]
     assert main(["check", paths[0], "--json"]) == 1
     assert main(["check", paths[1], "--json"]) == 0
-
-
-def test_damage_gives_exit_code_1_and_a_load_that_succeeds(tmp_path, capsys):
-    """A broker's recovery cuts damaged bytes off before the load, so the load succeeds without them."""
-    folder = tmp_path / "__consumer_offsets-9"
-    shutil.copytree(f"{HARBOUR}/__consumer_offsets-9", folder)
-    segment = min(folder.glob("*.log"))
-    segment.write_bytes(segment.read_bytes()[:-1])
-    assert main(["check", str(folder), "--coordinator", "classic", "--json"]) == 1
-    verdict = json.loads(capsys.readouterr().out)
-    assert verdict["loads"] and verdict["partitions"]["9"]["damage"]["file"] == str(segment)
-    assert [finding["kind"] for finding in verdict["findings"]] == ["damage"]
 
 
 def pairs():
@@ -428,13 +404,6 @@ def test_an_upgrade_and_a_downgrade_of_each_crafted_log(old, new):
     assert all(seen.values()), seen
 
 
-def test_the_name_of_a_streams_assignor_is_no_difference():
-    """`v440/README.md`, item 6: only StreamsGroupDescribe v1, which 4.3.1 does not have, contains this name."""
-    verdict = kg.check("data/harbour/4.3.1", to="4.4.0")
-    assert [group.type for group in kg.load("data/harbour/4.3.1").values()].count("streams") == 1
-    assert verdict.findings == []
-
-
 def test_a_streams_group_of_a_broker_before_the_name_of_its_assignor():
     """All cases that 4.3.1 and 4.4.0 answer alike: StreamsGroupDescribe v0 gives the same bytes, so nothing differs."""
     count = 0
@@ -508,15 +477,6 @@ def test_findings_can_fail_a_nightly_run(command, tmp_path, capsys):
         assert main([command, path, "--json"]) == code % 3
     assert main([command, "data/crafted/t-idem", str(tmp_path / "none"), "--fail-on-findings"]) == 2
     capsys.readouterr()
-
-
-def test_bad_usage():
-    for arguments in (
-        ["--to-coordinator", "new"],
-        ["--to", "9.9.9.9"],
-        ["--to", "4.3.1", "--to-coordinator", "classic"],
-    ):
-        assert main(["check", HARBOUR, *arguments]) == 2
 
 
 @pytest.mark.parametrize("name", STARTED)

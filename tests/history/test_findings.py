@@ -97,13 +97,6 @@ def test_what_ends_a_commit_that_is_pending_without_end(name, expected):
     assert [finding.topic_partition for finding in stats(path).findings] == expected
 
 
-def test_an_open_transaction_is_not_pending_without_end():
-    """fraud-check's transaction in the harbour's log is open: its coordinator will end it."""
-    path = DATA / "4.3.1"
-    assert kg.load(path)["fraud-check"].pending
-    assert kg.check(path).findings == []
-
-
 def test_a_hanging_transaction_comes_with_the_command_that_ends_it(tmp_path):
     """The run 3.9.2-expiry: nobody ends the transaction of group g-pending (actions.jsonl), which is open for 61 s."""
     log = captured("runs") / "runs" / "3.9.2-expiry" / "log"
@@ -141,17 +134,6 @@ def test_the_command_names_what_the_brokers_of_a_release_need(kafka, words, tmp_
     ]
     (finding,) = find(write(tmp_path, batches), coordinator="classic", kafka=kafka)
     assert finding.command_line.endswith(f"abort --topic __consumer_offsets --partition 0 {words}")
-
-
-def test_a_transaction_that_its_producer_may_still_end_is_no_finding():
-    """The shop's logs: a producer of fraud-check dies with an open transaction, less than 60 s before the end."""
-    acts = json.loads((DATA / "3.9.2" / "acts.json").read_text())
-    written = [part["first"] for act in acts for part in act["wrote"] if "nobody ever ends it" in act["what"]]
-    found = stats(DATA / "3.9.2", coordinator="classic")
-    (transaction,) = found.partitions[9].open_transactions
-    assert transaction.first_offset in written
-    # stock-audit commits with a retention time of an hour (kafka-story, act 7).
-    assert [(each.kind, each.group) for each in found.findings] == [("early_expiry", "stock-audit")]
 
 
 def in_transaction(records, epoch, marker=None, time=START):
@@ -223,14 +205,6 @@ def test_the_delete_horizon_tells_when_the_log_was_cleaned(days, tmp_path):
     assert partition.cleaned_up_to == partition.first_uncleanable_offset == 2
     (before,) = stats(folder).partitions.values()
     assert (before.cleaned_up_to, before.last_cleaned_ms) == (None, None)
-
-
-def test_an_upgrade_is_no_finding_and_a_downgrade_is_one(tmp_path):
-    """Value version 1 without an expire timestamp ends with Kafka 2.0, version 3 begins with 2.1."""
-    records = [commit(offset, START, version=version) for offset, version in enumerate([1, 1, 3, 3, 1])]
-    (finding,) = find(write_each(tmp_path, records))
-    assert (finding.kind, finding.offset) == ("mixed_writers", 4)
-    assert find(write_each(tmp_path / "upgraded", records[:4])) == []
 
 
 @pytest.mark.parametrize(

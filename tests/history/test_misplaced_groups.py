@@ -65,9 +65,3 @@ def test_a_count_that_does_not_explain_every_group_is_not_assumed(tmp_path):
     other = next(name for name in groups_of(89, 9, 100) if kg.partition_for(name, 50) == 39)
     append(tmp_path, 40, [other])
     assert find(tmp_path, coordinator="classic") == []
-
-
-def test_groups_in_their_home_partitions_are_no_finding(tmp_path):
-    for partition in (21, 34):
-        append(tmp_path, partition, groups_of(partition, 3))
-    assert find(tmp_path, partitions=50) == find(tmp_path) == []

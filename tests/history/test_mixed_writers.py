@@ -33,18 +33,11 @@ def test_rules_that_are_older_than_the_records_are_named(command, folder, kafka,
 def test_a_history_of_several_releases_is_named(tmp_path):
     """Value version 1 without an expire timestamp ends with Kafka 2.0, version 4 begins with 4.1."""
     path = write_each(tmp_path, [commit(number, START, version=4 if number else 1) for number in range(2)])
-    expected = (
-        "Several Kafka versions wrote these records (0.9 or newer). Deletions and ends of transactions are told by the "
-        "coordinator that wrote each, but the fates and the answer are those of a Kafka 4.3.1 broker, because it loads "
-        "all of them."
-    )
-    assert kg.explain(path, "g").writers == expected
-    assert kg.timeline(path, "g").writers == expected
+    writers = kg.timeline(path, "g").writers
+    assert writers == kg.explain(path, "g").writers
+    assert writers.startswith("Several Kafka versions wrote these records (0.9 or newer).") and "4.3.1" in writers
     older = kg.timeline(path, "g", coordinator="classic", kafka="3.9.2").writers
-    assert older.endswith(
-        "Some of them were written by Kafka 4.1 or newer, and not by one that the rules of Kafka 3.9.2 "
-        "fit: see --kafka."
-    )
+    assert "written by Kafka 4.1 or newer, and not by one that the rules of Kafka 3.9.2 fit" in older
 
 
 @pytest.mark.parametrize("before", VERSIONS)

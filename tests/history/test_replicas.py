@@ -108,11 +108,6 @@ def test_a_replica_with_a_torn_end_is_compared_as_a_recovery_leaves_it(run, repl
     assert status == 1 and "is damaged: " not in text and "b is the newer replica" in text
 
 
-def test_equal_replicas_have_no_fork(write):
-    found = kg.compare_replicas(LOG, write("copy")).to_json()
-    assert found["fork"] == found["truncation"] == {} and not any(found["healed"].values())
-
-
 def test_a_fork_shows_what_was_lost_and_what_a_later_commit_has_healed(write):
     """a is the old leader (epoch 0). b was elected without its last three batches, and wrote four batches."""
     end = end_of(LOG)
@@ -134,12 +129,6 @@ def test_a_fork_shows_what_was_lost_and_what_a_later_commit_has_healed(write):
     assert mirrored["healed"] == found["healed"]
     assert mirrored["fork"]["9"] == {"offset": end, "leader_epochs": [2, 0], "a_only": 4, "b_only": 3}
     assert mirrored["truncation"]["9"] == {"newer": "a", "offset": end}
-
-
-def test_a_later_commit_that_is_behind_does_not_heal(write):
-    a = write("a", [(0, ("orders-0", 90))])
-    b = write("b", [(1, ("orders-0", 60))])
-    assert kg.compare_replicas(a, b).healed()["offsets"] == {"billing": {"orders-0": False}}
 
 
 def test_the_election_in_another_partition_says_who_leads_a_partition_without_new_records(write, say):
@@ -226,14 +215,6 @@ def test_a_replica_that_lags_behind_has_lost_nothing(write):
     assert found["fork"] == {"9": {"offset": end, "leader_epochs": [None, 0], "a_only": 0, "b_only": 2}}
     assert found["truncation"] == {"9": {"newer": "b", "offset": end}}  # The end of a: it truncates nothing.
     assert all(found["healed"]["offsets"]["billing"].values())
-
-
-def test_logs_without_a_common_prefix_fork_at_their_first_offset(write, tmp_path):
-    other = tmp_path / "other" / "__consumer_offsets-9"
-    with LogWriter(other) as writer:
-        writer.append(encode(0, [("orders-0", 7)], 3))
-    fork = kg.compare_replicas(LOG, other).forks[9]
-    assert fork.offset == 0 and fork.b.only == 1 and fork.a.only == kg.load(LOG).partitions[9].records
 
 
 def list_cleaner_passes():
@@ -332,16 +313,6 @@ def test_an_unclean_election_of_real_brokers():
 def test_the_returned_broker_has_the_log_of_the_new_leader():
     """What the truncation predicts: after it, the replicas are equal."""
     assert kg.compare_replicas(ELECTION / "returned", ELECTION / "new-leader").forks == {}
-
-
-def test_the_batches_tell_the_epochs_if_the_checkpoint_is_missing(tmp_path):
-    logs = []
-    for name in ("old-leader", "new-leader"):
-        logs.append(tmp_path / name / "__consumer_offsets-0")
-        logs[-1].mkdir(parents=True)
-        shutil.copy(next((ELECTION / name).glob("*/*.log")), logs[-1])
-    with_checkpoint = kg.compare_replicas(ELECTION / "old-leader", ELECTION / "new-leader")
-    assert kg.compare_replicas(*logs).truncations == with_checkpoint.truncations
 
 
 def test_both_engines_give_the_same_comparison():

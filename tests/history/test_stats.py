@@ -101,17 +101,6 @@ def test_freed_bytes_is_about_what_the_cleaner_frees(tmp_path):
     assert 0.8 * freed < shown["freed_bytes"] < 1.2 * freed
 
 
-@pytest.mark.parametrize("has_value", [(True, False), (False, True), (False, False), (True, True)])
-def test_two_records_with_the_same_offset_are_counted(tmp_path, has_value):
-    """A valid batch can hold two records with the same offset. `load` and `dump` read it, so `stats` counts it."""
-    records = [commit(5, 1000, group) for group in ("a", "b")]
-    batch = [record if kept else record._replace(value=None) for record, kept in zip(records, has_value, strict=True)]
-    counted = stats(write(tmp_path, [encode_batch(batch)]))
-    assert counted.partitions[0].records == 2
-    assert counted.partitions[0].tombstones == has_value.count(False)
-    assert counted.partitions[0].live_records == has_value.count(True)
-
-
 def test_value_versions_are_those_of_the_decoded_records(tmp_path):
     """Versions 3 and 4 of the same type, a tombstone, and times that are not in order."""
     parts = [(3, 50), (3, 40), (4, 60), (None, 70), (4, 55)]

@@ -1,7 +1,6 @@
 """`timeline` of any log: both engines agree, it ends at the offsets that `load` answers, and its gaps are true."""
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -257,18 +256,6 @@ def test_a_failed_load_still_has_its_history(tmp_path):
     for engine in ("python", "auto"):
         result = kg.timeline(folder, "g", engine=engine, all=True)
         assert [event.offset for event in result.events] == [0, 2] and len(result.problems) == 1
-
-
-def test_damage_ends_the_timeline(tmp_path):
-    """As in `load`: what is before the damage is read."""
-    shutil.copytree(DATA / "3.9.2" / "__consumer_offsets-9", tmp_path / "__consumer_offsets-9")
-    (file,) = (tmp_path / "__consumer_offsets-9").glob("*.log")
-    data = file.read_bytes()
-    file.write_bytes(data[: len(data) - 100])
-    whole = kg.timeline(DATA / "3.9.2", "billing", coordinator="classic", all=True)
-    result = kg.timeline(tmp_path, "billing", coordinator="classic", all=True)
-    assert result.events == whole.events[: len(result.events)] and 0 < len(result.events) < len(whole.events)
-    assert len(result.problems) == 1 and not whole.problems
 
 
 def test_who_joined_is_unknown_if_the_earlier_generations_are_gone():

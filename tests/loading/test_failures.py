@@ -51,12 +51,3 @@ def test_two_folders_of_one_partition_are_refused(tmp_path, capsys):
         kg.load(tmp_path)
     assert main(["load", str(tmp_path)]) == 2
     assert "remove one of them" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_until_reads_whole_batches_and_names_the_first_offset_after_the_cut(engine):
-    """A batch counts by its base offset; next_offset is the first offset that was not read."""
-    path = "data/harbour/3.9.2/__consumer_offsets-9"
-    loaded = kg.load(path, "classic", until=38, engine=engine).partitions[9]
-    assert loaded.next_offset == 39  # the batch holds offsets 36 to 38
-    assert kg.load(path, "classic", until=37, engine=engine).partitions[9] == loaded

@@ -123,14 +123,6 @@ def test_a_tail_of_zeros_is_the_end():
     assert len(list(read_batches(GOOD + bytes(4096)))) == 1
 
 
-def test_damage_in_a_segment_ends_the_log_there(tmp_path):
-    """A broker's recovery cuts the log at the damage and drops the later segments."""
-    (tmp_path / "00000000000000000000.log").write_bytes(GOOD + bytes([1]) * 40)
-    (tmp_path / "00000000000000000002.log").write_bytes(GOOD)
-    log = kg.open_log(tmp_path)
-    assert len(list(log)) == 1 and log.damage.offset == 2
-
-
 def test_iterations_over_one_log_do_not_disturb_each_other(tmp_path):
     """Each loop sees every batch, and `damage` is what the log has, whether or not a loop has reached its end."""
     (tmp_path / "00000000000000000000.log").write_bytes(GOOD * 2 + bytes([1]) * 40)

@@ -31,23 +31,6 @@ def test_4_2_is_its_newest_patch():
     assert kg.dialect("new", "4.2").version == (4, 2, 2)
 
 
-def test_a_load_says_whose_rules_it_has_used(run):
-    """The JSON has `kafka_rules`, and one line on stderr says so; the answer is that of the nearest release."""
-    answers = []
-    for kafka, rules_of in (("4.5.0", "4.4.0"), ("4.4.0", None)):
-        status, out, err = run("load", DATA, "--kafka", kafka, "--json")
-        answer = json.loads(out)
-        assert (status, answer.pop("kafka"), answer.pop("kafka_rules", None)) == (0, kafka, rules_of)
-        assert err == (
-            f"kafkagroups: Kafka {kafka}: this package was not compared with a broker of this version; "
-            f"the rules are those of {rules_of}\n"
-            if rules_of
-            else ""
-        )
-        answers.append(answer)
-    assert answers[0] == answers[1]
-
-
 @pytest.mark.parametrize(
     ("before", "after", "lost"),
     [

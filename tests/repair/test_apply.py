@@ -215,22 +215,17 @@ BELOW = "offset 2 is below the log start offset 3 of payments-0"
 BEYOND = "offset 11 is beyond the log end offset 10 of orders-0"
 
 
-def test_offsets_out_of_range_are_refused(broker, apply):
+@pytest.mark.parametrize(("out_of_range", "result"), [("refuse", "refused"), ("skip", "skipped")])
+def test_offsets_out_of_range_are_not_set(broker, apply, out_of_range, result):
     """The log start offset and the log end offset themselves are in range."""
-    assert apply(plan_of(g=RANGE), writes=True) == {
-        ("g", "payments-0"): (None, 2, "refused", BELOW),
-        ("g", "orders-0"): (None, 11, "refused", BEYOND),
+    assert apply(plan_of(g=RANGE), writes=True, out_of_range=out_of_range) == {
+        ("g", "payments-0"): (None, 2, result, BELOW),
+        ("g", "orders-0"): (None, 11, result, BEYOND),
         ("g", "orders-1"): (None, 0, "set", None),
     }
+    assert broker.groups["g"].offsets == {("orders", 1): (0, "")}
     in_range = plan_of(h={"payments-0": 3, "orders-0": 10})
     assert set(results(apply(in_range, writes=True)).values()) == {"set"}
-
-
-def test_offsets_out_of_range_are_skipped(broker, apply):
-    """Nothing is set for them, and they are no error."""
-    rows = apply(plan_of(g=RANGE), writes=True, out_of_range="skip")
-    assert rows["g", "payments-0"][2:] == ("skipped", BELOW) and rows["g", "orders-0"][2:] == ("skipped", BEYOND)
-    assert broker.groups["g"].offsets == {("orders", 1): (0, "")}
 
 
 def test_offsets_out_of_range_are_clamped(broker, apply):

@@ -160,14 +160,6 @@ def test_a_commit_has_the_topic_id_of_the_log(tmp_path):
     raise AssertionError("no commit with a topic id")
 
 
-@pytest.mark.parametrize("offset", [-1, -5, -(2**63)])
-def test_a_commit_of_a_negative_offset(offset, tmp_path):
-    """Brokers store every offset of a client. 3.9.2 and 1.0.1 stored -5, in the conversations named commits."""
-    kg.append(CLASSIC, tmp_path / "out", commit=f"g:t-0={offset}")
-    for coordinator in COORDINATORS:
-        assert kg.load(tmp_path / "out", coordinator)["g"].offsets[TopicPartition("t", 0)].offset == offset
-
-
 def commits_with_topic_id(path):
     for batch in kg.open_log(path):
         for record in () if batch.is_control or batch.is_transactional else batch.records:

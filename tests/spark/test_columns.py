@@ -16,7 +16,6 @@ from tests.spark.tables import (
     TABLES,
     ConsumerOffsets,
     arrow_schema,
-    in_order,
     load_table,
     make_reader,
     partitions_of,
@@ -99,18 +98,6 @@ def test_tasks_hold_about_the_same_bytes(tmp_path):
     one = make_reader(tmp_path, tasks="2")
     assert [sorted(log.partition for log in task.logs) for task in one.partitions()] == [[0], [1, 2, 3, 4, 5]]
     assert len(make_reader(tmp_path, tasks="50").partitions()) == 6
-
-
-def test_damage_is_a_row(tmp_path):
-    """With failOnDamage=false, the tables have the rows before the damage; table partitions has its position."""
-    shutil.copytree(STORY, tmp_path / "log")
-    segment = tmp_path / "log" / "__consumer_offsets-9" / "00000000000000000000.log"
-    segment.write_bytes(segment.read_bytes() + b"torn")
-    options = {"coordinator": "classic", "failOnDamage": "false"}
-    (row,) = read(tmp_path / "log", table="partitions", log_partitions="9", **options)
-    assert row["error"] is None and row["damage"].startswith(f"{segment}, byte ")
-    damaged, whole = (read(path, **options) for path in (tmp_path / "log", STORY))
-    assert in_order(damaged) == in_order(whole)
 
 
 @pytest.mark.parametrize(

@@ -85,15 +85,6 @@ def test_relative_paths_begin_where_python_is(session, tmp_path, monkeypatch):
     assert len(kgs.load_groups("here", "classic", session=session)) == 6
 
 
-def test_synthetic_records_on_spark(session, tmp_path):
-    """All records of a generated topic are read, and all live offsets are found."""
-    summary = synth.write(tmp_path / "log", 20_000, partitions=7, groups=50, tombstones=0.2)
-    tables = kgs.load(tmp_path / "log", partitions=7, session=session)
-    assert tables.offsets.count() == summary["live_offsets"]
-    (total,) = tables.partitions.agg({"records": "sum"}).first()
-    assert total == 20_000
-
-
 def python(code, cwd, **env):
     """Run code in a separate Python."""
     environment = {**os.environ, **env}

@@ -28,7 +28,7 @@
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a log into a folder next to this notebook, a new one each time, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)` in a cell, and write your answers into the exercise. There are three hints (`course.hint("NAME", 1)` to `3`), and `course.show_worked_solution(…)` shows one way to the cause. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands, and `--help` their options.
+# `course.open_incident(…)` writes a log into a folder next to this notebook, each time anew, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)` in a cell, and write your answers into the exercise. There are three hints (`course.hint("NAME", 1)` to `3`), and `course.show_worked_solution(…)` shows one way to the cause. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands, and `--help` their options.
 #
 # | incident | level | for | log of |
 # |---|---|---|---|
@@ -63,7 +63,7 @@ folder = course.open_incident("growing_partition")
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# One group has more bytes than all others together, and nearly all its records are dead. It is your first answer:
+# One group has more bytes than all others together, and nearly all its records are dead. This group is your first answer:
 
 # %%
 # exercise: growing_group

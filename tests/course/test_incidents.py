@@ -101,6 +101,18 @@ def test_open_incident_shows_the_page(tmp_path, monkeypatch, capsys):
     assert incident.questions[0].text in shown
 
 
+def test_an_incident_that_is_opened_again_has_no_cleaned_copy(tmp_path, monkeypatch, capsys):
+    """The cell of the lesson that writes the copy runs a second time. Other files of the learner stay."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        folder = course.open_incident("growing_partition")
+        course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__consumer_offsets-12", folder)
+        (folder / "notes.txt").write_text("mine")
+    course.open_incident("growing_partition")
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert [path.parent for path in folder.rglob("__consumer_offsets-*")] == [folder]
+
+
 # The answers follow from the bytes. Each test reads the records itself.
 
 

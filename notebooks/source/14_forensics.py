@@ -3,7 +3,7 @@
 #
 # **Something went wrong at night. What does the log say?**
 #
-# **Which Kafka:** each incident names the release of its broker, because the rules of that release decide (`--kafka`). Six of the ten also fit brokers of 4.x.
+# **Which Kafka:** 4.x, and 3.9 or 2.8 where an incident needs an older broker.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -12,41 +12,38 @@
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
 # %% [markdown]
-# Four questions find most causes. Ask them in this order, about a copy of a broker's folder. (Without access to the disks, `kafkagroups pull --bootstrap BROKER --out pulled` makes the copy.)
+# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. You could delete files, restart brokers or reset offsets, but each of these can destroy the trace of the cause. It is safer to copy the folders of `__consumer_offsets`, and to ask the copy.
 #
-# | question | command |
-# |---|---|
-# | 1. **Where** is it? Which partition, which group? | `kafkagroups stats .` and `kafkagroups check .` |
-# | 2. **Who** wrote it, and when? | `kafkagroups timeline . --group GROUP` and `kafkagroups explain . --group GROUP` |
-# | 3. What does a **broker answer** from this log? | `kafkagroups load . --group GROUP` |
-# | 4. **What changed**? Compare two moments, two replicas or two coordinators. | `kafkagroups diff A B` |
+# Four questions lead from an alarm to its cause. Each has a command:
 #
-# `kafkagroups dump PARTITION` prints every record, if nothing else helps.
+# | question | why you ask it | command |
+# |---|---|---|
+# | 1. **Where** is it? | Of 50 partitions and a thousand groups, perhaps one is your case. | `stats`, `check` |
+# | 2. **Who** wrote it, and when? | Every record has a group and a time, and most causes are what a program or a person did. | `explain`, `timeline` |
+# | 3. What does a **broker answer** from this log? | Clients see answers, which come from a few of the records. | `load` |
+# | 4. **What changed?** | A cause is a difference: between two moments, two replicas, or two coordinators. | `diff` |
+#
+# We solve incident 1 together, one question after the other. The others are yours: the complaint often answers one of the questions, and then you begin with the next.
 
 # %% [markdown]
 # ## How an incident works
 #
-# 1. `course.open_incident(…)` writes a log into a new folder next to this notebook, and shows what people saw.
-# 2. Find the cause with commands: in a terminal in the incident's folder, or with `course.run_command(…)` in a cell.
-# 3. Write your answers into the cells, and run the check. There are three hints: `course.hint("NAME", 1)` to `course.hint("NAME", 3)`.
-# 4. `course.show_worked_solution(…)` shows one way to the cause.
+# `course.open_incident(…)` writes a log into a folder next to this notebook, each time anew, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)` in a cell, and write your answers into the exercise. There are three hints (`course.hint("NAME", 1)` to `3`), and `course.show_worked_solution(…)` shows one way to the cause. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands, and `--help` their options.
 #
-# You can stop after each incident. The first three begin with a command, for 4 to 7 the command waits in the cell, and in 8 to 10 you choose. In level 3, there is more than one cause.
+# | incident | level | for | log of |
+# |---|---|---|---|
+# | 1 · One partition fills the disk | 1 | operators | 4.3.1 |
+# | 2 · Some failovers take hours | 1 | operators | 4.3.1 |
+# | 3 · Printed again on Monday | 1 | developers | 4.3.1 |
+# | 4 · The monitor goes dark | 2 | both | 4.1.0 |
+# | 5 · Parse errors | 2 | developers | 4.3.1 |
+# | 6 · A lag alarm | 2 | developers | 3.9.2 |
+# | 7 · After the upgrade | 2 | operators | 2.8.2 |
+# | 8 · Unstable offsets | 3 | developers | 3.9.2 |
+# | 9 · Offsets go back | 3 | developers | 3.9.2 |
+# | 10 · The dead cluster | 3 | operators | 4.0.1 |
 #
-# | incident | level | for | log of | if your brokers run 4.x |
-# |---|---|---|---|---|
-# | 1 · One partition fills the disk | 1 | operators | 3.9.2 | same answers |
-# | 2 · Some failovers take hours | 1 | operators | 3.9.2 | same answers |
-# | 3 · Printed again on Monday | 1 | developers | 3.9.2 | same answers |
-# | 4 · A lag alarm | 2 | developers | 3.9.2 | cannot happen |
-# | 5 · After the upgrade | 2 | operators | 2.8.2 | cannot happen |
-# | 6 · The monitor goes dark | 2 | both | 4.1.0 | take it |
-# | 7 · Parse errors | 2 | developers | 3.9.2 | same answers |
-# | 8 · Unstable offsets | 3 | developers | 3.9.2 | refused by 4.x with clients of 4.x |
-# | 9 · Offsets go back | 3 | developers | 3.9.2 | one of two causes cannot happen |
-# | 10 · The dead cluster | 3 | operators | 4.0.1 | take it |
-#
-# Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* It ends with the measures that we would take.
+# In level 1, the first commands show the cause. In level 2, you compare two answers, and in level 3, there is more than one cause.
 
 # %%
 from kafkagroups import course
@@ -58,78 +55,94 @@ from kafkagroups import course
 folder = course.open_incident("growing_partition")
 
 # %% [markdown]
-# The command prints a finding and three tables:
+# ### Where?
 #
-# 1. one line for each partition,
-# 2. one line for each group: a **live** record still counts, and a **dead** one has been replaced or deleted,
-# 3. the cleaner: where the next pass stops and why, how many bytes it could free, and up to which offset and when the partition was cleaned. `-` means that the log shows no trace of a pass.
-#
-# Read only what a question needs.
+# The complaint names the partition, so *where* means: which group? `stats` counts the records of each one. In its second table, a record is **live** if a broker still answers from it. A **dead** one was replaced or deleted, and waits for the cleaner.
 
 # %%
-course.run_command("kafkagroups stats . --kafka 3.9.2", folder)
+course.run_command("kafkagroups stats .", folder)
+
+# %% [markdown]
+# One group has more bytes than all others together, and nearly all its records are dead. This group is your first answer:
 
 # %%
-# exercise: growing_group, growing_live_records, growing_removed_records
+# exercise: growing_group
 growing_group = ...
-growing_live_records = ...
-growing_removed_records = ...
 
 # %%
 course.check("growing_group", growing_group)
-course.check("growing_live_records", growing_live_records)
-course.check("growing_removed_records", growing_removed_records)
 # course.hint("growing_group", 1)
+
+# %% [markdown]
+# ### Who wrote it, and when?
+#
+# 24,000 records are too many to read, but one minute of one topic-partition shows how they came about. `explain` prints each record with its **fate**. A `superseded` record was replaced by a later one of its key, whose offset is in the column *by*; a broker answers from the one that `wins`.
+
+# %%
+course.run_command(
+    "kafkagroups explain . --group price-ticker --topic prices --partition 0 --since-time 2026-03-02T19:59", folder
+)
+
+# %% [markdown]
+# `12:25905` is offset 25905 in partition 12 of `__consumer_offsets`. Within 40 seconds, the program commits this topic-partition four times, and each time it has moved by two. So it commits after nearly every record, and each commit replaces the one before.
+#
+# ### What does a broker answer?
+#
+# `load` does what the next coordinator would do: it replays the log, and prints what remains.
+
+# %%
+course.run_command("kafkagroups load .", folder)
+
+# %% [markdown]
+# To answer, a broker must read 25,914 records, as the first line says. The column *offsets* counts for each group the records that it answers from. Add them up:
+
+# %%
+# exercise: growing_live_records
+growing_live_records = ...
+
+# %%
+course.check("growing_live_records", growing_live_records)
+# course.hint("growing_live_records", 1)
+
+# %% [markdown]
+# ### What changed?
+#
+# A group that commits too often makes a log long, but only until the next pass of the cleaner. So what did the cleaner change? In the output of `stats`, the last table has `-` under *cleaned to*, because no pass has left a trace. And the newest of the 25,914 records, in the output of `load`, has offset 25913. How many offsets are missing?
+
+# %%
+# exercise: growing_removed_records
+growing_removed_records = ...
+
+# %%
+course.check("growing_removed_records", growing_removed_records)
+# course.hint("growing_removed_records", 1)
+
+# %% [markdown]
+# What *would* a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs. Its verdict is the sentence that begins with *No group*:
+
+# %%
+course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__consumer_offsets-12", folder)
+course.run_command("kafkagroups diff . cleaned", folder)
+
+# %% [markdown]
+# A pass removes 25,089 records, and no answer differs. So two things came together: a group that commits after every record, and a cleaner that has not run. Commits alone fill no disk, so the cleaner is the cause, and the group only says why it is *this* partition.
+#
+# Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* It ends with our measures.
 
 # %%
 # course.show_worked_solution("growing_partition")
 
 # %% [markdown]
-# ## Reading `timeline` and `explain`
-#
-# The next incidents need two more commands. `timeline` prints the events of a group, here of `fraud-check` from lesson 08. `9:25` is offset 25 in partition 9 of `__consumer_offsets`:
-
-# %%
-shop = course.find_data("harbour/4.3.1")
-course.run_command("kafkagroups timeline . --group fraud-check", shop)
-
-# %% [markdown]
-# Line `9:32`: the transaction of producer 1 wanted 30, but the plain commit of 25 is later in the log, so 25 stays.
-#
-# `explain` prints each record, and what became of it (its *fate*):
-#
-# - **wins**: a broker answers from this record.
-# - **superseded**: a later record of the same key counts.
-# - **aborted**, **pending**: the transaction was aborted, or has no marker yet.
-# - **deleted**, **hidden**: a tombstone of this offset, or of its group, followed.
-#
-# The column *by* names the record that decided: `31` is `9:31`. `▼` means that the offset went back. For a transaction, `timeline` shows where the marker is, because the offset counts from there on, and `explain` shows where the record is.
-
-# %%
-course.run_command("kafkagroups explain . --group fraud-check --topic payments --partition 0", shop)
-
-# %% [markdown]
-# ## Options that decide
-#
-# | option | what it is for |
-# |---|---|
-# | `--kafka 3.9.2` | The rules of the broker that had the log. Without it, the rules are those of 4.3.1. |
-# | `timeline --retention 7d` | With it, `timeline` shows whether an offset expired or was deleted by a request. |
-# | `stats --by type`, `stats --by writer` | Counts value versions, or who commits: members, clients without a member, transactions (`t`). |
-# | `load --until-time TIME` | What a broker answered at an earlier time. |
-# | `diff . --coordinators` | Compares the answers of the newest 4.x and of 3.9. |
-# | `load --past-damage` | Also reads what is behind a damaged batch. |
-#
-# `--help` has examples.
-
-# %% [markdown]
 # ## Incident 2: some failovers take hours
+#
+# Here you have two replicas of the same log, so you can begin with question 4. `diff` tells whether the two brokers answer the same, and `stats` what each of them must read for that.
 
 # %%
 folder = course.open_incident("slow_failover")
 
 # %%
-course.run_command("kafkagroups stats broker-1 broker-2 --kafka 3.9.2", folder)
+course.run_command("kafkagroups diff broker-1 broker-2", folder)
+course.run_command("kafkagroups stats broker-1 broker-2", folder)
 
 # %%
 # exercise: slow_records, slow_last_cleaning, slow_differences
@@ -148,12 +161,20 @@ course.check("slow_differences", slow_differences)
 
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
+#
+# So far, every answer was right, and only the log was long. Now offsets are gone. The complaint names the group, so begin with question 2: `timeline` tells the life of a group, with its members, its first commits, and everything that set an offset back or deleted it. Ordinary commits are left out.
 
 # %%
 folder = course.open_incident("empty_monday")
 
 # %%
-course.run_command("kafkagroups timeline . --group bread-print --kafka 3.9.2", folder)
+course.run_command("kafkagroups timeline . --group bread-print", folder)
+
+# %% [markdown]
+# A tombstone does not say why it was written, so compare its time with those of other events. Question 4 leads to the other groups: `diff` also compares two moments of one log. What is not in its table has not changed.
+
+# %%
+course.run_command("kafkagroups diff . --since-time 2026-03-06T18:00 --until-time 2026-03-09T06:59", folder)
 
 # %%
 # exercise: monday_deleted_at, monday_hours, monday_partial, monday_kept
@@ -173,57 +194,11 @@ course.check("monday_kept", monday_kept)
 # course.show_worked_solution("empty_monday")
 
 # %% [markdown]
-# ## Incident 4: a lag alarm for a group that does not exist
-
-# %%
-folder = course.open_incident("lag_of_the_dead")
-
-# %%
-# course.run_command("kafkagroups load . --kafka 3.9.2", folder)
-
-# %%
-# exercise: dead_group, dead_group_tombstones, dead_generation
-dead_group = ...
-dead_group_tombstones = ...
-dead_generation = ...
-
-# %%
-course.check("dead_group", dead_group)
-course.check("dead_group_tombstones", dead_group_tombstones)
-course.check("dead_generation", dead_generation)
-# course.hint("dead_group", 1)
-
-# %%
-# course.show_worked_solution("lag_of_the_dead")
-
-# %% [markdown]
-# ## Incident 5: offsets are gone after the upgrade
-
-# %%
-folder = course.open_incident("after_the_upgrade")
-
-# %%
-# course.run_command("kafkagroups stats . --kafka 2.8.2 --by type", folder)
-
-# %%
-# exercise: upgrade_lost_groups, upgrade_version, upgrade_expiry, upgrade_kept_group
-upgrade_lost_groups = ...
-upgrade_version = ...
-upgrade_expiry = ...
-upgrade_kept_group = ...
-
-# %%
-course.check("upgrade_lost_groups", upgrade_lost_groups)
-course.check("upgrade_version", upgrade_version)
-course.check("upgrade_expiry", upgrade_expiry)
-course.check("upgrade_kept_group", upgrade_kept_group)
-# course.hint("upgrade_lost_groups", 1)
-
-# %%
-# course.show_worked_solution("after_the_upgrade")
-
-# %% [markdown]
-# ## Incident 6: the monitor goes dark
+# ## Incident 4: the monitor goes dark
+#
+# This time, the log and the answers are right, and a program that reads the log is wrong. Such a program depends on the bytes, so question 2 is about kinds of records: which kind begins when? `stats --by type` counts them by type and value version, and `dump PARTITION` prints every record with its version, such as `v3`.
+#
+# The rules of the broker that had the log decide, so name its release with `--kafka` if it is not 4.3.1. From here on, the first command waits in the cell.
 
 # %%
 folder = course.open_incident("dark_monitor")
@@ -249,13 +224,35 @@ course.check("dark_length", dark_length)
 # course.show_worked_solution("dark_monitor")
 
 # %% [markdown]
-# ## Incident 7: 20 GB of parse errors a night
+# ## Reading transactions
+#
+# For commits in transactions, `explain` has more fates. Here is `fraud-check` from lesson 08:
+
+# %%
+shop = course.find_data("harbour/4.3.1")
+course.run_command("kafkagroups explain . --group fraud-check --topic payments --partition 0", shop)
+
+# %% [markdown]
+# - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
+# - For a commit in a transaction, *by* names its marker, or the record that was later in the log.
+# - `▼` means that the offset went back. The 25 of `9:31`, a plain commit, is later in the log than the 30 of the transaction, so it wins, although the marker comes last.
+# - `deleted` and `hidden` say that a tombstone of the offset, or of its group, followed.
+#
+# `timeline` puts the same commits at their markers, because from there on they count:
+
+# %%
+course.run_command("kafkagroups timeline . --group fraud-check", shop)
+
+# %% [markdown]
+# ## Incident 5: 20 GB of parse errors a night
+#
+# Again, a program that reads the files fails, but no version has changed. So ask who writes in a new way: `stats --by writer` has a line for each way in which a group commits, and `t` stands for transactions.
 
 # %%
 folder = course.open_incident("parse_errors")
 
 # %%
-# course.run_command("kafkagroups stats . --kafka 3.9.2 --by writer", folder)
+# course.run_command("kafkagroups stats . --by writer", folder)
 
 # %%
 # exercise: parse_first_offset, parse_group, parse_unreadable, parse_second_message
@@ -275,7 +272,73 @@ course.check("parse_second_message", parse_second_message)
 # course.show_worked_solution("parse_errors")
 
 # %% [markdown]
+# ## On 3.9 and older brokers
+#
+# The causes of incidents 1 to 3 and 5 are the same on 3.9. Those of the next two do not exist on 4.x, because its coordinator writes the tombstone that is missing in incident 6, and brokers as old as those of incident 7 cannot be upgraded to it directly. If your brokers run 4.x, you can go on with incident 8.
+
+# %% [markdown]
+# ## Incident 6: a lag alarm for a group that does not exist
+#
+# Two readers of one log, the broker and a monitor, disagree about which groups exist. So begin with question 3, the list of the broker, and ask question 2 about the groups that it does not have.
+
+# %%
+folder = course.open_incident("lag_of_the_dead")
+
+# %%
+# course.run_command("kafkagroups load . --kafka 3.9.2", folder)
+
+# %%
+# exercise: dead_group, dead_group_tombstones, dead_generation
+dead_group = ...
+dead_group_tombstones = ...
+dead_generation = ...
+
+# %%
+course.check("dead_group", dead_group)
+course.check("dead_group_tombstones", dead_group_tombstones)
+course.check("dead_generation", dead_generation)
+# course.hint("dead_group", 1)
+
+# %%
+# course.show_worked_solution("lag_of_the_dead")
+
+# %% [markdown]
+# ## Incident 7: offsets are gone after the upgrade
+#
+# Offsets are gone as in incident 3, but before the retention time was over. Since the log has records of two releases, begin as in incident 4. Then `load --until-time TIME` shows what a broker answered at an earlier moment, and `timeline --retention 7d` which deletion was an expiry.
+
+# %%
+folder = course.open_incident("after_the_upgrade")
+
+# %%
+# course.run_command("kafkagroups stats . --kafka 2.8.2 --by type", folder)
+
+# %%
+# exercise: upgrade_lost_groups, upgrade_version, upgrade_expiry, upgrade_kept_group
+upgrade_lost_groups = ...
+upgrade_version = ...
+upgrade_expiry = ...
+upgrade_kept_group = ...
+
+# %%
+course.check("upgrade_lost_groups", upgrade_lost_groups)
+course.check("upgrade_version", upgrade_version)
+course.check("upgrade_expiry", upgrade_expiry)
+course.check("upgrade_kept_group", upgrade_kept_group)
+# course.hint("upgrade_lost_groups", 1)
+
+# %%
+# course.show_worked_solution("after_the_upgrade")
+
+# %% [markdown]
+# ## Two hard ones
+#
+# Incidents 8 and 9 have more than one cause, and no command waits for you. Both are about offsets in transactions (lesson 08), where several records compete for one answer. On 4.x, incident 8 needs clients older than 4.0, and one of the two causes of incident 9 is left.
+
+# %% [markdown]
 # ## Incident 8: process B waits for stable offsets
+#
+# The complaint answers question 3: the offset is *unstable*. So ask where transactions are open, and who would end each of them. You can try a remedy first: `edit --marker` ends a transaction in a copy, and `load` tells what a broker would answer from it.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -302,6 +365,8 @@ course.check("unstable_offset_after", unstable_offset_after)
 
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
+#
+# Until now, one log had one answer. Here, a broker that runs and a broker that loads its log may disagree, so ask question 2 about each of the two offsets, and do not expect one cause for both. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean TIME` runs a pass of the cleaner on a copy.
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -329,7 +394,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# This is the hardest incident: several causes came together. Plan an hour for it.
+# In this last incident, several things went wrong in one night, so you ask the four questions more than once: plan an hour. Begin with question 1: `check` says which partitions the next broker does not load, and why. A broker cuts a log at a damaged batch; `load --past-damage` also reads what is behind it.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -357,13 +422,13 @@ course.check("cluster_cut_group", cluster_cut_group)
 # %% [markdown]
 # ### The rescue
 #
-# The four numbers are the diagnosis. Now bring the groups into the new cluster. Run this command in the incident's folder. It writes a plan:
+# The four answers are the diagnosis. Now bring the groups into the new cluster. In the incident's folder, this command writes a plan:
 #
 # ```
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. The plan is a text file in JSON: correct it with an editor or with Python. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
+# Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. Correct the plan, a file in JSON, with an editor or with Python. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. Without Java, the cell compares your plan with the recorded answers of a real broker.
@@ -399,7 +464,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 # ## At 3 am
 #
 # 1. Do the groups begin at wrong positions? Then stop their consumers first, before they commit. Otherwise leave them running, and restart nothing.
-# 2. Copy the partition before anybody changes something ([how](../docs/operator.md#how-to-copy-a-partition)).
+# 2. Copy the partition before anybody changes something ([how](../docs/operator.md#how-to-copy-a-partition), or with `kafkagroups pull`).
 # 3. `kafkagroups check COPY`: does the next broker load it?
 # 4. `kafkagroups report COPY --out report.html`: findings with remedies, to send to a colleague.
 # 5. Only then repair, and first on the copy.
@@ -421,5 +486,3 @@ course.rescue_into_new_broker(folder / "plan.json")
 # Networks, disks and quotas cause more incidents than `__consumer_offsets`, but they leave no trace in this log.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
-#
-# This was the last lesson.

@@ -107,7 +107,7 @@ def test_the_first_ten_minutes(page, lab, course):
     open_lesson(page, lab, "14_forensics")
     run_until(page, 'course.run_command("kafkagroups stats')
     page.screenshot(path=SCREENS / "first-incident.png")
-    expect(page.locator(".jp-OutputArea-output", has_text="price-ticker")).to_contain_text("2880000", timeout=30_000)
+    expect(page.locator(".jp-OutputArea-output", has_text="price-ticker")).to_contain_text("3336000", timeout=30_000)
     assert (course / "notebooks" / "incidents" / "01-growing-partition" / "symptoms.md").is_file()
     assert page.outside == []
 

@@ -1,4 +1,4 @@
-"""Incident 5: offsets are gone after an upgrade. Old commits have an expire timestamp, and the brokers were off."""
+"""Incident 7: offsets are gone after an upgrade. Old commits have an expire timestamp, and the brokers were off."""
 
 from __future__ import annotations
 

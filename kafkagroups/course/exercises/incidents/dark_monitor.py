@@ -1,4 +1,4 @@
-"""Incident 6: a monitor shows old offsets. Upgraded brokers write value version 4, which the monitor cannot read."""
+"""Incident 4: a monitor shows old offsets. Upgraded brokers write value version 4, which the monitor cannot read."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, commit_offsets, join, make_consumer
 from kafkagroups.course.small_logs import HOUR_MS, MINUTE_MS
 
-KAFKA = "3.9.2"
+KAFKA = "4.3.1"
 RETENTION_HOURS = 48
 THURSDAY_MS = 1_772_668_800_000  # 2026-03-05 00:00 UTC
 STEP = 10
@@ -37,7 +37,7 @@ SIMPLE_GROUP = "receipt-stats"
 """It has no members, and commits every hour."""
 PARTLY_IDLE_GROUP = "fridge-report"
 """It has no members, and commits every hour. Two of its four fridges are switched off on Friday at 11:00."""
-PARTITIONS = {"bread": 4, "oven": 3, "invoice": 2, "label": 2}
+PARTITIONS = {"bread": 4, "oven": 3, "invoice": 2, "label": 2, "receipt": 3, "fridge": 4}
 
 
 def write(folder: Path, seed: int) -> None:
@@ -46,11 +46,11 @@ def write(folder: Path, seed: int) -> None:
             log,
             KAFKA,
             now_ms=THURSDAY_MS + BROKER_START * MINUTE_MS + 11_000,
-            topics=None,
+            topics=PARTITIONS,
             offsets_retention_ms=RETENTION_HOURS * HOUR_MS,
             group_initial_rebalance_delay_ms=0,
         )
-        broker.start_expiration()
+        broker.start_expiration(STEP * MINUTE_MS)
         shop = _Shop(broker, Random(seed))
         for minute in range(FIRST_STEP, END, STEP):
             broker.clock.advance_to(THURSDAY_MS + minute * MINUTE_MS)
@@ -68,6 +68,7 @@ class _Shop:
         self.oven = make_consumer(self.broker, OPEN_GROUP, 1, PARTITIONS)
         self.invoice = make_consumer(self.broker, WEEKEND_GROUP, 1, PARTITIONS)
         self.label = make_consumer(self.broker, NIGHTLY_GROUP, 1, PARTITIONS)
+        self.label.leave()
         join(self.broker, *self.bread, self.oven, self.invoice)
 
     def run_step(self, minute: int) -> None:

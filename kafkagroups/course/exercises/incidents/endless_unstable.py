@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, name_partition
+from kafkagroups.course.exercises.incidents.incident_log import OldIncidentLog, name_partition
 from kafkagroups.course.small_logs import MINUTE_MS
 from kafkagroups.log.segment_file import partition_for
 
@@ -41,7 +41,7 @@ PARTITION = partition_for(GROUP, 50)
 class _Processes:
     """The three processes of `receipt-totals`. Each one reads two fixed topic-partitions and has its own producer."""
 
-    def __init__(self, log: IncidentLog) -> None:
+    def __init__(self, log: OldIncidentLog) -> None:
         self.log = log
         self.producers = [FIRST_PRODUCER, FIRST_PRODUCER + 1, FIRST_PRODUCER + 2]
         self.positions = [2_400 + 60 * number for number in range(6)]
@@ -79,19 +79,19 @@ def write(folder: Path, seed: int) -> None:
     random = Random(seed)
     name = name_partition(GROUP)
     uncleaned = folder / "uncleaned"
-    with IncidentLog(uncleaned, segment_bytes=SEGMENT_BYTES) as log:
+    with OldIncidentLog(uncleaned, segment_bytes=SEGMENT_BYTES) as log:
         processes = _Processes(log)
         for step in range(CLEANED_STEP):
             _write_step(log, processes, step, random)
     compact(uncleaned / name, folder / name, CleanerConfig(_find_time(CLEANED_STEP), segment_bytes=SEGMENT_BYTES))
     shutil.rmtree(uncleaned)
-    with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
+    with OldIncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
         processes.log = log
         for step in range(CLEANED_STEP, STEPS):
             _write_step(log, processes, step, random)
 
 
-def _write_step(log: IncidentLog, processes: _Processes, step: int, random: Random) -> None:
+def _write_step(log: OldIncidentLog, processes: _Processes, step: int, random: Random) -> None:
     time_ms = _find_time(step)
     for process in range(3):
         begin_ms = time_ms + process * MINUTE_MS + random.randrange(20_000)
@@ -113,7 +113,7 @@ def _write_step(log: IncidentLog, processes: _Processes, step: int, random: Rand
     _write_import(log, step, time_ms)
 
 
-def _write_import(log: IncidentLog, step: int, time_ms: int) -> None:
+def _write_import(log: OldIncidentLog, step: int, time_ms: int) -> None:
     number, part = divmod(step + FIRST_IMPORT_PART, STEPS_OF_IMPORT)
     epoch = IMPORT_EPOCH if number <= RESTARTED_IMPORT else IMPORT_EPOCH + 2
     if part == 0:

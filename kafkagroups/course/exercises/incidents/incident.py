@@ -138,6 +138,7 @@ def read_incident(page: Path) -> Incident:
     title, facts = head.removeprefix("# ").split("\n", 1)
     fact = dict(re.findall(r"^- (\w+): (.+)$", facts, re.MULTILINE))
     hints = read_hints(sections["Hints"])
+    questions = [name for name in sections if name.startswith("Question ")]
     return Incident(
         int(fact["number"]),
         page.stem,
@@ -147,11 +148,7 @@ def read_incident(page: Path) -> Incident:
         sections["Complaint"],
         sections.get("Server log", ""),
         _read_chart(sections["Chart"]) if "Chart" in sections else None,
-        tuple(
-            _read_question(name.removeprefix("Question "), text, hints)
-            for name, text in sections.items()
-            if name.startswith("Question ")
-        ),
+        tuple(_read_question(name.removeprefix("Question "), sections[name], hints) for name in questions),
         import_module(f"{__package__}.{page.stem}").write,
         tuple(_read_step(*found) for found in _STEP.findall(sections["Worked solution"])),
         sections["Cause"],
@@ -220,10 +217,8 @@ def open_incident(name: str) -> Path:
     incident = find_incident(name)
     folder = FOLDER / incident.folder_name
     write_incident(incident, folder)
-    display(Page(_format_symptoms(incident)))  # type: ignore[no-untyped-call]
-    if incident.chart is not None:
-        display(incident.chart)  # type: ignore[no-untyped-call]
-    display(Page(_format_questions(incident)))  # type: ignore[no-untyped-call]
+    shown = (Page(_format_symptoms(incident)), incident.chart, Page(_format_questions(incident)))
+    display(*filter(None, shown))  # type: ignore[no-untyped-call]
     return folder
 
 
@@ -244,15 +239,14 @@ def show_worked_solution(name: str) -> None:
 
 
 def write_incident(incident: Incident, folder: Path) -> None:
-    """Write the log and the page of an incident into a folder.
+    """Write the log and the page of an incident into a folder, instead of the partitions and cleaned copies in it.
 
     Raises UsageError if the folder cannot be written, for example because there is a file with its name.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for replica in incident.replicas:
-            for old in (folder / replica).glob(_PARTITION_FOLDERS):
-                _remove(old)
+        for old in sorted(folder.rglob(_PARTITION_FOLDERS)):
+            _remove(old)
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
     incident.write(folder, SEED)
@@ -277,10 +271,7 @@ def _format_symptoms(incident: Incident) -> str:
 
 
 def _format_questions(incident: Incident) -> str:
-    questions = (
-        f"{number}. {question.text} (`{question.exercise.name}`)"
-        for number, question in enumerate(incident.questions, 1)
-    )
+    questions = [f"{number}. {each.text} (`{each.exercise.name}`)" for number, each in enumerate(incident.questions, 1)]
     return "\n".join(["**Questions**", "", *questions])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from kafkagroups.coordinator import Consumer, DiskLogs, GroupCoordinator, NewBatch, OffsetCommit
+from kafkagroups.coordinator.conversation import make_topic_id
 from kafkagroups.coordinator.messages import Errors
 from kafkagroups.course.small_logs import KeyAndValue, encode_pair
 from kafkagroups.errors import UsageError
@@ -15,10 +16,14 @@ from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record
+from kafkagroups.records.wire import UUID
 
 
 class IncidentLog(DiskLogs):
     """The partitions of an offsets topic in `folder`. At the end of a `with` block, the files are closed."""
+
+    value_version = 4
+    """The value version of the commits: since 4.1, a plain commit has the id of its topic."""
 
     def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
         super().__init__(folder, segment_bytes=segment_bytes)
@@ -43,7 +48,10 @@ class IncidentLog(DiskLogs):
         pairs = []
         for name, offset in offsets.items():
             key = OffsetCommitKey(group, *TopicPartition.parse(name))
-            pairs.append(encode_pair(Record(1, key, OffsetCommitValue(offset, -1, "", time_ms, -1), 3)))
+            has_topic_id = self.value_version >= 4 and producer_id == NO_PRODUCER_ID
+            topic_id = make_topic_id(key.topic) if has_topic_id else UUID.default
+            value = OffsetCommitValue(offset, -1, "", time_ms, topic_id=topic_id)
+            pairs.append(encode_pair(Record(1, key, value, self.value_version)))
         self.append_pairs(partition_for(group, self.partitions), pairs, time_ms, producer_id, producer_epoch)
 
     def append_pairs(
@@ -60,6 +68,12 @@ class IncidentLog(DiskLogs):
         error, _ = self._append(partition, batch)
         if error is not Errors.NONE:
             raise UsageError(f"the log refused the batch: {error.name}")
+
+
+class OldIncidentLog(IncidentLog):
+    """The log of brokers before 4.1."""
+
+    value_version = 3
 
 
 def name_partition(group: str) -> str:

@@ -1,4 +1,4 @@
-"""Incident 4: lag alarms for a deleted group. A group of generation 0 has no group record, so it gets no tombstone."""
+"""Incident 6: lag alarms for a deleted group. A group of generation 0 has no group record, so it gets no tombstone."""
 
 from __future__ import annotations
 

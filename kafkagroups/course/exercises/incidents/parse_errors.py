@@ -1,4 +1,4 @@
-"""Incident 7: a program logs 20 GB of parse errors a night. It reads markers of transactions as keys."""
+"""Incident 5: a program logs 20 GB of parse errors a night. It reads markers of transactions as keys."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from kafkagroups.course.exercises.incidents.incident_log import (
 from kafkagroups.course.small_logs import DAY_MS, MINUTE_MS
 from kafkagroups.log.folders import open_log
 
-KAFKA = "3.9.2"
+KAFKA = "4.3.1"
 BUSY_GROUP = "order-sync"
 BUSY_PARTITIONS = 6
 VIEW_GROUPS = {"kitchen-view": 3, "counter-view": 2}
@@ -29,6 +29,7 @@ COPY_GROUPS = {"stock-copy": 4, "price-export": 3, "fridge-export": 2}
 """Groups without a member that commit every two hours, and their numbers of topic-partitions."""
 DELETED_GROUPS = {2: "oven-print", 6: "table-sync", 30: "refund-count"}
 """Groups without a member that commit once a day. The key is the day on which an operator deletes the group."""
+PARTITIONS = {BUSY_GROUP: BUSY_PARTITIONS} | VIEW_GROUPS | COPY_GROUPS | dict.fromkeys(DELETED_GROUPS.values(), 1)
 STEP_MS = 20 * MINUTE_MS
 STEPS_PER_DAY = 72
 DELETION_STEP = 30
@@ -74,32 +75,30 @@ def _copy_segments(segments: set[Path], folder: Path) -> None:
 def _write_log(folder: Path, random: Random) -> None:
     """The number of records does not depend on the random numbers."""
     with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
-        broker = start_broker(log, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
-        topics = {group.split("-")[0]: count for group, count in VIEW_GROUPS.items()}
+        topics = {group.split("-")[0]: count for group, count in PARTITIONS.items()}
+        broker = start_broker(log, KAFKA, now_ms=START_MS, topics=topics, group_initial_rebalance_delay_ms=0)
         views = [make_consumer(broker, group, 1, topics) for group in VIEW_GROUPS]
-        for view in views:
-            join(broker, view, records=1)
+        join(broker, *views, records=1)
         position = 0
         for step in range(DAYS * STEPS_PER_DAY):
-            time_ms = START_MS + (step + 1) * STEP_MS
-            broker.clock.advance_to(time_ms)
+            broker.clock.advance_to(START_MS + (step + 1) * STEP_MS)
             position += random.randint(20, 90)
-            _commit(log, BUSY_GROUP, BUSY_PARTITIONS, position, time_ms)
+            _commit(broker, BUSY_GROUP, BUSY_PARTITIONS, position)
             for view in views:
                 view.poll(random.randint(1, 9))
                 if step % 6 == 1:
                     view.commit()
             if step % 6 == 2:
                 for group, partitions in COPY_GROUPS.items():
-                    _commit(log, group, partitions, position // 5, time_ms)
+                    _commit(broker, group, partitions, position // 5)
             day, step_of_day = divmod(step, STEPS_PER_DAY)
             if step_of_day == DELETION_STEP:
                 _commit_or_delete(broker, day, position // 7)
 
 
-def _commit(log: IncidentLog, group: str, partitions: int, position: int, time_ms: int) -> None:
+def _commit(broker: GroupCoordinator, group: str, partitions: int, position: int) -> None:
     topic = group.split("-")[0]
-    log.commit(group, {f"{topic}-{number}": position + number for number in range(partitions)}, time_ms)
+    commit_offsets(broker, group, {f"{topic}-{number}": position + number for number in range(partitions)})
 
 
 def _commit_or_delete(broker: GroupCoordinator, day: int, position: int) -> None:

@@ -72,7 +72,7 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
             "reads these bytes as they are, or fails to load the partition."
         )
         if args.past_damage:
-            about = "The verdict is about what can be read, also behind it. A broker's recovery cuts the log there."
+            about = "The verdict is about what can be read, also after it. A broker's recovery cuts the log there."
         lines.append(f"{_count(damaged, ' damaged')}. {about}")
     if not any(partition.start for partition in partitions):
         wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."

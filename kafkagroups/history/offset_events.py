@@ -278,7 +278,7 @@ class OffsetEvents:
                 what = f"{key}: {old.offset} stays, committed after producer {marker.producer_id}'s {pending.offset}."
                 if old.offset < pending.offset:
                     self.rewinds[old.group_record.offset] = (
-                        f"{key}: {old.offset} replaces the pending {pending.offset} of producer {marker.producer_id}, "
+                        f"{key}: {old.offset} wins over the earlier {pending.offset} of producer {marker.producer_id}, "
                         f"back by {pending.offset - old.offset}."
                     )
             else:

@@ -35,7 +35,7 @@ These pages are for looking things up. They are generated from the code and from
 | [Cheat sheet](cheat-sheet.md) | the most important facts on one page |
 
 If something is broken now, begin with the [operator's runbook](../operator.md). [Releases of Kafka](../releases.md)
-lists the records that fail a load.
+lists the records that fail a load, and [what Kafka's tools print](../releases.md#what-kafkas-tools-print).
 """
 
 

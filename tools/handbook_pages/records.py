@@ -94,7 +94,7 @@ def describe_writers(written_values: Iterable[WrittenValue]) -> str:
     for written in written_values:
         text = describe_range(written.range)
         if written.needs_retention_time:
-            text += " only if the client sends a retention time"
+            text += " only if the client sends a retention time (requests of versions 2 to 4)"
         texts.append(text)
     return "; ".join(texts)
 

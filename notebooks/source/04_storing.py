@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** 4.x. Some tables show 4.3.1 and 3.9.2 side by side; a row with one answer is true for both. A section near the end explains the differences.
+# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** all.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|

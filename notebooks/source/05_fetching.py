@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** 4.x, with its new coordinator. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
+# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** all.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -293,7 +293,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## The leader epoch of an offset
 #
-# The third question: has the partition lost records that I have already read? (If you only operate brokers, go on with "Where 3.9 differs".) Normally, only a replica in sync becomes the partition's leader, so no record is lost. If no replica in sync is left, an administrator can let another replica lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). Here, A leads `orders-0` up to offset 59, B has copied only up to 39, and A's disk fails:
+# The third question: has the partition lost records that I have already read? Normally, only a replica in sync becomes the partition's leader, so no record is lost. If no replica in sync is left, an administrator can let another replica lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). Here, A leads `orders-0` up to offset 59, B has copied only up to 39, and A's disk fails:
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59

@@ -3,7 +3,7 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** 4.x. The groups are *classic groups*, whose consumers use the classic protocol. This is the default, also on 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
+# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** *classic groups*, whose consumers use the classic protocol, the default.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|

@@ -3,7 +3,7 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
+# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** all.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
-# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, a fetch (OffsetFetch) returns the one that stands last in the log.
+# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, a fetch returns the last one in the log.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
 # 4. If no marker comes, the offset stays pending forever, and the log grows, because the cleaner, which removes replaced records (lesson 10), stops there.
 
@@ -325,7 +325,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # ## What we left out, and why
 #
-# The transaction coordinator has its own topic, `__transaction_state`, which contains no offsets of groups.
+# The transaction coordinator has its own topic, `__transaction_state`.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -3,7 +3,7 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** 4.x. The tables show 4.3.1 beside 3.9.2. If a row has only one answer, both give it.
+# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** *classic groups*, the default, and simple ones; one section has the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -17,7 +17,7 @@
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
 # 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire). An Empty group without offsets is deleted, too.
 # 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
-# 4. A **classic group** (its clients use the classic protocol, the default also on 4.x) keeps its offsets for the *retention*, seven days, after its last member has left.
+# 4. A **classic group** keeps its offsets for the *retention*, seven days, after its last member has left.
 
 # %% [markdown]
 # ## A group is deleted

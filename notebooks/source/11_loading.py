@@ -7,12 +7,12 @@
 # |---|---|---|
 # | rebuild the offsets of a group from a log; say what no failover brings back, and how long a failover takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} | no |
 #
-# **Which Kafka:** 4.x. The cells also show 3.9.
+# **Which Kafka:** 4.x, which always has the new coordinator. The cells also show 3.9, with the classic one. **Which groups:** *classic groups*, the default.
 #
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
 # %% [markdown]
-# The new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. What does it rebuild, what is lost, how long does it take, and what stops it? The groups here are **classic groups**, the default of the clients. (With `group.protocol=consumer`, no rebalance is lost: lesson 13.)
+# The new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. What does it rebuild, what is lost, how long does it take, and what stops it? (With `group.protocol=consumer`, no rebalance is lost: lesson 13.)
 
 # %% [markdown]
 # ## The night

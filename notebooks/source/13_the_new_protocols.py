@@ -3,7 +3,7 @@
 #
 # **How can a group divide its partitions anew while its members go on reading, and what does the log record of it?**
 #
-# **Which Kafka:** 4.x, with consumer groups, whose members set `group.protocol=consumer`. The groups of lesson 06 are [*classic groups*](../docs/handbook/glossary.md#classic-group), still the default of the clients.
+# **Which Kafka:** 4.x, with its new coordinator. **Which groups:** only those whose members set `group.protocol=consumer`, called *consumer groups* in this course. Without this setting, a group is a [*classic group*](../docs/handbook/glossary.md#classic-group) (lesson 06).
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|

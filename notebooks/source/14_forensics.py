@@ -12,25 +12,25 @@
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
 # %% [markdown]
-# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. You could delete files, restart brokers or reset offsets, but each of these can destroy the trace of the cause. It is safer to copy the folders of `__consumer_offsets`, and to ask the copy.
+# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. You could delete files, restart brokers or reset offsets, but each of these can destroy the evidence. It is safer to copy the folder of the partition to another machine, and to ask the copy.
 #
 # Four questions lead from an alarm to its cause. Each has a command:
 #
 # | question | why you ask it | command |
 # |---|---|---|
 # | 1. **Where** is it? | Of 50 partitions and a thousand groups, perhaps one is your case. | `stats`, `check` |
-# | 2. **Who** wrote it, and when? | Every record has a group and a time, and most causes are what a program or a person did. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | Clients see answers, which come from a few of the records. | `load` |
-# | 4. **What changed?** | A cause is a difference: between two moments, two replicas, or two coordinators. | `diff` |
+# | 2. **Who** wrote it, and when? | Most causes are what a program or a person did. | `explain`, `timeline` |
+# | 3. What does a **broker answer** from this log? | A client sees only the broker's answer, which comes from a few live records. | `load` |
+# | 4. **What changed?** | To find a cause, compare two moments, two replicas, or two coordinators. | `diff` |
 #
-# We solve incident 1 together, one question after the other. The others are yours: the complaint often answers one of the questions, and then you begin with the next.
+# We solve incident 1 together. The others are yours. Often the complaint already answers a question; skip that one.
 
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a log into a folder next to this notebook, each time anew, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)` in a cell, and write your answers into the exercise. There are three hints (`course.hint("NAME", 1)` to `3`), and `course.show_worked_solution(…)` shows one way to the cause. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands, and `--help` their options.
+# `course.open_incident(…)` writes a log into a folder next to this notebook, each time anew, and shows what people saw. Look for the cause with commands, in a terminal or with `course.run_command(…)`, and write your answers into the exercise. `course.hint("NAME", 1)` to `3` help, and `course.show_worked_solution(…)` shows one way. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# | incident | level | for | log of |
+# | incident | level | for | broker |
 # |---|---|---|---|
 # | 1 · One partition fills the disk | 1 | operators | 4.3.1 |
 # | 2 · Some failovers take hours | 1 | operators | 4.3.1 |
@@ -43,7 +43,7 @@
 # | 9 · Offsets go back | 3 | developers | 3.9.2 |
 # | 10 · The dead cluster | 3 | operators | 4.0.1 |
 #
-# In level 1, the first commands show the cause. In level 2, you compare two answers, and in level 3, there is more than one cause.
+# In level 1, the first commands show the cause. In level 2, another program disagrees with the broker. In level 3, there are several causes.
 
 # %%
 from kafkagroups import course
@@ -57,13 +57,13 @@ folder = course.open_incident("growing_partition")
 # %% [markdown]
 # ### Where?
 #
-# The complaint names the partition, so *where* means: which group? `stats` counts the records of each one. In its second table, a record is **live** if a broker still answers from it. A **dead** one was replaced or deleted, and waits for the cleaner.
+# You know the partition, so what is left of *where* is the group. `stats` counts the records of each group. In its second table, a record is **live** if a broker still answers from it. A **dead** one was replaced or deleted, and waits for the cleaner. The third table is about the cleaner: *cleaned to* says how far its last pass came.
 
 # %%
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# One group has more bytes than all others together, and nearly all its records are dead. This group is your first answer:
+# One group has more bytes than all others together, and nearly all its records are dead:
 
 # %%
 # exercise: growing_group
@@ -76,25 +76,25 @@ course.check("growing_group", growing_group)
 # %% [markdown]
 # ### Who wrote it, and when?
 #
-# 24,000 records are too many to read, but one minute of one topic-partition shows how they came about. `explain` prints each record with its **fate**. A `superseded` record was replaced by a later one of its key, whose offset is in the column *by*; a broker answers from the one that `wins`.
+# One minute of one topic-partition shows how its 24,000 records came about. `explain` prints each record with its **fate**. A `superseded` record was replaced by a later one with the same key; the column *by* has the offset of that one. A broker answers from the record that `wins`.
 
 # %%
 course.run_command(
-    "kafkagroups explain . --group price-ticker --topic prices --partition 0 --since-time 2026-03-02T19:59", folder
+    "kafkagroups explain . --group price-ticker --topic prices --partition 2 --since-time 2026-03-02T19:59", folder
 )
 
 # %% [markdown]
-# `12:25905` is offset 25905 in partition 12 of `__consumer_offsets`. Within 40 seconds, the program commits this topic-partition four times, and each time it has moved by two. So it commits after nearly every record, and each commit replaces the one before.
+# `12:25955` is offset 25955 in partition 12 of `__consumer_offsets`. Within a minute, the program commits this topic-partition five times, each time one record further. So it commits after every record.
 #
 # ### What does a broker answer?
 #
-# `load` does what the next coordinator would do: it replays the log, and prints what remains.
+# `load` does what the next coordinator would do: it replays the log, and prints what remains. (*memb.* counts members, and *pend.* pending offsets.)
 
 # %%
 course.run_command("kafkagroups load .", folder)
 
 # %% [markdown]
-# To answer, a broker must read 25,914 records, as the first line says. The column *offsets* counts for each group the records that it answers from. Add them up:
+# To load this, a broker must read 25,976 records, as the first line says. The column *offsets* counts the live records of each group. Add them up:
 
 # %%
 # exercise: growing_live_records
@@ -107,7 +107,7 @@ course.check("growing_live_records", growing_live_records)
 # %% [markdown]
 # ### What changed?
 #
-# A group that commits too often makes a log long, but only until the next pass of the cleaner. So what did the cleaner change? In the output of `stats`, the last table has `-` under *cleaned to*, because no pass has left a trace. And the newest of the 25,914 records, in the output of `load`, has offset 25913. How many offsets are missing?
+# The next pass of the cleaner removes replaced commits. Has there been one? In the output of `stats`, the last table has `-` under *cleaned to*, because no pass has left a trace. And in the output of `load`, the newest record, that of `promo-1`, has offset 25975. Offsets begin at 0. So how many of the 25,976 are missing?
 
 # %%
 # exercise: growing_removed_records
@@ -118,16 +118,18 @@ course.check("growing_removed_records", growing_removed_records)
 # course.hint("growing_removed_records", 1)
 
 # %% [markdown]
-# What *would* a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs. Its verdict is the sentence that begins with *No group*:
+# What *would* a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs:
 
 # %%
 course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__consumer_offsets-12", folder)
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# A pass removes 25,089 records, and no answer differs. So two things came together: a group that commits after every record, and a cleaner that has not run. Commits alone fill no disk, so the cleaner is the cause, and the group only says why it is *this* partition.
+# A pass removes 25,099 records, and no answer differs. (It keeps more than the 25 live ones, because it does not touch the active segment.) So the cause is the cleaner, which has not cleaned this partition. The group only decides which partition grows fastest: its 20 commits a minute are no more than an ordinary consumer makes.
 #
-# Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* It ends with our measures.
+# One question is left for the broker: is its cleaner thread dead, or can it not clean this partition? The rule of lesson 10 answers it. If the thread were dead, *all* partitions of the broker would grow, but 49 are small, so look for partition 12 in `log-cleaner.log`.
+#
+# Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* The solution ends with what we would do.
 
 # %%
 # course.show_worked_solution("growing_partition")
@@ -162,7 +164,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# So far, every answer was right, and only the log was long. Now offsets are gone. The complaint names the group, so begin with question 2: `timeline` tells the life of a group, with its members, its first commits, and everything that set an offset back or deleted it. Ordinary commits are left out.
+# Now offsets are gone. The complaint names the group, so begin with question 2: `timeline` tells the life of a group, with its members, its first commits, and everything that set an offset back or deleted it.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -196,9 +198,9 @@ course.check("monday_kept", monday_kept)
 # %% [markdown]
 # ## Incident 4: the monitor goes dark
 #
-# This time, the log and the answers are right, and a program that reads the log is wrong. Such a program depends on the bytes, so question 2 is about kinds of records: which kind begins when? `stats --by type` counts them by type and value version, and `dump PARTITION` prints every record with its version, such as `v3`.
+# This time, the log and the answers are right, and a program that reads the log is wrong. Such a program reads bytes. So ask which kind of record is new, and since when. `stats --by type` counts the records by type and value version, and `dump PARTITION` prints every record with its version, such as `v3`.
 #
-# The rules of the broker that had the log decide, so name its release with `--kafka` if it is not 4.3.1. From here on, the first command waits in the cell.
+# If the broker was not a 4.3.1, name its release with `--kafka`, because its rules decide. From here on, the first command waits in the cell: remove the `#`.
 
 # %%
 folder = course.open_incident("dark_monitor")
@@ -234,11 +236,11 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 
 # %% [markdown]
 # - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
-# - For a commit in a transaction, *by* names its marker, or the record that was later in the log.
-# - `▼` means that the offset went back. The 25 of `9:31`, a plain commit, is later in the log than the 30 of the transaction, so it wins, although the marker comes last.
-# - `deleted` and `hidden` say that a tombstone of the offset, or of its group, followed.
+# - For an aborted commit, *by* is the marker that aborted it, and otherwise the record that was later in the log.
+# - `▼` marks a lower offset than in the record before. The 25 of `9:31`, a commit outside of the transaction, is later in the log than the 30 of the transaction, so it wins, although the marker comes last.
+# - `deleted` says that a tombstone of the offset followed, and `hidden` a tombstone of its group.
 #
-# `timeline` puts the same commits at their markers, because from there on they count:
+# `timeline` puts a commit in a transaction at its marker, because from there on it counts, or at its own record if it is still pending:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -246,7 +248,7 @@ course.run_command("kafkagroups timeline . --group fraud-check", shop)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# Again, a program that reads the files fails, but no version has changed. So ask who writes in a new way: `stats --by writer` has a line for each way in which a group commits, and `t` stands for transactions.
+# Again, a program that reads the files fails, but no version has changed. So ask who writes in a new way: `stats --by writer` has a line for each way in which a group commits; a `t` in it means *in transactions*.
 
 # %%
 folder = course.open_incident("parse_errors")
@@ -274,12 +276,12 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## On 3.9 and older brokers
 #
-# The causes of incidents 1 to 3 and 5 are the same on 3.9. Those of the next two do not exist on 4.x, because its coordinator writes the tombstone that is missing in incident 6, and brokers as old as those of incident 7 cannot be upgraded to it directly. If your brokers run 4.x, you can go on with incident 8.
+# Incidents 1 to 3 and 5 can happen on 3.9, too. Incidents 6 and 7 cannot happen on 4.x, so if your brokers run 4.x, you can go on with incident 8.
 
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# Two readers of one log, the broker and a monitor, disagree about which groups exist. So begin with question 3, the list of the broker, and ask question 2 about the groups that it does not have.
+# Two readers of one log, the broker and a monitor, disagree about which groups exist. So begin with question 3: `load` lists the groups that the broker has, and `stats` all groups in the log. Then ask question 2 about the groups that only `stats` has.
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -305,7 +307,7 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Offsets are gone as in incident 3, but before the retention time was over. Since the log has records of two releases, begin as in incident 4. Then `load --until-time TIME` shows what a broker answered at an earlier moment, and `timeline --retention 7d` which deletion was an expiry.
+# Offsets are gone as in incident 3, but before the retention time was over. Since the log has records of two releases, begin as in incident 4. Then `load --until-time TIME` shows what a broker answered at an earlier moment, and `timeline --retention 7d` tells which deletions were expiries.
 
 # %%
 folder = course.open_incident("after_the_upgrade")
@@ -333,12 +335,12 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Two hard ones
 #
-# Incidents 8 and 9 have more than one cause, and no command waits for you. Both are about offsets in transactions (lesson 08), where several records compete for one answer. On 4.x, incident 8 needs clients older than 4.0, and one of the two causes of incident 9 is left.
+# Incidents 8 and 9 have more than one cause, and no command waits for you. Both are about offsets in transactions (lesson 08). Incident 8 can happen on 4.x with clients older than 4.0. Of the two causes of incident 9, one exists on 4.x.
 
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# The complaint answers question 3: the offset is *unstable*. So ask where transactions are open, and who would end each of them. You can try a remedy first: `edit --marker` ends a transaction in a copy, and `load` tells what a broker would answer from it.
+# The complaint answers question 3: the offset is *unstable*. So ask where transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -366,7 +368,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# Until now, one log had one answer. Here, a broker that runs and a broker that loads its log may disagree, so ask question 2 about each of the two offsets, and do not expect one cause for both. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean TIME` runs a pass of the cleaner on a copy.
+# Here, a running broker and one that loads its log may disagree. Ask question 2 about each of the two offsets: each has its own cause. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean TIME` runs a pass of the cleaner on a copy.
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -394,7 +396,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# In this last incident, several things went wrong in one night, so you ask the four questions more than once: plan an hour. Begin with question 1: `check` says which partitions the next broker does not load, and why. A broker cuts a log at a damaged batch; `load --past-damage` also reads what is behind it.
+# Several things went wrong in one night, so plan an hour. Begin with question 1: `check` says which partitions the next broker does not load, and why. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after it.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -422,16 +424,16 @@ course.check("cluster_cut_group", cluster_cut_group)
 # %% [markdown]
 # ### The rescue
 #
-# The four answers are the diagnosis. Now bring the groups into the new cluster. In the incident's folder, this command writes a plan:
+# Now bring the groups into the new cluster. In the incident's folder, this command writes a plan:
 #
 # ```
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. Correct the plan, a file in JSON, with an editor or with Python. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
+# Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. Correct the plan, a file in JSON. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
 
 # %% [markdown]
-# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. Without Java, the cell compares your plan with the recorded answers of a real broker.
+# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.
 #
 # <details><summary>What the real broker needs</summary>
 #
@@ -446,6 +448,23 @@ course.rescue_into_new_broker(folder / "plan.json")
 # course.show_worked_rescue()
 
 # %% [markdown]
+# <details><summary>All ten incidents, with their causes (open it at the end)</summary>
+#
+# | incident | cause | measure |
+# |---|---|---|
+# | 1 | The cleaner does not clean the partition. | Mend the error that `log-cleaner.log` names. |
+# | 2 | Only one broker cleans its replica; the other one loads a long copy. | The same, before this broker leads. |
+# | 3 | The new cluster keeps offsets for two days only. | Raise `offsets.retention.minutes`, then set the offsets. |
+# | 4 | The monitor does not know value version 4. | Let it ask the brokers. |
+# | 5 | The program reads markers as commits. | Skip control batches. |
+# | 6 | 3.9 writes no tombstone of a group whose generation is 0. | The monitor must read the tombstones of offsets, too. |
+# | 7 | Commits of old brokers have an expire timestamp, which had passed. | Set the offsets; export them before an upgrade. |
+# | 8 | Two hanging transactions, one after the other. | Abort exactly these two. |
+# | 9 | One process went back for a commit outside of its transaction, one for a pending offset that outlived its deletion (3.9). | Set both offsets. |
+# | 10 | A widened topic, a faulty program, an open transaction and damage, in one night. | The rescue above. |
+#
+# </details>
+#
 # ## In five lines
 #
 # - Ask *where* first: `stats` and `check`.
@@ -459,26 +478,23 @@ course.rescue_into_new_broker(folder / "plan.json")
 #
 # - Log the group id, the generation and the offsets of each commit, to compare them with the broker's log.
 # - Commit every few seconds and all partitions together, not after every record.
-# - Decide what happens without a committed offset (`auto.offset.reset`).
 #
 # ## At 3 am
 #
-# 1. Do the groups begin at wrong positions? Then stop their consumers first, before they commit. Otherwise leave them running, and restart nothing.
+# 1. Do the groups begin at wrong positions? Then stop their consumers first, before they commit. Otherwise leave them running. Restart nothing before you know the cause.
 # 2. Copy the partition before anybody changes something ([how](../docs/operator.md#how-to-copy-a-partition), or with `kafkagroups pull`).
 # 3. `kafkagroups check COPY`: does the next broker load it?
-# 4. `kafkagroups report COPY --out report.html`: findings with remedies, to send to a colleague.
+# 4. `kafkagroups report COPY --out report.html`: findings with remedies.
 # 5. Only then repair, and first on the copy.
 #
-# <details><summary>In Kafka</summary>
-#
-# | you need | Kafka's own tool |
-# |---|---|
-# | every record of a segment | `kafka-dump-log.sh --offsets-decoder` |
-# | commits while they are written | `kafka-console-consumer.sh` with the `OffsetsMessageFormatter` |
-# | groups, members and lag | `kafka-consumer-groups.sh --describe` |
-# | open transactions, and how to end them | `kafka-transactions.sh` |
-#
-# </details>
+# | complaint | first command | what to do |
+# |---|---|---|
+# | a disk fills, or a failover is slow | `stats` | lessons 10 and 11 |
+# | records are read again, or offsets are gone | `timeline --group` | lesson 09 |
+# | a monitor or another reader fails | `stats --by type`, `--by writer` | lessons 01 and 03 |
+# | `UNSTABLE_OFFSET_COMMIT` does not end | `stats` | lesson 08 |
+# | answers differ after a failover | `diff` | lessons 08 and 11 |
+# | a partition does not load | `check` | lesson 11 |
 
 # %% [markdown]
 # ## What we left out, and why

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2985,
     "coordinator": 5821,
-    "course": 6921,
+    "course": 6903,
     "engine": 2548,
     "groups": 2154,
     "history": 5263,

@@ -7,7 +7,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | find the cause of an incident in the bytes of `__consumer_offsets`, say what to do, and prevent the next one | 10 to 30 for each incident | only the last incident, if you want to see a real broker |
+# | find the cause of an incident in the bytes of `__consumer_offsets`, say what to do, and prevent the next one | 10 to 60 for each incident | only the last incident, if you want to see a real broker |
 #
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
@@ -43,7 +43,7 @@
 # | 9 · Offsets go back | 3 | developers | 3.9.2 |
 # | 10 · The dead cluster | 3 | operators | 4.0.1 |
 #
-# In level 1, the first commands show the cause. In level 2, another program disagrees with the broker. In level 3, there are several causes.
+# In level 1, the first commands show the cause. In level 2, you compare two outputs. In level 3, there are several causes.
 
 # %%
 from kafkagroups import course
@@ -88,7 +88,7 @@ course.run_command(
 #
 # ### What does a broker answer?
 #
-# `load` does what the next coordinator would do: it replays the log, and prints what remains. (*memb.* counts members, and *pend.* pending offsets.)
+# `load` does what the next coordinator would do: it replays the log, and prints what remains. (*memb.* counts members, and *pend.* pending offsets. These groups are Empty, because their programs use `assign` and never join.)
 
 # %%
 course.run_command("kafkagroups load .", folder)
@@ -125,9 +125,9 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# A pass removes 25,099 records, and no answer differs. (It keeps more than the 25 live ones, because it does not touch the active segment.) So the cause is the cleaner, which has not cleaned this partition. The group only decides which partition grows fastest: its 20 commits a minute are no more than an ordinary consumer makes.
+# A pass removes 25,099 records, and no answer differs. It keeps the 25 live records and the active segment, however often the group commits. So the cause is the cleaner, which has not cleaned this partition. The group, which commits after every record, only decides where the log grows, and how fast.
 #
-# One question is left for the broker: is its cleaner thread dead, or can it not clean this partition? The rule of lesson 10 answers it. If the thread were dead, *all* partitions of the broker would grow, but 49 are small, so look for partition 12 in `log-cleaner.log`.
+# One question is left for the broker: is its cleaner thread dead, or can it not clean this partition? If it were dead, *all* partitions of the broker would grow (lesson 10). But 49 are small, so look for partition 12 in `log-cleaner.log`.
 #
 # Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* The solution ends with what we would do.
 
@@ -137,7 +137,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # ## Incident 2: some failovers take hours
 #
-# Here you have two replicas of the same log, so you can begin with question 4. `diff` tells whether the two brokers answer the same, and `stats` what each of them must read for that.
+# Here you have two replicas of the same log, so you can begin with *what changed*. (A *fork* is a place from which they have different records.) `diff` tells whether the two brokers answer the same, and `stats` what each of them must read for that.
 
 # %%
 folder = course.open_incident("slow_failover")
@@ -164,7 +164,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# Now offsets are gone. The complaint names the group, so begin with question 2: `timeline` tells the life of a group, with its members, its first commits, and everything that set an offset back or deleted it.
+# Now offsets are gone. The complaint names the group, so begin with *who*: `timeline` tells the life of a group, with its members, its first commits, and everything that set an offset back or deleted it.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -173,7 +173,7 @@ folder = course.open_incident("empty_monday")
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# A tombstone does not say why it was written, so compare its time with those of other events. Question 4 leads to the other groups: `diff` also compares two moments of one log. What is not in its table has not changed.
+# A tombstone does not say why it was written, so compare its time with those of other events. *What changed* leads to the other groups: `diff` also compares two moments of one log. What is not in its table has not changed.
 
 # %%
 course.run_command("kafkagroups diff . --since-time 2026-03-06T18:00 --until-time 2026-03-09T06:59", folder)
@@ -200,7 +200,7 @@ course.check("monday_kept", monday_kept)
 #
 # This time, the log and the answers are right, and a program that reads the log is wrong. Such a program reads bytes. So ask which kind of record is new, and since when. `stats --by type` counts the records by type and value version, and `dump PARTITION` prints every record with its version, such as `v3`.
 #
-# If the broker was not a 4.3.1, name its release with `--kafka`, because its rules decide. From here on, the first command waits in the cell: remove the `#`.
+# If the broker was not a 4.3.1, name its release with `--kafka`, because its rules decide. Up to incident 7, the first command now waits in the cell: remove the `#`.
 
 # %%
 folder = course.open_incident("dark_monitor")
@@ -281,7 +281,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# Two readers of one log, the broker and a monitor, disagree about which groups exist. So begin with question 3: `load` lists the groups that the broker has, and `stats` all groups in the log. Then ask question 2 about the groups that only `stats` has.
+# Two readers of one log, the broker and a monitor, disagree about which groups exist. `load` lists the groups that the broker has, and `stats` all groups in the log. Ask *who* about the groups that only `stats` has.
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -340,7 +340,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# The complaint answers question 3: the offset is *unstable*. So ask where transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
+# The complaint says what the broker answers: the offset is *unstable*. So ask where transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -368,7 +368,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# Here, a running broker and one that loads its log may disagree. Ask question 2 about each of the two offsets: each has its own cause. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean TIME` runs a pass of the cleaner on a copy.
+# Here, a running broker and one that loads its log may disagree. Ask *who* about each of the two offsets: each has its own cause. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean TIME` runs a pass of the cleaner on a copy.
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -396,7 +396,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Several things went wrong in one night, so plan an hour. Begin with question 1: `check` says which partitions the next broker does not load, and why. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after it.
+# Several things went wrong in one night, so plan an hour. `check` says which partitions the next broker does not load, and why. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after it.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -469,7 +469,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 #
 # - Ask *where* first: `stats` and `check`.
 # - Then ask *who* and *when*: `timeline` tells the story of a group, and `explain` the fate of each record.
-# - A broker answers what its log says. `load` gives the same answer without a broker.
+# - `load` gives the answers of a broker that has loaded the log.
 # - Two logs are better than one. `diff` compares replicas, moments and coordinators.
 # - Work on a copy. `edit`, `compact` and `rescue plan` never change their input.
 

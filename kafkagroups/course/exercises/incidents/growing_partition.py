@@ -25,7 +25,7 @@ def write(folder: Path, seed: int) -> None:
             time_ms = START_MS + minute * MINUTE_MS
             for second in range(0, 60, 3):
                 partition = random.randrange(BUSY_PARTITIONS)
-                positions[partition] += random.randint(1, 3)
+                positions[partition] += 1
                 log.commit(BUSY_GROUP, {f"prices-{partition}": positions[partition]}, time_ms + second * 1000)
             for group, partitions in QUIET_GROUPS.items():
                 if random.random() < 0.1:

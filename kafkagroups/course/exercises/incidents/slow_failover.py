@@ -37,8 +37,8 @@ START_MS = 1_772_409_600_000  # 2026-03-02 00:00 UTC
 DAYS = 34
 SEGMENT_BYTES = 32 * 1024
 PASSES = {"broker-1": (4, 9, 21, 33), "broker-2": (4, 9)}
-"""The days on which the log cleaner of each broker cleaned the partition, at 03:00. The first day is 0."""
-PASS_TIME_MS = 3 * 60 * MINUTE_MS
+"""The days on which the log cleaner of each broker cleaned the partition, at 10:00. The first day is 0."""
+PASS_TIME_MS = 10 * 60 * MINUTE_MS
 
 
 def write(folder: Path, seed: int) -> None:

@@ -12,38 +12,38 @@
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
 # %% [markdown]
-# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. You could delete files, restart brokers or reset offsets, but each of these can destroy the evidence. It is safer to copy the folder of the partition to another machine, and to ask the copy.
+# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. You could delete files, restart brokers or reset offsets, but each of these can destroy the evidence. It is safer to copy the folders of `__consumer_offsets` to another machine ([how](../docs/operator.md#how-to-copy-a-partition)), and to ask the copy.
 #
 # Four questions lead from an alarm to its cause. Each has a command:
 #
 # | question | why you ask it | command |
 # |---|---|---|
 # | 1. **Where** is it? | Of 50 partitions and a thousand groups, perhaps one is your case. | `stats`, `check` |
-# | 2. **Who** wrote it, and when? | Most causes are what a program or a person did. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A client sees only the broker's answer, which comes from a few live records. | `load` |
-# | 4. **What changed?** | To find a cause, compare two moments, two replicas, or two coordinators. | `diff` |
+# | 2. **Who** wrote it, and when? | Every record has a group and a time, and most causes are what a program or a person did. | `explain`, `timeline` |
+# | 3. What does a **broker answer** from this log? | A client sees only the answer, and it comes from the few live records. | `load` |
+# | 4. **What changed?** | To find the cause, compare two moments, two replicas, or two coordinators. | `diff` |
 #
 # We solve incident 1 together. The others are yours. Often the complaint already answers a question; skip that one.
 
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a log into a folder next to this notebook, each time anew, and shows what people saw. Look for the cause with commands, in a terminal or with `course.run_command(…)`, and write your answers into the exercise. `course.hint("NAME", 1)` to `3` help, and `course.show_worked_solution(…)` shows one way. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+# `course.open_incident(…)` writes a log into a folder next to this notebook, each time anew, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# | incident | level | for | broker |
-# |---|---|---|---|
-# | 1 · One partition fills the disk | 1 | operators | 4.3.1 |
-# | 2 · Some failovers take hours | 1 | operators | 4.3.1 |
-# | 3 · Printed again on Monday | 1 | developers | 4.3.1 |
-# | 4 · The monitor goes dark | 2 | both | 4.1.0 |
-# | 5 · Parse errors | 2 | developers | 4.3.1 |
-# | 6 · A lag alarm | 2 | developers | 3.9.2 |
-# | 7 · After the upgrade | 2 | operators | 2.8.2 |
-# | 8 · Unstable offsets | 3 | developers | 3.9.2 |
-# | 9 · Offsets go back | 3 | developers | 3.9.2 |
-# | 10 · The dead cluster | 3 | operators | 4.0.1 |
+# | incident | level | broker version |
+# |---|---|---|
+# | 1 · One partition fills the disk | 1 | 4.3.1 |
+# | 2 · Some failovers take hours | 1 | 4.3.1 |
+# | 3 · Printed again on Monday | 1 | 4.3.1 |
+# | 4 · The monitor goes dark | 2 | 4.1.0 |
+# | 5 · Parse errors | 2 | 4.3.1 |
+# | 6 · A lag alarm | 2 | 3.9.2 |
+# | 7 · After the upgrade | 2 | 2.8.2 |
+# | 8 · Unstable offsets | 3 | 3.9.2 |
+# | 9 · Offsets go back | 3 | 3.9.2 |
+# | 10 · The dead cluster | 3 | 4.0.1 |
 #
-# In level 1, the first commands show the cause. In level 2, you compare two outputs. In level 3, there are several causes.
+# In level 1, the first commands show the cause. In level 2, you compare two answers. In level 3, there is more than one cause.
 
 # %%
 from kafkagroups import course
@@ -57,13 +57,13 @@ folder = course.open_incident("growing_partition")
 # %% [markdown]
 # ### Where?
 #
-# You know the partition, so what is left of *where* is the group. `stats` counts the records of each group. In its second table, a record is **live** if a broker still answers from it. A **dead** one was replaced or deleted, and waits for the cleaner. The third table is about the cleaner: *cleaned to* says how far its last pass came.
+# You know the partition, so ask for the group. In the second table of `stats`, a broker still answers from **live** records; **dead** ones were replaced or deleted, and wait for the cleaner. In the last table, *frees bytes* is what a pass of the cleaner would remove, and *cleaned to* is the offset that the last pass reached (`-`: no trace of a pass).
 
 # %%
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# One group has more bytes than all others together, and nearly all its records are dead:
+# One group has more bytes than all others together, nearly all of them dead. It is your first answer:
 
 # %%
 # exercise: growing_group
@@ -76,7 +76,7 @@ course.check("growing_group", growing_group)
 # %% [markdown]
 # ### Who wrote it, and when?
 #
-# One minute of one topic-partition shows how its 24,000 records came about. `explain` prints each record with its **fate**. A `superseded` record was replaced by a later one with the same key; the column *by* has the offset of that one. A broker answers from the record that `wins`.
+# One minute of one topic-partition shows how 24,000 records came about. `explain` prints the **fate** of each record. A broker answers from the one that `wins`. A `superseded` one was replaced by a later record of its key, and *by* is the offset of that record.
 
 # %%
 course.run_command(
@@ -84,17 +84,23 @@ course.run_command(
 )
 
 # %% [markdown]
-# `12:25955` is offset 25955 in partition 12 of `__consumer_offsets`. Within a minute, the program commits this topic-partition five times, each time one record further. So it commits after every record.
+# `12:25973` is offset 25973 in partition 12 of `__consumer_offsets`. In one minute, the program commits this topic-partition five times, and each time the offset has moved by one. So it commits after every record.
+#
+# <details><summary>Is that too often?</summary>
+#
+# Not in this folder: the group makes 20 commits a minute, and auto commit, every 5 seconds, would make up to 96 for eight topic-partitions. But commits after every record grow with the traffic. A commit has 139 bytes here (3,336,000 / 24,000), so the real partition, with 12 GB a day, gets 1,000 commits a second. With auto commit, it would be at most 20 MB a day.
+#
+# </details>
 #
 # ### What does a broker answer?
 #
-# `load` does what the next coordinator would do: it replays the log, and prints what remains. (*memb.* counts members, and *pend.* pending offsets. These groups are Empty, because their programs use `assign` and never join.)
+# `load` replays the log as the next coordinator would, and prints what remains. *epoch* is the generation, and for newer groups the group epoch, *memb.* counts the members, and *pend.* the offsets in open transactions. (The groups are Empty, because their programs use `assign` and never join.)
 
 # %%
 course.run_command("kafkagroups load .", folder)
 
 # %% [markdown]
-# To load this, a broker must read 25,976 records, as the first line says. The column *offsets* counts the live records of each group. Add them up:
+# Before it can answer, the next broker must read 25,976 records, as the first line says. The column *offsets* counts the live records of each group. Does their sum agree with `stats`?
 
 # %%
 # exercise: growing_live_records
@@ -107,7 +113,7 @@ course.check("growing_live_records", growing_live_records)
 # %% [markdown]
 # ### What changed?
 #
-# The next pass of the cleaner removes replaced commits. Has there been one? In the output of `stats`, the last table has `-` under *cleaned to*, because no pass has left a trace. And in the output of `load`, the newest record, that of `promo-1`, has offset 25975. Offsets begin at 0. So how many of the 25,976 are missing?
+# The next pass of the cleaner removes replaced commits. Has there been one? *cleaned to* shows no trace of it, and offsets tell more, because a removed record leaves a gap. In the output of `load`, the newest record (`promo-1`) has offset 25975. Offsets begin at 0, so 0 to 25975 are 25,976 places. How many of them are empty?
 
 # %%
 # exercise: growing_removed_records
@@ -118,18 +124,20 @@ course.check("growing_removed_records", growing_removed_records)
 # course.hint("growing_removed_records", 1)
 
 # %% [markdown]
-# What *would* a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs:
+# What *would* a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs. Read the line that begins with *No group*:
 
 # %%
 course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__consumer_offsets-12", folder)
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# A pass removes 25,099 records, and no answer differs. It keeps the 25 live records and the active segment, however often the group commits. So the cause is the cleaner, which has not cleaned this partition. The group, which commits after every record, only decides where the log grows, and how fast.
+# A pass removes 25,099 records, and no answer differs. 877 remain: one for each of the 25 keys, and the 852 of the active segment (25124 to 25975), which is not cleaned.
 #
-# One question is left for the broker: is its cleaner thread dead, or can it not clean this partition? If it were dead, *all* partitions of the broker would grow (lesson 10). But 49 are small, so look for partition 12 in `log-cleaner.log`.
+# So the cleaner is the cause of the full disk, because with regular passes, even a group that commits after every record leaves little. The group only explains why partition 12 is the largest.
 #
-# Before you open a worked solution, ask yourself: *what do you do now, and what must you not do?* The solution ends with what we would do.
+# Is the cleaner's thread dead, or can it not clean this partition? The log looks the same, but the remedies differ ([lesson 10](10_compaction.ipynb), "At 3 am"). A dead thread cleans no partition of its broker. Here, only partition 12 is large, so it may be *uncleanable*; but partitions with few commits stay small without a cleaner, too. So ask broker 2. If `DeadThreadCount` is above 0, restart it. If `uncleanable-partitions-count` is, first repair the error that `log-cleaner.log` names, or it comes back.
+#
+# Each worked solution ends with the cause and what to do. Before you open it, decide: *what do you do now, and what must you not do?*
 
 # %%
 # course.show_worked_solution("growing_partition")
@@ -137,7 +145,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # ## Incident 2: some failovers take hours
 #
-# Here you have two replicas of the same log, so you can begin with *what changed*. (A *fork* is a place from which they have different records.) `diff` tells whether the two brokers answer the same, and `stats` what each of them must read for that.
+# Here you have two replicas of one log, so begin with *what changed*. (A *fork* is a place from which they differ.) `diff` tells whether both brokers would answer the same, and `stats` how much each of them must read before.
 
 # %%
 folder = course.open_incident("slow_failover")
@@ -164,7 +172,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# Now offsets are gone. The complaint names the group, so begin with *who*: `timeline` tells the life of a group, with its members, its first commits, and everything that set an offset back or deleted it.
+# So far, every answer was right, and only the log was long. Now offsets are gone. The complaint names the group, so begin with *who*. `timeline` shows the group's members, its first commits, and what set an offset back or deleted it, but no ordinary commits.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -173,7 +181,7 @@ folder = course.open_incident("empty_monday")
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# A tombstone does not say why it was written, so compare its time with those of other events. *What changed* leads to the other groups: `diff` also compares two moments of one log. What is not in its table has not changed.
+# A tombstone does not say why it was written, so compare its time with those of other events. For the other groups, ask *what changed*: `diff` also compares two moments of one log, and shows only what has changed. `load` lists all groups and offsets.
 
 # %%
 course.run_command("kafkagroups diff . --since-time 2026-03-06T18:00 --until-time 2026-03-09T06:59", folder)
@@ -198,9 +206,9 @@ course.check("monday_kept", monday_kept)
 # %% [markdown]
 # ## Incident 4: the monitor goes dark
 #
-# This time, the log and the answers are right, and a program that reads the log is wrong. Such a program reads bytes. So ask which kind of record is new, and since when. `stats --by type` counts the records by type and value version, and `dump PARTITION` prints every record with its version, such as `v3`.
+# This time, the log and the answers are right, and a program that reads the log is wrong. This program reads bytes, so ask which kind of record is new, and since when. `stats --by type` counts the records by type and value version, and `dump PARTITION` prints every record with its version, such as `v3`.
 #
-# If the broker was not a 4.3.1, name its release with `--kafka`, because its rules decide. Up to incident 7, the first command now waits in the cell: remove the `#`.
+# Releases read a log differently, so add `--kafka VERSION` if the broker that wrote it was not 4.3.1. Up to incident 7, the first command is now commented out: remove the `#`.
 
 # %%
 folder = course.open_incident("dark_monitor")
@@ -236,11 +244,11 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 
 # %% [markdown]
 # - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
-# - For an aborted commit, *by* is the marker that aborted it, and otherwise the record that was later in the log.
-# - `▼` marks a lower offset than in the record before. The 25 of `9:31`, a commit outside of the transaction, is later in the log than the 30 of the transaction, so it wins, although the marker comes last.
-# - `deleted` says that a tombstone of the offset followed, and `hidden` a tombstone of its group.
+# - *by* is the abort marker of an `aborted` commit, and otherwise the later record that replaced it.
+# - `▼`: lower than an earlier record. The 25 of `9:31`, a plain commit, is later in the log than the 30 of the transaction, so it wins, although the marker comes last. No broker ever answered 30.
+# - `deleted`: a tombstone of this offset followed. `hidden`: a tombstone of its group followed.
 #
-# `timeline` puts a commit in a transaction at its marker, because from there on it counts, or at its own record if it is still pending:
+# In `timeline`, a commit stands at its marker, because it counts from there on:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -248,7 +256,7 @@ course.run_command("kafkagroups timeline . --group fraud-check", shop)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# Again, a program that reads the files fails, but no version has changed. So ask who writes in a new way: `stats --by writer` has a line for each way in which a group commits; a `t` in it means *in transactions*.
+# Again, a program that reads the files fails, but no version has changed. So ask who writes in a new way: `stats --by writer` has a row for each way in which a group commits. A `t` after the *epoch*, here the leader epoch, marks commits in transactions.
 
 # %%
 folder = course.open_incident("parse_errors")
@@ -274,14 +282,11 @@ course.check("parse_second_message", parse_second_message)
 # course.show_worked_solution("parse_errors")
 
 # %% [markdown]
-# ## On 3.9 and older brokers
-#
-# Incidents 1 to 3 and 5 can happen on 3.9, too. Incidents 6 and 7 cannot happen on 4.x, so if your brokers run 4.x, you can go on with incident 8.
-
-# %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# Two readers of one log, the broker and a monitor, disagree about which groups exist. `load` lists the groups that the broker has, and `stats` all groups in the log. Ask *who* about the groups that only `stats` has.
+# Incidents 6 and 7 cannot happen on 4.x, so you can go on with incident 8.
+#
+# Two readers of one log, the broker and a monitor, disagree about which groups exist. `load` lists the groups that the broker has, and `stats` all groups in the log. Ask *who* about those that are only in the log.
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -307,7 +312,7 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Offsets are gone as in incident 3, but before the retention time was over. Since the log has records of two releases, begin as in incident 4. Then `load --until-time TIME` shows what a broker answered at an earlier moment, and `timeline --retention 7d` tells which deletions were expiries.
+# Offsets are gone as in incident 3, but before the retention time was over. Since the log has records of two releases, begin as in incident 4. Then `load --until-time TIME` shows what a broker answered at an earlier moment, and `timeline --retention 7d` shows which deletions were expiries.
 
 # %%
 folder = course.open_incident("after_the_upgrade")
@@ -335,7 +340,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Two hard ones
 #
-# Incidents 8 and 9 have more than one cause, and no command waits for you. Both are about offsets in transactions (lesson 08). Incident 8 can happen on 4.x with clients older than 4.0. Of the two causes of incident 9, one exists on 4.x.
+# Incidents 8 and 9 are about offsets in transactions (lesson 08), where several records compete for one answer. On 4.x, incident 8 can happen only with clients older than 4.0, and incident 9 only with one of its two causes.
 
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
@@ -368,7 +373,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# Here, a running broker and one that loads its log may disagree. Ask *who* about each of the two offsets: each has its own cause. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean TIME` runs a pass of the cleaner on a copy.
+# Until now, one log had one answer. Here, a running broker and one that loads its log may disagree. The two offsets can have different causes, so ask *who* about each of them. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean TIME` runs a pass of the cleaner on a copy.
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -396,7 +401,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Several things went wrong in one night, so plan an hour. `check` says which partitions the next broker does not load, and why. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after it.
+# Here, several things went wrong in one night, so plan an hour. `check` says which partitions the next broker does not load, and why. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after the damage.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -424,13 +429,13 @@ course.check("cluster_cut_group", cluster_cut_group)
 # %% [markdown]
 # ### The rescue
 #
-# Now bring the groups into the new cluster. In the incident's folder, this command writes a plan:
+# The four answers are the diagnosis. To bring the groups into the new cluster, begin with a plan:
 #
 # ```
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. Correct the plan, a file in JSON. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
+# Does the plan contain everything (`--help` lists the options)? A plan never overwrites a file, so delete an old plan first. Correct the plan, a JSON file. In each of its `groups`, `offsets` are applied, and `left_out` are not. To apply one of these, write its number into `offsets`.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.
@@ -448,57 +453,51 @@ course.rescue_into_new_broker(folder / "plan.json")
 # course.show_worked_rescue()
 
 # %% [markdown]
-# <details><summary>All ten incidents, with their causes (open it at the end)</summary>
+# <details><summary>What the ten incidents were</summary>
 #
 # | incident | cause | measure |
 # |---|---|---|
-# | 1 | The cleaner does not clean the partition. | Mend the error that `log-cleaner.log` names. |
-# | 2 | Only one broker cleans its replica; the other one loads a long copy. | The same, before this broker leads. |
-# | 3 | The new cluster keeps offsets for two days only. | Raise `offsets.retention.minutes`, then set the offsets. |
-# | 4 | The monitor does not know value version 4. | Let it ask the brokers. |
-# | 5 | The program reads markers as commits. | Skip control batches. |
-# | 6 | 3.9 writes no tombstone of a group whose generation is 0. | The monitor must read the tombstones of offsets, too. |
-# | 7 | Commits of old brokers have an expire timestamp, which had passed. | Set the offsets; export them before an upgrade. |
-# | 8 | Two hanging transactions, one after the other. | Abort exactly these two. |
-# | 9 | One process went back for a commit outside of its transaction, one for a pending offset that outlived its deletion (3.9). | Set both offsets. |
-# | 10 | A widened topic, a faulty program, an open transaction and damage, in one night. | The rescue above. |
+# | 1 | The cleaner did not clean one partition of one broker, and a group committed after every record | Repair the error in `log-cleaner.log`, restart this broker, and commit every few seconds |
+# | 2 | The cleaner of broker 2 stopped on 11 March, so this broker loads a long replica | Restart broker 2, and wait until its replica is small |
+# | 3 | The offsets expired after two days without members | Set the offsets again, and raise `offsets.retention.minutes` |
+# | 4 | Brokers since 4.1 write value version 4, which an old program cannot read | Let the program ask the brokers (`Admin.listConsumerGroupOffsets`) |
+# | 5 | Groups began to commit in transactions, and a program read the markers as commits | Skip control batches |
+# | 6 | 3.9 writes no group tombstone for a simple group, and the monitor waited for it | Let the monitor remove a group that has no offset left |
+# | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or let all groups commit with a longer retention before |
+# | 8 | Two offset requests came after the abort of their transaction and began new ones, which nobody ends | Abort the two hanging transactions, and keep `transaction.partition.verification.enable=true` |
+# | 9 | A plain commit won over the one of an open transaction; and a pending offset that was deleted came back in a load | Stop the program and wait for its transactions before you change its offsets, and do not delete them |
+# | 10 | More partitions for the topic, two foreign records, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #
 # </details>
-#
-# ## In five lines
-#
-# - Ask *where* first: `stats` and `check`.
-# - Then ask *who* and *when*: `timeline` tells the story of a group, and `explain` the fate of each record.
-# - `load` gives the answers of a broker that has loaded the log.
-# - Two logs are better than one. `diff` compares replicas, moments and coordinators.
-# - Work on a copy. `edit`, `compact` and `rescue plan` never change their input.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - Log the group id, the generation and the offsets of each commit, to compare them with the broker's log.
-# - Commit every few seconds and all partitions together, not after every record.
+# - Commit every few seconds and all partitions together.
+# - Decide what happens without a committed offset (`auto.offset.reset`).
 #
 # ## At 3 am
 #
-# 1. Do the groups begin at wrong positions? Then stop their consumers first, before they commit. Otherwise leave them running. Restart nothing before you know the cause.
-# 2. Copy the partition before anybody changes something ([how](../docs/operator.md#how-to-copy-a-partition), or with `kafkagroups pull`).
-# 3. `kafkagroups check COPY`: does the next broker load it?
-# 4. `kafkagroups report COPY --out report.html`: findings with remedies.
-# 5. Only then repair, and first on the copy.
+# 1. If groups begin at wrong positions, first stop their consumers, before they commit. Otherwise leave them running. In both cases, restart no broker before you know the cause.
+# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). No command changes it.
+# 3. Run the command of your complaint, with `--kafka VERSION`. Repair only when you know the cause, and first on the copy.
 #
-# | complaint | first command | what to do |
+# | complaint | first command: `kafkagroups …` | remedy: lesson |
 # |---|---|---|
-# | a disk fills, or a failover is slow | `stats` | lessons 10 and 11 |
-# | records are read again, or offsets are gone | `timeline --group` | lesson 09 |
-# | a monitor or another reader fails | `stats --by type`, `--by writer` | lessons 01 and 03 |
-# | `UNSTABLE_OFFSET_COMMIT` does not end | `stats` | lesson 08 |
-# | answers differ after a failover | `diff` | lessons 08 and 11 |
-# | a partition does not load | `check` | lesson 11 |
+# | A partition fills the disk | `stats COPY` | [10](10_compaction.ipynb) |
+# | A failover takes long | `stats COPY`, for each replica | [11](11_loading.ipynb) |
+# | A group begins again at the start | `timeline COPY --group GROUP` | [09](09_deleting.ipynb) |
+# | A monitor shows wrong lags | `stats COPY --by type` | [01](01_records.ipynb) |
+# | A program cannot read the files | `stats COPY --by writer` | [03](03_the_log.ipynb) |
+# | A deleted group still appears | `load COPY` | [09](09_deleting.ipynb) |
+# | Offsets are gone after an upgrade | `stats COPY --by type` | [09](09_deleting.ipynb) |
+# | Offsets stay unstable | `stats COPY` | [08](08_transactions.ipynb) |
+# | Offsets go back | `explain COPY --group GROUP` | [08](08_transactions.ipynb) |
+# | Partitions do not load | `check COPY` | [11](11_loading.ipynb) |
 
 # %% [markdown]
 # ## What we left out, and why
 #
-# Networks, disks and quotas cause more incidents than `__consumer_offsets`, but they leave no trace in this log.
+# Networks, disks and quotas cause more incidents, but leave no trace in this log.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.

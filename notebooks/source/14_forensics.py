@@ -19,7 +19,7 @@
 # | question | why you ask it | command |
 # |---|---|---|
 # | 1. **Where** is it? | Of 50 partitions and a thousand groups, perhaps one is your case. | `stats`, `check` |
-# | 2. **Who** wrote it, and when? | Every record has a group and a time, and most causes are what a program or a person did. | `explain`, `timeline` |
+# | 2. **Who** wrote it, and when? | Most causes are what a program or a person did, and a record shows when. | `explain`, `timeline` |
 # | 3. What does a **broker answer** from this log? | A client sees only the answer, and it comes from the few live records. | `load` |
 # | 4. **What changed?** | To find the cause, compare two moments, two replicas, or two coordinators. | `diff` |
 #
@@ -28,7 +28,7 @@
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a log into a folder next to this notebook, each time anew, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
 # | incident | level | broker version |
 # |---|---|---|
@@ -113,7 +113,7 @@ course.check("growing_live_records", growing_live_records)
 # %% [markdown]
 # ### What changed?
 #
-# The next pass of the cleaner removes replaced commits. Has there been one? *cleaned to* shows no trace of it, and offsets tell more, because a removed record leaves a gap. In the output of `load`, the newest record (`promo-1`) has offset 25975. Offsets begin at 0, so 0 to 25975 are 25,976 places. How many of them are empty?
+# The next pass of the cleaner removes replaced commits. Has there been one? *cleaned to* shows no trace of it. The offsets are a better proof, because a removed record leaves a gap. In the output of `load`, the newest record (`promo-1`) has offset 25975. Offsets begin at 0, so 0 to 25975 are 25,976 places. How many of them are empty?
 
 # %%
 # exercise: growing_removed_records
@@ -131,13 +131,13 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# A pass removes 25,099 records, and no answer differs. 877 remain: one for each of the 25 keys, and the 852 of the active segment (25124 to 25975), which is not cleaned.
+# A pass removes 25,099 records, and no answer differs. 877 remain: the newest record of each of the 25 keys in the closed segments, and the 852 records of the active segment (25124 to 25975).
 #
 # So the cleaner is the cause of the full disk, because with regular passes, even a group that commits after every record leaves little. The group only explains why partition 12 is the largest.
 #
 # Is the cleaner's thread dead, or can it not clean this partition? The log looks the same, but the remedies differ ([lesson 10](10_compaction.ipynb), "At 3 am"). A dead thread cleans no partition of its broker. Here, only partition 12 is large, so it may be *uncleanable*; but partitions with few commits stay small without a cleaner, too. So ask broker 2. If `DeadThreadCount` is above 0, restart it. If `uncleanable-partitions-count` is, first repair the error that `log-cleaner.log` names, or it comes back.
 #
-# Each worked solution ends with the cause and what to do. Before you open it, decide: *what do you do now, and what must you not do?*
+# Each worked solution ends with the cause and the prevention. Before you open it, decide: *what do you do now, and what must you not do?*
 
 # %%
 # course.show_worked_solution("growing_partition")
@@ -208,7 +208,7 @@ course.check("monday_kept", monday_kept)
 #
 # This time, the log and the answers are right, and a program that reads the log is wrong. This program reads bytes, so ask which kind of record is new, and since when. `stats --by type` counts the records by type and value version, and `dump PARTITION` prints every record with its version, such as `v3`.
 #
-# Releases read a log differently, so add `--kafka VERSION` if the broker that wrote it was not 4.3.1. Up to incident 7, the first command is now commented out: remove the `#`.
+# Releases read a log differently, so add `--kafka VERSION` if the broker that wrote it was not 4.3.1. In incidents 4 to 7, remove the `#` before the first command.
 
 # %%
 folder = course.open_incident("dark_monitor")
@@ -244,11 +244,11 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 
 # %% [markdown]
 # - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
-# - *by* is the abort marker of an `aborted` commit, and otherwise the later record that replaced it.
+# - *by* is the marker that committed or aborted the transaction, or the later record that replaced the commit.
 # - `▼`: lower than an earlier record. The 25 of `9:31`, a plain commit, is later in the log than the 30 of the transaction, so it wins, although the marker comes last. No broker ever answered 30.
 # - `deleted`: a tombstone of this offset followed. `hidden`: a tombstone of its group followed.
 #
-# In `timeline`, a commit stands at its marker, because it counts from there on:
+# In `timeline`, a commit stands at its marker, because it counts from there on, and a pending one at its own record:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -373,7 +373,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# Until now, one log had one answer. Here, a running broker and one that loads its log may disagree. The two offsets can have different causes, so ask *who* about each of them. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean TIME` runs a pass of the cleaner on a copy.
+# Until now, one log had one answer. Here, a running broker and one that loads its log may disagree. The two offsets can have different causes, so ask *who* about each of them. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean MS` runs a pass of the cleaner on a copy.
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -435,7 +435,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Does the plan contain everything (`--help` lists the options)? A plan never overwrites a file, so delete an old plan first. Correct the plan, a JSON file. In each of its `groups`, `offsets` are applied, and `left_out` are not. To apply one of these, write its number into `offsets`.
+# Does the plan contain everything (`--help` lists the options)? A plan never overwrites a file, so delete an old plan first. Correct the plan, a JSON file. In each of its `groups`, `offsets` are applied, and `left_out` are not. To apply one of these, add it to `offsets`, as `{"offset": NUMBER}`.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.
@@ -463,9 +463,9 @@ course.rescue_into_new_broker(folder / "plan.json")
 # | 4 | Brokers since 4.1 write value version 4, which an old program cannot read | Let the program ask the brokers (`Admin.listConsumerGroupOffsets`) |
 # | 5 | Groups began to commit in transactions, and a program read the markers as commits | Skip control batches |
 # | 6 | 3.9 writes no group tombstone for a simple group, and the monitor waited for it | Let the monitor remove a group that has no offset left |
-# | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or let all groups commit with a longer retention before |
+# | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or first let the clients ask for a longer retention |
 # | 8 | Two offset requests came after the abort of their transaction and began new ones, which nobody ends | Abort the two hanging transactions, and keep `transaction.partition.verification.enable=true` |
-# | 9 | A plain commit won over the one of an open transaction; and a pending offset that was deleted came back in a load | Stop the program and wait for its transactions before you change its offsets, and do not delete them |
+# | 9 | A commit outside of the transaction was later in the log; and a load brought back a pending offset that had been deleted | Set both offsets again. Before you change offsets, stop the program, and wait until its transactions have ended |
 # | 10 | More partitions for the topic, two foreign records, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #
 # </details>

@@ -472,7 +472,7 @@ def build_history(
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
     for record, event in offsets.find_open_transactions():
         part_of[id(record)].append(event)
-    history.events += [replace(each, what=offsets.decided.get(each.offset, each.what)) for each in chain(*parts)]
+    history.events += [replace(e, what=what) if (what := offsets.decided.get(e.offset)) else e for e in chain(*parts)]
     return history
 
 

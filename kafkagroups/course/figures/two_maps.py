@@ -174,4 +174,4 @@ def _explain(entries: _Entries, loaded: int, lost: set[int], is_past_end: bool) 
     told = f"Producer {entry.producer} commits. Its record is newer than the one that counted, so it counts now."
     if lost:
         told = f"Producer {entry.producer} commits, but its record is older than the one that counts, so it is dropped."
-    return told + " The place of the commit decides, not the place of the marker." * (loaded == len(entries))
+    return f"{told} The place of the commit decides, not the place of the marker." if loaded == len(entries) else told

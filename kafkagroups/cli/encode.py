@@ -49,7 +49,7 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
         row = {**row, "value": {"version": written_version, **row["value"]}}
     record = from_json(row, dialect)
     if written_version is not None:
-        record = record._replace(value_version=written_version)
+        record = Record(record.type, record.key, record.value, written_version)
     elif version not in writers_of(record):
         raise UsageError(f"Kafka {kafka} writes no record of type {record.type}")
     return record, dialect

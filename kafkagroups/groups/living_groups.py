@@ -30,6 +30,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from kafkagroups.groups.group import (
     VALID_PREVIOUS_STATES,
     ClassicState,
@@ -149,7 +151,7 @@ class GroupOffsets:
 
 
 def _with_batch_offset(pending_offset: OffsetAndMetadata, batch_offset: int) -> OffsetAndMetadata:
-    return pending_offset._replace(batch_offset=batch_offset)
+    return msgspec.structs.replace(pending_offset, batch_offset=batch_offset)
 
 
 CONSUMER = "consumer"

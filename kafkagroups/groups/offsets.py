@@ -26,6 +26,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
+import msgspec
+
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import MAX_INT32, MIN_INT32
 from kafkagroups.log.batch import Batch
@@ -196,7 +198,7 @@ class TopicPartition(NamedTuple):
         return f"partition {self.partition} of the topic {self.topic}" if self.partition < 0 else None
 
 
-class OffsetAndMetadata(NamedTuple):
+class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
     """A committed or pending offset as a coordinator stores it. Times are in ms since 1970.
 
     `offset` is the offset that the client committed. Without one in the record, `leader_epoch` is -1, and the expire
@@ -314,10 +316,7 @@ class Offsets:
         return replaced
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        offsets = self.committed.get(group)
-        if offsets is None:
-            offsets = {}
-            self.committed[group] = offsets
+        offsets = self.committed.setdefault(group, {})
         if self._is_observed:
             self.observer.store_offset(offset)
             self._end_replaced(offsets, partition, offset)

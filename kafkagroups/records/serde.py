@@ -14,6 +14,8 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
+import msgspec
+
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.consumer_group import TopicPartitions
@@ -26,7 +28,7 @@ from kafkagroups.records.offset_commit import (
 )
 from kafkagroups.records.releases import DEFAULT_DIALECT, EVERY_VERSION, READ_TYPES, Dialect, VersionRange
 from kafkagroups.records.structs import Message, has_structs, make_format, read_message, read_struct, write_message
-from kafkagroups.records.wire import INT32, MessageFormat
+from kafkagroups.records.wire import INT16, INT32, MessageFormat
 
 
 class ControlType(Enum):
@@ -167,7 +169,6 @@ def newest_value_version(dialect: Dialect, type_id: int) -> int:
     return version_by_classic_type.get(type_id, RECORD_TYPES[type_id].highest_version)
 
 
-_INT16 = struct.Struct(">h")
 VERSION_BYTES = 2
 _STRUCTS_OF_ANY_VERSION = (MemberMetadata, TopicPartitions)
 """The preview of the new coordinator (Kafka 3.7 to 3.9) reads a value of an unknown version like a value of the nearest
@@ -181,7 +182,7 @@ class UnknownContent:
     data: bytes
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record. The `key` names an item, such as a group, and the `value` is the new state of the item.
 
     Both are decoded, or UnknownContent if the dialect does not read the record type; the value of a tombstone is None.
@@ -234,7 +235,7 @@ def decode_key(key: bytes | None, dialect: Dialect) -> DecodedKey:
         found = "null" if key is None else f"{len(key)} bytes"
         error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
         raise error.with_cause("no version")  # Kafka's message calls the record type a version.
-    type_id = _INT16.unpack_from(key)[0]
+    type_id = INT16.struct.unpack_from(key)[0]
     if not has_type(dialect, type_id):
         if dialect.skips_unknown_types:
             return DecodedKey(type_id, UnknownContent(key), None, dialect)
@@ -257,7 +258,7 @@ def decode_with_key(key: DecodedKey, value: bytes | None) -> Record:
         if len(value) < VERSION_BYTES:
             error = InvalidRecord(f"expected a version of 2 bytes, found {len(value)} bytes", position=0)
             raise error.with_cause("no version")
-        version = _INT16.unpack_from(value)[0]
+        version = INT16.struct.unpack_from(value)[0]
         if 0 <= version < len(formats):
             return Record(key.type, key.content, read_struct(cls, value, VERSION_BYTES, formats[version])[0], version)
         if not key.dialect.reads_unknown_versions:
@@ -298,7 +299,7 @@ def encode(record: Record, dialect: Dialect | None = None) -> tuple[bytes, bytes
     # A record of type 0 could have the value of type 1 up to Kafka 4.0.
     value_type = RECORD_TYPES[1 if record.type == 0 and isinstance(record.value, OffsetCommitValue) else record.type]
     newest_version = newest_value_version(dialect, value_type.id)
-    key = bytearray(_INT16.pack(record.type))
+    key = bytearray(INT16.struct.pack(record.type))
     part = "key"
     try:
         write_message(key, record.key, RECORD_TYPES[record.type].key, 0)
@@ -309,7 +310,7 @@ def encode(record: Record, dialect: Dialect | None = None) -> tuple[bytes, bytes
         if version is None or not 0 <= version <= value_type.highest_version:
             reason = f"expected a version from 0 to {value_type.highest_version}, found {version}"
             raise UsageError(reason, field="version")
-        value = bytearray(_INT16.pack(version))
+        value = bytearray(INT16.struct.pack(version))
         write_message(value, record.value, value_type.value, version, dialect.version, newest_version)
     except UsageError as error:
         raise error.prefix_field(part) from None

@@ -133,7 +133,7 @@ class TaggedField(NamedTuple):
 
 
 @dataclass_transform(frozen_default=True)
-class Message(msgspec.Struct, frozen=True, kw_only=True, metaclass=MessageType):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, metaclass=MessageType):
     unknown_tagged_fields: tuple[TaggedField, ...] = ()
 
     def __repr__(self) -> str:

@@ -303,7 +303,7 @@ def test_a_pattern_that_matches_a_new_topic(tmp_path, run):
     member = consumer_member(topics=())
     value = msgspec.structs.replace(member.value, subscribed_topic_regex="t.*")
     batches = [
-        (0, [member._replace(value=value)]),
+        (0, [msgspec.structs.replace(member, value=value)]),
         (1, [pattern_record("t.*", "t"), consumer_epoch(2)]),
         (9, [pattern_record("t.*", "t", "trace"), consumer_epoch(3)]),
     ]

@@ -12,6 +12,7 @@ import tempfile
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups.coordinator import (
@@ -151,7 +152,7 @@ def test_a_retention_time_beyond_64_bits(broker, version):
     (offset,) = kafka.group("g").offsets.committed.values()
     assert offset.expire_timestamp == kafka.clock.now_ms + 2**63 - 1 - 2**64
     kafka.start()
-    assert list(kafka.group("g").offsets.committed.values()) == [offset._replace(record_offset=offset.batch_offset)]
+    assert list(kafka.group("g").offsets.committed.values()) == [replace(offset, record_offset=offset.batch_offset)]
     kafka.coordinator.manager.delete_expired()
     assert kafka.fetch("g") == {}
 
@@ -346,7 +347,8 @@ def offsets_of(groups):
 def without_places(offsets):
     """Return offsets without their places in the log. An expire timestamp of -1 is read as none."""
     return {
-        partition: offset._replace(
+        partition: replace(
+            offset,
             record_offset=0,
             batch_offset=0,
             expire_timestamp=None if offset.expire_timestamp == -1 else offset.expire_timestamp,

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 import kafkagroups as kg
 from kafkagroups import Groups, KafkagroupsError, load, stats
 from kafkagroups.history.stats import ROW_KINDS
@@ -37,7 +39,7 @@ def resumed_shape(groups: Groups) -> tuple[Any, ...]:
     for group in (*groups.groups.values(), *groups.orphans.values()):
         for offsets in (group.offsets, *group.pending.values()):
             for partition, offset in offsets.items():
-                offsets[partition] = offset._replace(batch_offset=offset.record_offset)
+                offsets[partition] = replace(offset, batch_offset=offset.record_offset)
     return shape(groups)
 
 

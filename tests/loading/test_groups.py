@@ -5,6 +5,7 @@ import dataclasses
 import pickle
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import TopicPartition
@@ -42,7 +43,7 @@ def test_offsets_are_plain_dicts_that_can_be_changed(groups):
     assert type(group.offsets) is dict and group is groups["billing"] is groups.groups["billing"]
     removed = group.offsets.pop(ORDERS)
     assert ORDERS not in groups["billing"].offsets
-    group.offsets[ORDERS] = removed._replace(offset=1)
+    group.offsets[ORDERS] = replace(removed, offset=1)
     assert groups["billing"].offsets[ORDERS].offset == 1
     assert kg.load(LOG, "classic")["billing"].offsets[ORDERS] == removed
     frame = groups.offsets_frame()

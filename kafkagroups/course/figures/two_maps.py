@@ -76,7 +76,7 @@ def _load_state(log: Path, until: int) -> _State:
         return _State(None, None, {})
     counted = group.offsets.get(_PARTITION)
     waits = {producer: offsets[_PARTITION].record_offset for producer, offsets in group.pending.items()}
-    return _State(counted and counted.record_offset, counted and counted.offset, waits)
+    return _State(counted.record_offset, counted.offset, waits) if counted else _State(None, None, waits)
 
 
 def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: bool) -> Scene:

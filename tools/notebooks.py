@@ -30,6 +30,7 @@ SOURCE = ROOT / "notebooks" / "source"
 FOLDERS = {"learner": ROOT / "notebooks", "solved": ROOT / "notebooks" / "solutions"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MARK = "# exercise: "
+FOR_LATER = "## Exercise for later: "
 FIGURE = "# figure"
 # Commented out in the learner's notebook.
 WORKED_SOLUTIONS = ("# course.show_worked_solution(", "# course.show_worked_rescue(")
@@ -76,11 +77,15 @@ def move_links(text: str) -> str:
 
 
 def count_work(notebook: NotebookNode) -> tuple[int, int, int]:
-    """Return the words, exercises and figures of a lesson. Text inside `<details>` elements does not count."""
+    """Return the words, exercises and figures of a lesson.
+
+    Text inside `<details>` elements and the exercise that is for later do not count.
+    """
     texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     words = sum(len(WORD.findall(COLLAPSED.sub("", text))) for text in texts)
     codes = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     exercises = sum(len(read_names(code)) for code in codes if code.startswith(MARK))
+    exercises -= sum(text.count(FOR_LATER) for text in texts)
     figures = sum(code.startswith(FIGURE) for code in codes)
     return words, exercises, figures
 
@@ -95,7 +100,7 @@ def estimate_minutes(notebook: NotebookNode) -> int:
 def print_minutes() -> None:
     """Print the estimated minutes of each lesson and the counts from which they follow."""
     parts = f"words / {WORDS_PER_MINUTE} + {MINUTES_PER_EXERCISE} per exercise + {MINUTES_PER_FIGURE} per figure"
-    print(f"minutes = {parts}, rounded to 5. Words in collapsed boxes do not count.\n")
+    print(f"minutes = {parts}, rounded to 5. Collapsed boxes and exercises for later do not count.\n")
     print(f"{'lesson':<22} {'words':>5} {'exercises':>9} {'figures':>7} {'minutes':>7}")
     for source in sorted(SOURCE.glob("[0-9][0-9]_*.py")):
         notebook = jupytext.read(source, fmt="py:percent")

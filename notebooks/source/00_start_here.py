@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path through the course | {{minutes}} | no |
+# | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path through the course | {{minutes}} + 10 for later | no |
 #
 # **Which Kafka:** 4.x, with the files and answers of a real 4.3.1 broker. Everything in this lesson is also true for 3.9.
 #
@@ -14,13 +14,13 @@
 # %% [markdown]
 # ## The problem
 #
-# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them then?
+# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them?
 #
 # This course shows the bytes that Kafka stores for a position, and the rules by which Kafka answers when a consumer asks for its position. If you know both, you can predict what Kafka answers after a crash, explain why a position went back or disappeared, and restore positions that were lost.
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`. If a line says `NOT OK`, do what it says.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`, or it says what to do.
 
 # %%
 from kafkagroups.cli import doctor
@@ -68,7 +68,7 @@ print("offset   ", record.value.offset)
 # %% [markdown]
 # ## How an exercise works
 #
-# Each of the lessons 00 to 13 has three exercises. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong and often why, **!** your code failed or did not end, **·** not attempted.
+# Lessons 00 to 13 have three exercises each, one of them *for later*. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong, **!** your code failed or did not end, **·** not attempted.
 #
 # A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
@@ -175,7 +175,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 kg.partition_for("my-team", partitions=50)
 
 # %% [markdown]
-# ## Exercise: the partition of promo
+# ## Exercise for later: the partition of promo
 #
 # On a broker's disk, each partition is a folder, for example `__consumer_offsets-9` for partition 9. What is the number of the folder with the records of the shop's group `promo`?
 

@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} | no |
+# | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} + 10 for later | no |
 #
 # **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records, but commits in an older version.
 #
@@ -75,7 +75,7 @@ course.check("on_paper", on_paper)
 # %% [markdown]
 # ## Null and empty texts
 #
-# In the next exercise you decode a key as well, and keys have texts in an older form than the value above. The two forms:
+# In the next exercise you decode a key as well, and keys have texts in an older form than values:
 #
 # | form | the length before the text | `billing` | empty text | null |
 # |---|---|---|---|---|
@@ -179,7 +179,7 @@ course.VersionOverlay()
 #
 # Kafka 0.8.2 wrote offsets with an older key, of type 0, and with value version 0. Later releases still read such records.
 #
-# ## Exercise: three records, one broker
+# ## Exercise for later: three records, one broker
 #
 # A broker of Kafka 4.3.1 loads three partitions. Each partition has one of these records:
 #

@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} | no |
+# | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} + 10 for later | no |
 #
 # **Which Kafka:** all releases compute the partition in the same way. After a change of the number, 4.x and 3.9 answer differently, so the lesson shows both.
 #
@@ -87,7 +87,7 @@ for text in ["billing", "café-☕", "🥐"]:
     print(f"{text:<8} {len(text):>10} {len(text.encode('utf-16-be')) // 2:>13} {len(text.encode()):>12}")
 
 # %% [markdown]
-# ## Exercise: the hash
+# ## Exercise for later: the hash
 #
 # Write `hash_of(text)`. It returns what Java's `text.hashCode()` returns, as a Python int that may be negative. `text.encode("utf-16-be")` returns the units: two bytes for each unit, the high byte first.
 

@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} | no |
+# | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} + 10 for later | no |
 #
 # **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. A section near the end lists two differences of the 3.9 coordinator.
 #
@@ -199,7 +199,7 @@ except kg.InvalidRecord as error:
 # A *uvarint* (lesson 01) has only step 1.
 
 # %% [markdown]
-# ## Exercise: a varint
+# ## Exercise for later: a varint
 #
 # Write `read_varint(data, position)`. It returns a pair: the number, and the position after the varint.
 

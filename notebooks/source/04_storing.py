@@ -3,11 +3,11 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** all.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** those of both protocols.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say where a commit is at each moment, which error a client receives, and what a crash leaves | {{minutes}} | no |
+# | say where a commit is at each moment, which error a client receives, and what a crash leaves | {{minutes}} + 10 for later | no |
 #
 # ![For a commitSync, the coordinator checks the commit, appends a record, waits for the replicas, shows the new offset, and then answers NONE.](pictures/04.svg)
 
@@ -153,7 +153,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # After such an exception, your program may go on, because the next successful commit makes up for the failed one. Until then, a crash or a rebalance can repeat records.
 
 # %% [markdown]
-# ## Exercise: translate an error
+# ## Exercise for later: translate an error
 #
 # Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. Decide for each error: can this broker store the commit later, or only another one, or none? Errors that are not in the table stay unchanged.
 #

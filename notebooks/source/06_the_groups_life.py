@@ -3,11 +3,11 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** *classic groups*, whose consumers use the classic protocol, the default.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | describe a rebalance step by step; say what the log contains of it, and what a dead consumer and a dead coordinator cost | {{minutes}} | no |
+# | describe a rebalance step by step; say what the log contains of it, and what a dead consumer and a dead coordinator cost | {{minutes}} + 10 for later | no |
 #
 # ![A group goes from Empty through PreparingRebalance and CompletingRebalance to Stable, and back when its members change.](pictures/06.svg)
 
@@ -279,7 +279,7 @@ course.check("after_the_failover", after_the_failover)
 # A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client that supports no candidate gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
 
 # %% [markdown]
-# ## Exercise: the vote
+# ## Exercise for later: the vote
 #
 # Write `select_protocol(members)`, which returns the name that wins. `members` has one ordered list of names for each member. At least one candidate exists, and no two candidates have the same number of votes.
 

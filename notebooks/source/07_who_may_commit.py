@@ -3,11 +3,11 @@
 #
 # **Which checks does a coordinator make before it stores a commit?**
 #
-# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** *classic groups*, whose consumers use the classic protocol, the default.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | explain why a late consumer cannot overwrite newer offsets; say which error a refused commit gets, and what your code should do; find two processes with one instance id | {{minutes}} | no |
+# | explain why a late consumer cannot overwrite newer offsets; say which error a refused commit gets, and what your code should do; find two processes with one instance id | {{minutes}} + 10 for later | no |
 #
 # ![A commit passes four checks before the log: the group, the member, the generation and the assignments, each with its own error.](pictures/07.svg)
 
@@ -220,7 +220,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 # - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. But if something such as Kubernetes restarts each process that stops, the two still push each other out for ever.
 
 # %% [markdown]
-# ## Exercise: which name is used twice?
+# ## Exercise for later: which name is used twice?
 #
 # Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, always in the same generation. But every few seconds, a process logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."* These are the group records of `shipping`:
 

@@ -3,11 +3,11 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** all.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** those of both protocols.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which offset counts after commits inside and outside of transactions; explain UNSTABLE_OFFSET_COMMIT; find a hanging transaction and end it safely | {{minutes}} | no |
+# | say which offset counts after commits inside and outside of transactions; explain UNSTABLE_OFFSET_COMMIT; find a hanging transaction and end it safely | {{minutes}} + 10 for later | no |
 #
 # ![In the log, an offset of producer 1 is pending until the marker that commits the transaction, and counts from there on.](pictures/08.svg)
 
@@ -108,7 +108,7 @@ course.TwoMaps()
 #
 # Why does a fetch not simply return the offset that counts? Suppose that process A has written its alarms and called `commitTransaction`, and dies. The transaction coordinator has decided to commit, but its marker is not yet in this partition. Process B takes over, fetches the offset that counts, the old one, and begins there. A moment later, the marker comes, so A's alarms count, and B writes every alarm a second time. So B asks for stable offsets only (*requireStable*, lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
 #
-# Here brokers of both versions go through the third transaction:
+# Brokers of both versions go through the third transaction:
 
 # %%
 from IPython.display import display
@@ -138,7 +138,7 @@ course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 # %% [markdown]
 # ## Exercise: after two markers, on paper
 #
-# A log has these records of one group, all for `orders-0`:
+# A log has these records of a group for `orders-0`:
 #
 # | offset in the log | record |
 # |---|---|
@@ -216,7 +216,7 @@ course.check("which_hangs", which_hangs)
 # course.hint("which_hangs")
 
 # %% [markdown]
-# ## Exercise: replay with transactions
+# ## Exercise for later: replay with transactions
 #
 # `course.read_lines` returns a line for each record, with these fields:
 #
@@ -287,10 +287,10 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # ## In five lines
 #
-# - An offset in a transaction is pending until a marker of its producer.
+# - An offset in a transaction is pending until its producer's marker.
 # - After a commit marker, the offset counts. After an abort marker, it never counts.
-# - Of all offsets that count, the offset that is later in the log wins.
-# - `UNSTABLE_OFFSET_COMMIT` means that a transaction is open, so the client asks again.
+# - Of all offsets that count, the later one in the log wins.
+# - `UNSTABLE_OFFSET_COMMIT` means an open transaction, so the client asks again.
 # - A transaction without a marker stops the log cleaner.
 
 # %% [markdown]

@@ -3,11 +3,11 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** 4.x, which always has the new coordinator. The tables show 4.3.1 beside 3.9.2 with the classic one; a row with one answer is true for both. **Which groups:** *classic groups*, the default, and simple ones; one section has the new protocol.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** *classic groups* (`group.protocol=classic`, the default) and *simple groups* without members; "A quiet topic" is about the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which offsets are deleted on which day; read a deletion in the log; delete single offsets safely; explain offsets that are gone on Monday | {{minutes}} | no |
+# | say which offsets are deleted on which day; read a deletion in the log; delete single offsets safely; explain offsets that are gone on Monday | {{minutes}} + 10 for later | no |
 #
 # ![The log has a group record, three offsets and another group record, and then one batch with a tombstone for each key.](pictures/09.svg)
 
@@ -259,7 +259,7 @@ course.check("weekend", weekend)
 # | an expired offset, while a transaction has a newer one pending | stays until the transaction ends | is deleted |
 
 # %% [markdown]
-# ## Exercise: count the tombstones, on paper
+# ## Exercise for later: count the tombstones, on paper
 #
 # The simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 4.3.1, then of 3.9.2? Write a pair, for example `(6, 5)`.
 

@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which records a cleaning pass keeps, and by which rule; find what stops the cleaner; say whether cleaning can change an answer | {{minutes}} | no |
+# | say which records a cleaning pass keeps, and by which rule; find what stops the cleaner; say whether cleaning can change an answer | {{minutes}} + 10 for later | no |
 #
 # **Which Kafka:** 4.x and 3.9 alike, because the cleaner belongs to the broker and not to the coordinator. Its rules have not changed since 3.1.
 #
@@ -120,7 +120,7 @@ for moment, path in (("before the pass", before), ("after the pass", cleaned)):
     print(f"{moment}:", "none" if horizon is None else f"{datetime.fromtimestamp(horizon / 1000, UTC):%H:%M:%S}")
 
 # %% [markdown]
-# ## Exercise: when is a tombstone removed? On paper
+# ## Exercise for later: when is a tombstone removed? On paper
 #
 # `delete.retention.ms` is 24 hours. A tombstone is written at hour 0. Passes run at the hours 10, 20, 34 and 50. Which pass removes the tombstone: 1, 2, 3 or 4?
 

@@ -5,9 +5,9 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | rebuild the offsets of a group from a log; say what no failover brings back, and how long a failover takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} | no |
+# | rebuild the offsets of a group from a log; say what no failover brings back, and how long a failover takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** 4.x, which always has the new coordinator. The cells also show 3.9, with the classic one. **Which groups:** *classic groups*, the default.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The cells also show 3.9, with the classic coordinator. **Which groups:** offsets of all groups, and the members of *classic groups* (`group.protocol=classic`, the default).
 #
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
@@ -197,7 +197,7 @@ with course.fold("classic_answer", classic_answer):
 # In 4.x, no position is lost, but the consumers stand still. If a new consumer calls `poll`, it gets no records and no exception. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
 
 # %% [markdown]
-# ## Exercise: which log loads?
+# ## Exercise for later: which log loads?
 #
 # A broker of Kafka 4.3.1 starts after a power failure. Each of three logs has one problem:
 #

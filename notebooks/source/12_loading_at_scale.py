@@ -7,7 +7,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say how fast a program can load the topic; divide a load and merge the results; decide when one process is enough | {{minutes}} | only the cells with Spark |
+# | say how fast a program can load the topic; divide a load and merge the results; decide when one process is enough | {{minutes}} + 10 for later | only the cells with Spark |
 #
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 
@@ -208,7 +208,7 @@ if spark:
     spark.stop()
 
 # %% [markdown]
-# ## Exercise: how long is long enough? On paper
+# ## Exercise for later: how long is long enough? On paper
 #
 # One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start, so it catches up only if the log is long enough.
 #

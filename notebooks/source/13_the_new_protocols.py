@@ -3,11 +3,11 @@
 #
 # **How can a group divide its partitions anew while its members go on reading, and what does the log record of it?**
 #
-# **Which Kafka:** 4.x, with its new coordinator. **Which groups:** only those whose members set `group.protocol=consumer`, called *consumer groups* in this course. Without this setting, a group is a [*classic group*](../docs/handbook/glossary.md#classic-group) (lesson 06).
+# **Which Kafka:** every 4.x, with its new *group coordinator*. **Which groups:** only those whose members set `group.protocol=consumer`, called *consumer groups* in this course. Without this setting, a group is a [*classic group*](../docs/handbook/glossary.md#classic-group) (lesson 06).
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | decide what the new protocol would change for your service; follow a rebalance by its epochs; say what survives a crash in the middle | {{minutes}} | no |
+# | decide what the new protocol would change for your service; follow a rebalance by its epochs; say what survives a crash in the middle | {{minutes}} + 10 for later | no |
 #
 # ![After a member joins, the group epoch changes, then the targets, then the assignment epoch, and last the current assignments of the members.](pictures/13.svg)
 
@@ -262,7 +262,7 @@ course.compare_with_broker(ours, real, "4.3.1", verb="wrote")
 # The real broker did not crash there, and wrote the same two records, so the members do not notice the crash. Only timers are lost, because the log has none: each member gets a full session, and `loyalty-1` has five more minutes to give the partition back.
 
 # %% [markdown]
-# ## Exercise: after record 29, on paper
+# ## Exercise for later: after record 29, on paper
 #
 # In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. (Both still send the requests of the classic protocol. In a consumer group, the coordinator writes records of the same types about them.) Then `consumer-c` joined, and a 4.4.0 broker wrote:
 

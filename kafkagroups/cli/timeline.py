@@ -78,8 +78,8 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
         print_text(RETENTION_HINT)
     forward_count = history.left_out + sum(event.is_routine for event in history.events)
     if not args.all and forward_count:
-        storms = " or belong to a storm" if any(event.event == "storm" for event in history.events) else ""
-        print_text(f"Not shown: {count_of(forward_count, 'event')} that did not go back{storms}. --all shows them.")
+        storms = ", also of storms" if any(event.event == "storm" for event in history.events) else ""
+        print_text(f"Not shown: {count_of(forward_count, 'routine event')}{storms}. --all shows them.")
 
 
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:

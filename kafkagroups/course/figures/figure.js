@@ -93,6 +93,7 @@ function drawArrow(group, arrow) {
 
 const sourceOf = (mark) => mark?.source ?? mark;
 const placeOf = (mark) => [mark.x ?? mark.x1, mark.y ?? mark.y1];
+const showOf = (mark) => JSON.stringify({ ...sourceOf(mark), delay: 0, duration: 0 });
 const listTexts = (group) => [...group.querySelectorAll("text:not(.kg-old)")];
 const joinTexts = (group) => listTexts(group).map((text) => text.textContent).join("\n");
 
@@ -175,7 +176,7 @@ function follow(svg, marks, before, isStill, waitMs) {
   const width = (picture.clientWidth - FADE) / scale - edge;
   const parts = { width, first: edge, last: edge + (picture.scrollWidth - picture.clientWidth) / scale };
   const isMoved = (mark) => before.has(mark.key) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key)));
-  const changed = marks.filter((mark) => !mark.is_pinned && sourceOf(before.get(mark.key)) !== sourceOf(mark));
+  const changed = marks.filter((mark) => !mark.is_pinned && showOf(before.get(mark.key)) !== showOf(mark));
   const fitting = changed.map((mark) => findExtent(mark, isMoved(mark))).filter(({ left, right }) => right - left <= width + edge);
   const notable = fitting.filter(({ weight }) => weight >= NOTABLE);
   const all = notable.length ? notable : fitting;

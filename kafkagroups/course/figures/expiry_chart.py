@@ -93,7 +93,6 @@ def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
 
 _DAYS = (0, 2, 3, 4, 5, 7, 9, 11, 12, 16)
 """The steps: every day on which something can happen."""
-_FIRST_SHOWN = 4
 _SHOWN_DAYS = 18
 _DAY_WIDTH = 29
 _SECONDS_PER_DAY = 0.25
@@ -147,7 +146,7 @@ class ExpiryChart(Figure):
 
         choose = partial(Control, is_sequence=False)
         controls = (
-            Control("step", "step", tuple(f"day {day}" for day in _DAYS), initial=_FIRST_SHOWN),
+            Control("step", "step", tuple(f"day {day}" for day in _DAYS), initial=4),
             choose("commit", "the commit is on", tuple(f"day {day}" for day in _COMMIT_DAYS)),
             choose("members", "the member", tuple(_MEMBERS)),
             choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),
